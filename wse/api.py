@@ -195,13 +195,13 @@ def validate(
 
 
 def _agreement(reference: str, on_progress: OnProgress, *, with_files: bool) -> Agreement:
-    from wse.validation.agreement.against_wavelet import EACH, SEED, agreement, check_reference
+    from wse.validation.agreement.against_wavelet import CONFIGURATIONS_PER_PATTERN, SEED, agreement, check_reference
 
     check_reference(reference)
     if with_files:
         message = f"against {reference}: compares two models, no measurements; leave out the files"
         raise BadInput(message)
-    return agreement(EACH, SEED, on_progress)
+    return agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
 
 
 def open_trace(path: str | Path) -> Trace:

@@ -144,7 +144,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two patterns instead of all."""
     few_samples = {name: against_wavelet.samples()[name] for name in ("chain", "k_tree all-reduce")}
     monkeypatch.setattr(against_wavelet, "samples", lambda: few_samples)
-    monkeypatch.setattr(against_wavelet, "EACH", 1)
+    monkeypatch.setattr(against_wavelet, "CONFIGURATIONS_PER_PATTERN", 1)
 
 
 @pytest.mark.usefixtures("few")

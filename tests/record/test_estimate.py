@@ -23,7 +23,7 @@ from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.estimate import estimate, result_of, timed
+from wse.studies.estimate.estimate import estimate, result_of, time_run
 from wse.studies.run.execute import execute
 from wse_traces import Trace, open_trace, problems, schema
 
@@ -129,7 +129,7 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
         economics=load_economics(whole),
     )
     program = compile_program(prepared)
-    counted = timed(prepared, program, None)
+    counted = time_run(prepared, program, None)
     write_estimate(tmp_path / "t.h5", prepared, program, counted, result_of(prepared, program, counted).to_dict())
     assert problems(tmp_path / "t.h5") == []  # among them: layers and their experts add up to the words on links
     experts = spec.experts

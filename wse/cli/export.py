@@ -59,8 +59,8 @@ def export(
         trace, to, output, tokens=tokens, what=what, planes=planes, wafer=wafer_index, cycles=cycles
     )
     with progress_on(sys.stderr, EXPORTING) as on_progress:
-        facts = write_export(request, on_progress)
+        report = write_export(request, on_progress)
     if json:
-        sys.stdout.write(as_json(facts))
+        sys.stdout.write(as_json(report))
     else:
-        print_export(facts, sys.stdout)
+        print_export(report, sys.stdout)

@@ -90,12 +90,12 @@ def validate(
 def _against(reference: str, *, with_measurements: bool, json: bool) -> None:
     from wse.errors import BadInput
     from wse.report.progress import VALIDATING, progress_on
-    from wse.validation.agreement.against_wavelet import EACH, SEED, agreement, check_reference
+    from wse.validation.agreement.against_wavelet import CONFIGURATIONS_PER_PATTERN, SEED, agreement, check_reference
 
     check_reference(reference)
     if with_measurements:
         msg = f"--against {reference} compares two models, no measurements: leave out --data, --page and --csv"
         raise BadInput(msg)
     with progress_on(sys.stderr, VALIDATING) as on_progress:
-        result = agreement(EACH, SEED, on_progress)
+        result = agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
     opt.print_result(result, json=json)

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from wse.errors import BadWafer, UnknownName
 from wse.hardware.number import SourcedNumber, numeric_fields
-from wse.hardware.number_file import read_number, read_toml, short
+from wse.hardware.number_file import read_number, read_toml, short_repr
 from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
 
 Values = tuple[tuple[str, float], ...]
@@ -136,7 +136,7 @@ def _read_file(kind: _Kind[Any], path: Path, default_source: str) -> tuple[dict[
     table = read_toml(path)
     name = table.pop("name", path.stem)
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        msg = f"{path}: name = {short(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
+        msg = f"{path}: name = {short_repr(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
     fields = numeric_fields(kind.spec)
     texts: dict[str, Any] = {}
@@ -194,7 +194,7 @@ def _read_generation(path: Path, stated: Any) -> str:
 def _read_announced(path: Path, stated: Any) -> bool:
     """Whether nobody has measured a wafer."""
     if not isinstance(stated, bool):
-        msg = f"{path}: announced = {short(stated)}: give true (nobody has measured such a wafer) or false"
+        msg = f"{path}: announced = {short_repr(stated)}: give true (nobody has measured such a wafer) or false"
         raise BadWafer(msg)
     return stated
 

@@ -59,25 +59,25 @@ def read_number(path: Path | str, name: str, stated: Any, type_: type, default_s
         at = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
         at = f" {at}" if isinstance(stated, dict) and at else ""
         msg = (
-            f"{place} ={at} {short(fault['input'])}: {fault['msg']}; "
+            f"{place} ={at} {short_repr(fault['input'])}: {fault['msg']}; "
             f"give a number in {unit}, or a table with value, unit, grade, source, range"
         )
         raise BadWafer(msg) from error
     if entry.unit is not None and entry.unit != unit:
-        msg = f"{place} is given in {short(entry.unit)}: give it in {unit!r}"
+        msg = f"{place} is given in {short_repr(entry.unit)}: give it in {unit!r}"
         raise BadWafer(msg)
     low, high = bounds_of(key)
     if type_ is int and not isinstance(entry.value, int):
         msg = f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}"
         raise BadWafer(msg)
     if not low <= entry.value <= high:
-        msg = f"{place} = {short(entry.value)}: give a number from {low:,} to {high:,} ({unit})"
+        msg = f"{place} = {short_repr(entry.value)}: give a number from {low:,} to {high:,} ({unit})"
         raise BadWafer(msg)
     least, most = entry.range or (entry.value, entry.value)
     if not low <= least <= entry.value <= most <= high:
         msg = (
-            f"{place}: the range from {short(least)} to {short(most)} does not hold the value {short(entry.value)}, "
-            f"or leaves {low:,} to {high:,}; give two numbers around it"
+            f"{place}: the range from {short_repr(least)} to {short_repr(most)} does not hold the value "
+            f"{short_repr(entry.value)}, or leaves {low:,} to {high:,}; give two numbers around it"
         )
         raise BadWafer(msg)
     source = entry.source if entry.source is not None else default_source
@@ -85,7 +85,7 @@ def read_number(path: Path | str, name: str, stated: Any, type_: type, default_s
     return SourcedNumber(value=type_(entry.value), unit=unit, grade=entry.grade, source=source, range=extent)
 
 
-def short(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A value as a message shows it."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"

@@ -113,7 +113,7 @@ class _Passes:
     def _passes(self, phase_index: int, sequence: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
         """Passes of one sequence, from now on; their indices."""
         phase = self._program.phases[phase_index]
-        pairs = even_choice(self._program, phase)
+        pairs = even_routing(self._program, phase)
         starts = self._now + cost.cycles * np.arange(len(uses))
         indices = self._recorder.passes(phase_index, sequence, cost, uses, starts.tolist(), pairs)
         self._now += cost.cycles * len(uses)
@@ -128,7 +128,7 @@ class _Passes:
         self._recorder.writer.append("token", {**row, **amounts})
 
 
-def even_choice(program: Program, phase: Phase) -> Pairs:
+def even_routing(program: Program, phase: Phase) -> Pairs:
     """Count how many of a phase's tokens choose each expert of each layer where they choose as evenly as they can."""
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
     mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}

@@ -85,7 +85,7 @@ class Recorder:
         uses: Sequence[CacheUse],
         starts: Sequence[float],
         pairs: Pairs,
-        walls: Iterable[float] = repeat(0.0),
+        wall_times_s: Iterable[float] = repeat(0.0),
     ) -> range:
         """Passes of one sequence after each other; their indices.
 
@@ -96,11 +96,11 @@ class Recorder:
             uses: Of each, what its traffic depends on.
             starts: The cycle that each starts in.
             pairs: How many tokens of one of them chose each expert.
-            walls: How many seconds the emulator took for each.
+            wall_times_s: How many seconds the emulator took for each.
         """
         rows = [
             self.writer.append_pass(schedule=sequence, start_cycle=int(start), wall_s=wall_s)
-            for start, wall_s in zip(starts, walls, strict=False)
+            for start, wall_s in zip(starts, wall_times_s, strict=False)
         ]
         count, index = len(rows), range(rows[0], rows[-1] + 1)
         for use in uses:

@@ -124,8 +124,8 @@ class RunRecorder(Recorder):
         chosen = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if routed else b""
         key = blake2b(chosen, digest_size=16).digest()
         sequence = self.sequence(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)
-        uses, starts, walls = ([getattr(run, name) for run in runs] for name in ("use", "start", "wall_s"))
-        self.passes(first.phase, sequence, first.cost, uses, starts, first.pairs, walls)
+        uses, starts, wall_times_s = ([getattr(run, name) for run in runs] for name in ("use", "start", "wall_s"))
+        self.passes(first.phase, sequence, first.cost, uses, starts, first.pairs, wall_times_s)
         words, hops = (np.stack([getattr(run.cost, name) for run in runs]) for name in ("words", "hops"))
         self.write_shifts(first.phase, first.number, words, hops)
         self.experts.write(first.number, first.pairs)

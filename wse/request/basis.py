@@ -68,7 +68,7 @@ class Placeable:
         return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     @property
-    def midway(self) -> list[int]:
+    def middle_context(self) -> list[int]:
         """Tokens before the one in the middle of what is asked for, by user."""
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 

@@ -22,7 +22,7 @@ def test_every_setting_once(batches: int, tokens: int, workers: int, data: st.Da
             break
         if setting not in failed and data.draw(st.booleans()):
             failed.add(setting)
-            queue.again(worker, setting)
+            queue.retry(worker, setting)
         else:
             given_out.append(setting)
     assert sorted(given_out) == list(range(len(grid)))

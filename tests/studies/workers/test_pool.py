@@ -15,7 +15,7 @@ from pathlib import Path
 from wse.studies.workers.pool import Task, _Worker
 
 if __name__ == "__main__":
-    worker = _Worker(0, Task(answer=abs, arguments=lambda item: (item,), of="", if_unstarted="", if_killed=""))
+    worker = _Worker(0, Task(function=abs, arguments=lambda item: (item,), owner="", start_remedy="", kill_remedy=""))
     worker._start()
     status = Path(f"/proc/{worker.process.pid}/status").read_text()
     worker.end()
@@ -34,12 +34,12 @@ def test_the_first_worker_never_hears_ctrl_c(tmp_path):
 
 # A user's script, which says once that it ran, and uses two processes.
 SCRIPT = """
-from wse.studies.workers.pool import Task, answers
+from wse.studies.workers.pool import Task, outputs
 from wse.studies.workers.pool import Queue
 
 print("ran")
-task = Task(answer=abs, arguments=lambda item: (-item,), of="", if_unstarted="", if_killed="")
-print(sorted(answers(Queue([[1], [2]]), 2, task)))
+task = Task(function=abs, arguments=lambda item: (-item,), owner="", start_remedy="", kill_remedy="")
+print(sorted(outputs(Queue([[1], [2]]), 2, task)))
 """
 
 

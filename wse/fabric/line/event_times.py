@@ -38,12 +38,12 @@ START: Final = EventTime()
 class PassedPiece(NamedTuple):
     """A piece that a stream has passed on its way.
 
-    ``ago``: how long ago words that stream on without a stop left its source; ``room``: how many find place on the way
+    ``age``: cycles since words that stream on without a stop left its source; ``room``: how many find place on the way
     from there, in queues and on wires, when they have to wait at its end.
     """
 
     piece: int
-    ago: int
+    age: int
     room: int
 
 
@@ -61,4 +61,4 @@ class Stream(NamedTuple):
 
     def farther_back(self, cycles: int, room: int) -> tuple[PassedPiece, ...]:
         """The way, so many cycles and room for so many words farther from here."""
-        return tuple(PassedPiece(passed.piece, passed.ago + cycles, passed.room + room) for passed in self.way)
+        return tuple(PassedPiece(passed.piece, passed.age + cycles, passed.room + room) for passed in self.way)

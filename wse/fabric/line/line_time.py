@@ -157,7 +157,7 @@ class _LineState:
         begin, last = self._operate(pe, received, sends=True)
         fused, room = self.costs.relay_latency, self.costs.relay_room
         way = (
-            tuple(PassedPiece(piece, ago + fused, had + room) for piece, ago, had in received[-1].way)
+            tuple(PassedPiece(piece, age + fused, had + room) for piece, age, had in received[-1].way)
             if received
             else ()
         )
@@ -172,8 +172,8 @@ class _LineState:
             begin = max(self._free(pe), ready)  # 1
             if sends and i + 1 == len(received):
                 begin = begin.after(relays=costs.relay)
-            piece, ago, _ = stream.way[-1]
-            before = begin.total - costs.ramp - ago
+            piece, age, _ = stream.way[-1]
+            before = begin.total - costs.ramp - age
             behind = self._behind(piece, Window(before, before + self.tail, self.words))
             if behind > 0:
                 begin, before = begin.delay(behind), before + behind
@@ -197,9 +197,9 @@ class _LineState:
         While they wait for it to begin they fill the room on the way; only what finds none there still has to come.
         """
         ramp = self.costs.ramp
-        for piece, ago, room in stream.way:
-            first, departed_words = begin - ramp - ago, ago + ramp + stall if stall > 0 else 0.0
-            window = Window(first, last - ramp - ago, self.words, departed_words, room + self.costs.waiting_words)
+        for piece, age, room in stream.way:
+            first, departed_words = begin - ramp - age, age + ramp + stall if stall > 0 else 0.0
+            window = Window(first, last - ramp - age, self.words, departed_words, room + self.costs.waiting_words)
             self.windows[piece] = window
 
     def _words_taken(self, stream: Stream, later: list[Stream], begin: EventTime) -> int:

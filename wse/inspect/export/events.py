@@ -40,7 +40,7 @@ class Slice:
     kind: str
     start_cycle: int
     cycles: int
-    facts: Report = field(default_factory=dict)
+    attributes: Report = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

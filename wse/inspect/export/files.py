@@ -24,10 +24,10 @@ from wse.report.output_file import open_output, open_output_folder, output_path
 from wse.report.progress import OnProgress
 from wse_traces.read import Trace
 
-Facts = dict[str, Any]
+ExportReport = dict[str, Any]
 
 
-def write_export(request: ExportRequest, on_progress: OnProgress) -> Facts:
+def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportReport:
     """Write an export and return its JSON: ``trace``, ``to``, ``out``, and counts and notes of the format.
 
     ``on_progress`` is called with how much is done, of how much, and the name of what comes next.
@@ -41,9 +41,9 @@ def write_export(request: ExportRequest, on_progress: OnProgress) -> Facts:
         check_parquet()
     with trace_at(request.trace) as trace:
         write = _folder if request.to in FOLDERS else _file
-        facts = write(trace, request, on_progress)
+        report = write(trace, request, on_progress)
         note = {} if trace.complete else {"incomplete": True}
-    return {"trace": str(request.trace), "to": request.to, "out": str(request.out), **note, **facts}
+    return {"trace": str(request.trace), "to": request.to, "out": str(request.out), **note, **report}
 
 
 def _check_place(request: ExportRequest) -> None:
@@ -68,7 +68,7 @@ def _check_place(request: ExportRequest) -> None:
         raise BadInput(message)
 
 
-def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Facts:
+def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> ExportReport:
     with open_output_folder("-o", request.out) as folder:
         if request.to == "png":
             kinds = map_kinds(trace, request.what)
@@ -80,7 +80,7 @@ def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Fa
         return {"files": files, "rows": sum(table.rows for table in tables)}
 
 
-def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Facts:
+def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> ExportReport:
     if request.to == "json":
         tables = chosen_tables(trace, request.what, planes=request.planes)
         check_json_size(tables)
@@ -99,10 +99,10 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Fact
         on_progress(min(done, total), total + 1, "timeline")
 
     with _open_file(request.out) as file:
-        slices = write_perfetto(timeline(trace, chosen), _timeline_facts(trace), file, on_events)
-    facts = {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
+        slices = write_perfetto(timeline(trace, chosen), _timeline_attributes(trace), file, on_events)
+    report = {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
     generated = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
-    return facts | ({"first_generated_token": int(generated[0])} if len(generated) else {})
+    return report | ({"first_generated_token": int(generated[0])} if len(generated) else {})
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def _tokens(chosen: PassSelection) -> Facts:
+def _tokens(chosen: PassSelection) -> dict[str, Any]:
     """The first and the last token shown."""
     return {"tokens": [int(chosen.tokens[0]), int(chosen.tokens[-1])]} if len(chosen.tokens) else {}
 
@@ -127,7 +127,7 @@ def _title(trace: Trace) -> str:
     return f"{header.model} on {header.wafer}, mapping {header.mapping}{state}"
 
 
-def _timeline_facts(trace: Trace) -> Facts:
+def _timeline_attributes(trace: Trace) -> dict[str, Any]:
     """The facts of a run for its timeline, and the meaning of its times."""
     header = trace.header
     return {

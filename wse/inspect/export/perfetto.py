@@ -18,17 +18,17 @@ _EVERY: Final = 1000  # events between two calls of `on_progress`
 
 
 def write_perfetto(
-    events: Iterable[Event], facts: dict[str, Any], file: IO[bytes], on_progress: Callable[[int], None]
+    events: Iterable[Event], attributes: dict[str, Any], file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
     """Write a timeline and return its number of slices.
 
     Args:
         events: What to show, in any order.
-        facts: What to say of the trace as a whole.
+        attributes: Attributes of the trace as a whole.
         file: Written to piece by piece.
         on_progress: Called now and then with the number of events so far.
     """
-    out = _EventFile(file, facts)
+    out = _EventFile(file, attributes)
     slices = 0
     for number, event in enumerate(events):
         if number % _EVERY == 0:
@@ -36,8 +36,8 @@ def write_perfetto(
         if isinstance(event, Slice):
             slices += 1
             place = out.place(event.track)
-            timed = {"ph": "X", "ts": event.start_cycle, "dur": event.cycles}
-            out.write({**timed, **place, "cat": event.kind, "name": event.name, "args": event.facts})
+            span = {"ph": "X", "ts": event.start_cycle, "dur": event.cycles}
+            out.write({**span, **place, "cat": event.kind, "name": event.name, "args": event.attributes})
         else:
             place = {"pid": out.process(event.process)}
             out.write({"ph": "C", "ts": event.cycle, **place, "name": event.name, "args": {event.unit: event.value}})
@@ -48,11 +48,11 @@ def write_perfetto(
 class _EventFile:
     """An array of events in a file; processes and threads are numbered, and named where they first come up."""
 
-    def __init__(self, file: IO[bytes], facts: dict[str, Any]) -> None:
+    def __init__(self, file: IO[bytes], attributes: dict[str, Any]) -> None:
         self._file = file
         self._processes: set[int] = set()
         self._threads: dict[Track, int] = {}
-        head = _json({"displayTimeUnit": "ns", "otherData": facts})
+        head = _json({"displayTimeUnit": "ns", "otherData": attributes})
         file.write(head[:-1] + b',"traceEvents":[\n')
         self._separator = b""
 
@@ -68,8 +68,8 @@ class _EventFile:
         process = self.process(track.process)
         if track not in self._threads:
             self._threads[track] = len(self._threads) + 1
-            self._tell(process, self._threads[track], "thread_name", {"name": track.name})
-            self._tell(process, self._threads[track], "thread_sort_index", {"sort_index": track.order})
+            self._write_metadata(process, self._threads[track], "thread_name", {"name": track.name})
+            self._write_metadata(process, self._threads[track], "thread_sort_index", {"sort_index": track.order})
         return {"pid": process, "tid": self._threads[track]}
 
     def process(self, process: int) -> int:
@@ -77,12 +77,12 @@ class _EventFile:
         number = process - RUN + 1
         if process not in self._processes:
             self._processes.add(process)
-            self._tell(number, 0, "process_name", {"name": process_name(process)})
-            self._tell(number, 0, "process_sort_index", {"sort_index": number})
+            self._write_metadata(number, 0, "process_name", {"name": process_name(process)})
+            self._write_metadata(number, 0, "process_sort_index", {"sort_index": number})
         return number
 
-    def _tell(self, process: int, thread: int, name: str, facts: dict[str, Any]) -> None:
-        self.write({"ph": "M", "pid": process, "tid": thread, "name": name, "args": facts})
+    def _write_metadata(self, process: int, thread: int, name: str, attributes: dict[str, Any]) -> None:
+        self.write({"ph": "M", "pid": process, "tid": thread, "name": name, "args": attributes})
 
 
 def _json(value: dict[str, Any]) -> bytes:

@@ -48,7 +48,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
     for step in _rows(steps):
         op, kernel = name_at(ops, step["op"]), name_at(names, step["name"])
         start, cycles = step["start_cycle"], max(0, step["cycles"])
-        facts = {"op": op, "op_kind": name_at(kinds, step["op"]), "step": kernel, **_facts(step)}
+        attributes = {"op": op, "op_kind": name_at(kinds, step["op"]), "step": kernel, **_facts(step)}
         places = [(max(HOST, step["wafer"]), step["stage"])]
         if step["wafer"] >= 0 and step["cycles_by"][host] > 0:
             places.append((HOST, -1))
@@ -61,7 +61,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
                 track = Track(process, f"{title} (at once: {lane + 1})" if lane else title, order)
                 tracks[process, stage, lane] = track
             name = ": ".join(text for text in (op, kernel) if text) or "step"
-            yield Slice(track, name, facts["kind"], start, cycles, facts)
+            yield Slice(track, name, attributes["kind"], start, cycles, attributes)
 
 
 def _rows(columns: Columns) -> Iterator[Report]:

@@ -43,9 +43,9 @@ def _pass_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
         name = PHASES[phase] if phase < len(PHASES) else ""
         lane = lanes.place(start, start + cycles)
         track = Track(RUN, f"passes (at once: {lane + 1})" if lane else "passes", lane)
-        facts = {"pass": index, "cycles": cycles, "kv_slots": int(schedules["kv_slots"][schedule])}
-        facts |= {"schedule": schedule, "wall_s": float(passes["wall_s"][index])}
-        yield Slice(track, f"{name} {index}", "pass", start, cycles, facts)
+        attributes = {"pass": index, "cycles": cycles, "kv_slots": int(schedules["kv_slots"][schedule])}
+        attributes |= {"schedule": schedule, "wall_s": float(passes["wall_s"][index])}
+        yield Slice(track, f"{name} {index}", "pass", start, cycles, attributes)
 
 
 def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
@@ -78,12 +78,12 @@ def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
         track = Track(RUN, title, (2 * (1 + user) + (not prompt)) * _LANES_A_USER + lane)
         text = b"".join(texts[row] for row in rows).decode(errors="replace")
         is_single = len(rows) == 1
-        facts: Report = {"token": rows[0]} if is_single else {"first_token": rows[0], "last_token": rows[-1]}
-        facts |= {"position": int(tokens["position"][rows[0]]), "text": text}
+        attributes: Report = {"token": rows[0]} if is_single else {"first_token": rows[0], "last_token": rows[-1]}
+        attributes |= {"position": int(tokens["position"][rows[0]]), "text": text}
         if is_single and tokens["id"][rows[0]] >= 0:
-            facts["id"] = int(tokens["id"][rows[0]])
+            attributes["id"] = int(tokens["id"][rows[0]])
         if not prompt:
-            facts |= {"cycles": int(tokens["cycles"][rows[0]]), "wall_s": float(tokens["wall_s"][rows[0]])}
+            attributes |= {"cycles": int(tokens["cycles"][rows[0]]), "wall_s": float(tokens["wall_s"][rows[0]])}
         name = (
             repr(text[:LONGEST_NAME])
             if text
@@ -91,7 +91,7 @@ def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
             if is_single
             else f"tokens {rows[0]} to {rows[-1]}"
         )
-        yield Slice(track, name, "prompt" if prompt else "token", start, end - start, facts)
+        yield Slice(track, name, "prompt" if prompt else "token", start, end - start, attributes)
 
 
 def _link_counts(steps: Columns) -> Iterator[Count]:

@@ -12,24 +12,24 @@ _OPEN: Final = {
 }
 
 
-def print_export(facts: dict[str, Any], stream: TextIO) -> None:
-    """Print the facts of an export."""
+def print_export(report: dict[str, Any], stream: TextIO) -> None:
+    """Print the report of an export."""
     console = console_on(stream)
-    heading(console, f"Export to {facts['to']}", "of a run that was not completed" if facts.get("incomplete") else "")
-    rows = [("trace", printable(facts["trace"])), ("written", printable(facts["out"]))]
-    if "files" in facts:
-        rows.append(("files", ", ".join(facts["files"])))
-    counts = [plural(facts[f"{name}s"], name) for name in ("row", "slice", "wavelet", "event") if f"{name}s" in facts]
-    if "tokens" in facts:
-        counts.append(f"tokens {facts['tokens'][0]} to {facts['tokens'][1]}")
+    heading(console, f"Export to {report['to']}", "of a run that was not completed" if report.get("incomplete") else "")
+    rows = [("trace", printable(report["trace"])), ("written", printable(report["out"]))]
+    if "files" in report:
+        rows.append(("files", ", ".join(report["files"])))
+    counts = [plural(report[f"{name}s"], name) for name in ("row", "slice", "wavelet", "event") if f"{name}s" in report]
+    if "tokens" in report:
+        counts.append(f"tokens {report['tokens'][0]} to {report['tokens'][1]}")
     if counts:
         rows.append(("in it", ", ".join(counts)))
-    if facts.get("left_out_passes"):
-        left_out = facts["left_out_passes"]
+    if report.get("left_out_passes"):
+        left_out = report["left_out_passes"]
         later = f"{left_out:,} later {'pass' if left_out == 1 else 'passes'}"
-        first = facts.get("first_generated_token")
+        first = report.get("first_generated_token")
         which = "FROM-TO shows others" if first is None else f"{first}-{first + 9} shows the first that were generated"
         rows.append(("left out", f"{later}: more than a viewer takes; --tokens {which}"))
-    if facts["to"] in _OPEN:
-        rows.append(("open in", _OPEN[facts["to"]]))
+    if report["to"] in _OPEN:
+        rows.append(("open in", _OPEN[report["to"]]))
     lines(console, rows)

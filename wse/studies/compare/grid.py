@@ -18,7 +18,7 @@ from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, with_best, without_duplicates
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import inputs
-from wse.studies.workers.pool import Killed, Queue, Task, answers, cores
+from wse.studies.workers.pool import Killed, Queue, Task, cores, outputs
 
 
 def compare(
@@ -95,14 +95,14 @@ def _in_this_process(request: CompareRequest, cells: Sequence[Cell]) -> Iterator
 def _in_processes(request: CompareRequest, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, CellRows]]:
     """Cells with their rows, by several processes, in the order in which cells are done."""
     task = Task(
-        answer=cell_rows,
+        function=cell_rows,
         arguments=lambda item: (request, cells[item]),
-        of="the comparison",
-        if_unstarted="free some memory, and give the same command again",
-        if_killed="if memory ran out, compare fewer --wafers or --mapping at once",
+        owner="the comparison",
+        start_remedy="free some memory, and give the same command again",
+        kill_remedy="if memory ran out, compare fewer --wafers or --mapping at once",
     )
     queue = Queue([item] for item in range(len(cells)))
-    for item, rows in answers(queue, min(jobs, len(cells)), task):
+    for item, rows in outputs(queue, min(jobs, len(cells)), task):
         cell = cells[item]
         yield cell, CellRows(rows=(impossible(cell, rows.reason),)) if isinstance(rows, Killed) else rows
 

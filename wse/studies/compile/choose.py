@@ -51,10 +51,10 @@ def compile_fastest(prepared: Placeable) -> Compilation:
     def cycles(program: Program) -> float:
         fabric = Fabric(program, p.wafer, p.software, p.meshes)
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
-        return prompt + fabric.decode_cost(*p.midway).cycles * p.new_tokens
+        return prompt + fabric.decode_cost(*p.middle_context).cycles * p.new_tokens
 
     def by_op(program: Program) -> list[float]:
-        cost = Fabric(program, p.wafer, p.software).decode_cost(*p.midway)  # in small, as on a whole wafer
+        cost = Fabric(program, p.wafer, p.software).decode_cost(*p.middle_context)  # in small, as on a whole wafer
         cycles = np.bincount(program.decode.steps.op, cost.by_cause.sum(axis=1), len(program.op_names))
         return [float(of_op) for of_op in cycles]
 

@@ -61,11 +61,11 @@ def compile_result(prepared: Prepared, program: Program) -> CompileResult:
             spec.layer_count,
             wafer.clock_hz,
             program.batch,
-            after_tokens=max(prepared.midway),
+            after_tokens=max(prepared.middle_context),
             routing="even" if any(program.mixtures) else None,
         ),
         crossing=crossing_result(clock.decode, wafer.clock_hz),
-        defects=defects_result(prepared, program, prepared.midway),
+        defects=defects_result(prepared, program, prepared.middle_context),
     )
 
 
@@ -74,7 +74,7 @@ def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, list[tuple
     row then; cost by phase."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
-    (slots, _), cost = clock.decode_token(*prepared.midway)
+    (slots, _), cost = clock.decode_token(*prepared.middle_context)
     return clock, slots, [*costs, (program.decode, cost)]
 
 

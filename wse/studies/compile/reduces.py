@@ -53,7 +53,7 @@ class Stretch(NamedTuple):
     pairs: bool
 
 
-class Line(NamedTuple):
+class StretchReduce(NamedTuple):
     """A stretch with some words in each PE, along lines of an axis, and what the pattern takes that combines them."""
 
     pattern: str
@@ -140,10 +140,10 @@ def stretch_of(pattern: LineSchedule) -> Stretch | None:
     return Stretch("reduce", pes, int(roots[roots >= start][0]) - start, pairs)
 
 
-def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
+def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[StretchReduce]:
     """The reduces along lines, with the number of steps of a token that carry out each."""
     phase, known = program.decode, cache(stretch_of)
-    steps: Counter[Line] = Counter()
+    steps: Counter[StretchReduce] = Counter()
     for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():
         pattern, axis = program.patterns[phase.steps.pattern[step]], int(phase.steps.axis[step])
         stretch = known(pattern)
@@ -152,11 +152,11 @@ def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[Line]:
         at, place = fullest_column_step(program, phase, step)
         for turn in range(phase.steps.turns(step)):
             words = transfer_of(program, at, place, slots, turn).words
-            steps[Line(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1
+            steps[StretchReduce(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1
     return steps
 
 
-def _row(line: Line, steps: int, cheapest: PatternChoice | None, wafer: WaferSpec) -> ReduceResult:
+def _row(line: StretchReduce, steps: int, cheapest: PatternChoice | None, wafer: WaferSpec) -> ReduceResult:
     pes, root = line.stretch.pes, line.stretch.root
     bounded = pes <= MOST_PES
     return ReduceResult(
@@ -173,7 +173,9 @@ def _row(line: Line, steps: int, cheapest: PatternChoice | None, wafer: WaferSpe
     )
 
 
-def _cheapest(ranked: list[Line], times: PatternTimes, wafer: WaferSpec) -> dict[tuple[Stretch, int], PatternChoice]:
+def _cheapest(
+    ranked: list[StretchReduce], times: PatternTimes, wafer: WaferSpec
+) -> dict[tuple[Stretch, int], PatternChoice]:
     """The cheapest patterns by stretch and words, as long as there are PEs to search."""
     patterns: dict[tuple[Stretch, int], PatternChoice] = {}
     left = MOST_PES

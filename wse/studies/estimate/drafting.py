@@ -89,4 +89,4 @@ def _pass_cycles(prepared: Placeable, compilation: Compilation, tokens: int) -> 
         prepared.spec, prepared.wafer, prepared.software, options, replace(choice, prefill_chunk=1)
     )
     fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
-    return fabric.decode_cost(*prepared.midway[:1] * tokens).cycles
+    return fabric.decode_cost(*prepared.middle_context[:1] * tokens).cycles

@@ -66,7 +66,7 @@ def estimate(
     on_progress(1, len(pieces), pieces[1])
     choice = compile_with_remedies(prepared)
     on_progress(2, len(pieces), pieces[2])
-    counted = timed(prepared, choice.program, None)
+    counted = time_run(prepared, choice.program, None)
     result = replace(result_of(prepared, choice.program, counted), search=search_result(choice))
     if request.sensitivity:
 
@@ -88,7 +88,7 @@ def estimate(
 
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> EstimateResult:
     """The result of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
-    return result_of(prepared, program, timed(prepared, program, routing), given_routing=routing is not None)
+    return result_of(prepared, program, time_run(prepared, program, routing), given_routing=routing is not None)
 
 
 def result_of(
@@ -117,7 +117,7 @@ def result_of(
         cost=tokens.cost,
         grades=grades_result(grades, program.wafers, prefill, tokens.decode, tokens.energy, tokens.cost),
         routing=("given" if given_routing else "even") if any(program.mixtures) else None,
-        defects=defects_result(prepared, program, prepared.midway),
+        defects=defects_result(prepared, program, prepared.middle_context),
     )
 
 
@@ -152,8 +152,8 @@ def _decoded(prepared: PreparedEstimate, program: Program, counted: TimedRun, gr
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
     if not token_classes:
         return _Decoded(decode=decode)
-    midway = clock.fabric.decode_cost(*prepared.midway)
-    pipelining = pipelining_result(clock.fabric, prompts, midway, prepared.new_tokens)
+    middle_cost = clock.fabric.decode_cost(*prepared.middle_context)
+    pipelining = pipelining_result(clock.fabric, prompts, middle_cost, prepared.new_tokens)
     saturated = max((row.tokens_per_s for row in pipelining.rows), default=None) if len(program.stages) > 1 else None
     rates = Rates(alone=decode.tokens_per_s, saturated=saturated)
     return _Decoded(
@@ -165,7 +165,7 @@ def _decoded(prepared: PreparedEstimate, program: Program, counted: TimedRun, gr
     )
 
 
-def timed(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
+def time_run(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
     """Prompts and all new tokens but the first of each user, which the prompts give, counted."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     if routing is None:

@@ -1,4 +1,4 @@
-"""The answer to a setting of a sweep: a row of numbers and texts by name, an error of the user, or a bug of ours."""
+"""The outcome of a setting of a sweep: a row of numbers and texts by name, an error of the user, or a bug of ours."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Entry(pydantic.BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Outcome:
     """The line of a setting's `Entry`, and the traceback where the setting ended in a bug of ours."""
 
     setting: int
@@ -47,19 +47,19 @@ class Answer:
     bug: str = ""
 
 
-def answer(setting: int, request: EstimateRequest) -> Answer:
+def estimate_setting(setting: int, request: EstimateRequest) -> Outcome:
     """Estimate a setting."""
     try:
-        return Answer(setting, Entry(setting=setting, row=flat(estimate(request).to_dict())).line(), failed=False)
+        return Outcome(setting, Entry(setting=setting, row=flat(estimate(request).to_dict())).line(), failed=False)
     except WseError as error:
-        return failure(setting, str(error))
+        return failed_outcome(setting, str(error))
     except Exception as error:
-        return failure(setting, f"a bug of wse: {type(error).__name__}: {error}", traceback.format_exc())
+        return failed_outcome(setting, f"a bug of wse: {type(error).__name__}: {error}", traceback.format_exc())
 
 
-def failure(setting: int, error: str, bug: str = "") -> Answer:
-    """The answer to a setting without a row."""
-    return Answer(setting, Entry(setting=setting, error=error).line(), failed=True, bug=bug)
+def failed_outcome(setting: int, error: str, bug: str = "") -> Outcome:
+    """The outcome of a setting without a row."""
+    return Outcome(setting, Entry(setting=setting, error=error).line(), failed=True, bug=bug)
 
 
 def column(name: str) -> str:

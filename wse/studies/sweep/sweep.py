@@ -22,9 +22,9 @@ from wse.report.terminal import WIDEST, count, plural
 from wse.studies.sweep.fields import known_fields
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.row import Answer, answer, failure
+from wse.studies.sweep.row import Outcome, estimate_setting, failed_outcome
 from wse.studies.sweep.table import check_table_path, write_table
-from wse.studies.workers.pool import Killed, Queue, Task, answers, cores
+from wse.studies.workers.pool import Killed, Queue, Task, cores, outputs
 
 MOST_JOBS: Final = 4096
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
@@ -91,7 +91,7 @@ def sweep(
         on_row(before, failed)
         remaining = [setting for setting in range(len(grid)) if setting not in finished]
         processes = min(most, len(remaining))
-        for answers_done, answered in enumerate(_answers(grid, remaining, processes), 1):
+        for answers_done, answered in enumerate(_outcomes(grid, remaining, processes), 1):
             journal.append(answered.setting, answered.line)
             failed += answered.failed
             bugs += [answered.bug] if answered.bug else []
@@ -113,17 +113,17 @@ def sweep(
     )
 
 
-def _answers(grid: Grid, settings: Sequence[int], processes: int) -> Iterator[Answer]:
-    """The answers of some settings, in the order in which they are done."""
+def _outcomes(grid: Grid, settings: Sequence[int], processes: int) -> Iterator[Outcome]:
+    """The outcomes of some settings, in the order in which they are done."""
     task = Task(
-        answer=answer,
+        function=estimate_setting,
         arguments=lambda setting: (setting, grid.request(setting)),
-        of="the sweep",
-        if_unstarted="what is done is kept: free some memory or take fewer --jobs, and give the same command again",
-        if_killed="if memory ran out, sweep again with fewer --jobs",
+        owner="the sweep",
+        start_remedy="what is done is kept: free some memory or take fewer --jobs, and give the same command again",
+        kill_remedy="if memory ran out, sweep again with fewer --jobs",
     )
-    for setting, answered in answers(Queue(grid.groups(settings)), processes, task):
-        yield failure(setting, answered.reason) if isinstance(answered, Killed) else answered
+    for setting, output in outputs(Queue(grid.groups(settings)), processes, task):
+        yield failed_outcome(setting, output.reason) if isinstance(output, Killed) else output
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A pool of processes that work on items, one at a time each, and the answers as they come.
+"""A pool of processes that work on items, one at a time each, and their outputs as they come.
 
 A worker is a process behind a pipe of its own. One that is killed, by the system for its memory or by hand, takes along
 no more than its item, which is then done once more; and when the process of the pool is killed, pipes and workers end.
@@ -27,7 +27,7 @@ from wse.studies.workers.process import READY, work
 MOST_TRIES: Final = 2
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
-Answer = TypeVar("Answer")
+Output = TypeVar("Output")
 
 
 class Queue:
@@ -52,33 +52,33 @@ class Queue:
         self._of[worker] = items
         return items.popleft() if items else None
 
-    def again(self, worker: int, item: int) -> None:
+    def retry(self, worker: int, item: int) -> None:
         """Have a worker do an item once more, before its others."""
         self._of[worker].appendleft(item)
 
 
 @dataclass(frozen=True, slots=True)
-class Task(Generic[Answer]):
+class Task(Generic[Output]):
     """The work on each item.
 
     Attributes:
-        answer: A function on the top level of its module, which a worker loads once.
-        arguments: Its arguments for an item; they and the answer are pickled.
-        of: The owner of the processes in messages: "the sweep".
-        if_unstarted: A remedy for the user where a process cannot start.
-        if_killed: A remedy for the user where one is killed.
+        function: A function on the top level of its module, which a worker loads once.
+        arguments: Its arguments for an item; they and its output are pickled.
+        owner: The owner of the processes in messages: "the sweep".
+        start_remedy: A remedy for the user where a process cannot start.
+        kill_remedy: A remedy for the user where one is killed.
     """
 
-    answer: Callable[..., Answer]
+    function: Callable[..., Output]
     arguments: Callable[[int], tuple[Any, ...]]
-    of: str
-    if_unstarted: str
-    if_killed: str
+    owner: str
+    start_remedy: str
+    kill_remedy: str
 
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """The answer to an item whose process was killed each time: the reason, and a remedy."""
+    """The outcome of an item whose process was killed each time: the reason, and a remedy."""
 
     reason: str
 
@@ -88,8 +88,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def answers(queue: Queue, jobs: int, task: Task[Answer]) -> Iterator[tuple[int, Answer | Killed]]:
-    """Yield the items of a queue with their answers, worked out by ``jobs`` processes, in the order of the answers.
+def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | Killed]]:
+    """Yield the items of a queue with their outputs, worked out by ``jobs`` processes, in the order in which they come.
 
     When the caller stops, workers are killed at their work.
     """
@@ -108,10 +108,10 @@ def answers(queue: Queue, jobs: int, task: Task[Answer]) -> Iterator[tuple[int, 
                 else:
                     tries[item] += 1
                     if tries[item] < MOST_TRIES:
-                        queue.again(worker.number, item)
+                        queue.retry(worker.number, item)
                     else:
                         code = _exit_of(worker.process.exitcode)
-                        yield item, Killed(f"its process was ended {MOST_TRIES} times ({code}); {task.if_killed}")
+                        yield item, Killed(f"its process was ended {MOST_TRIES} times ({code}); {task.kill_remedy}")
                     worker.restart()
                 if not worker.take(queue):
                     busy.remove(worker)
@@ -120,10 +120,10 @@ def answers(queue: Queue, jobs: int, task: Task[Answer]) -> Iterator[tuple[int, 
             worker.end()
 
 
-class _Worker(Generic[Answer]):
+class _Worker(Generic[Output]):
     """A process of the pool, started with its first item."""
 
-    def __init__(self, number: int, task: Task[Answer]) -> None:
+    def __init__(self, number: int, task: Task[Output]) -> None:
         self.number = number
         self.item = -1
         self._task = task
@@ -142,7 +142,7 @@ class _Worker(Generic[Answer]):
         return True
 
     def receive(self) -> Any:
-        """READY, once; then the answer to each item; None where the process has died.
+        """READY, once; then the output of each item; None where the process has died.
 
         Raises BadInput where the process died before it could begin, for then another would, too.
         """
@@ -152,7 +152,7 @@ class _Worker(Generic[Answer]):
             self.process.join()
             if not self._ready:
                 code, task = _exit_of(self.process.exitcode), self._task
-                text = f"a process of {task.of} could not start ({code}); {task.if_unstarted}"
+                text = f"a process of {task.owner} could not start ({code}); {task.start_remedy}"
                 raise BadInput(text) from None
             return None
         self._ready = True
@@ -164,7 +164,7 @@ class _Worker(Generic[Answer]):
         self._started = self._ready = False
 
     def end(self) -> None:
-        """Kill the process, at its work: the caller has its answers."""
+        """Kill the process, at its work: the caller has its outputs."""
         if self._started:
             self.process.kill()
             self.process.join()
@@ -178,7 +178,7 @@ class _Worker(Generic[Answer]):
         theirs.close()
         self._started = True
         with contextlib.suppress(OSError):
-            self.pipe.send(self._task.answer)
+            self.pipe.send(self._task.function)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ READY: Final = "ready"
 
 
 def work(pipe: Connection) -> None:
-    """Receive a function, send READY, then the function's answer to each tuple of arguments that comes, to the end.
+    """Receive a function, send READY, then the function's output for each tuple of arguments that comes, to the end.
 
     Receiving the function loads the module that it is in, with all that this imports.
     """
@@ -24,7 +24,7 @@ def work(pipe: Connection) -> None:
         os.environ.setdefault(name, "1")
 
     with contextlib.suppress(EOFError, OSError):
-        answer = pipe.recv()
+        function = pipe.recv()
         pipe.send(READY)
         while True:
-            pipe.send(answer(*pipe.recv()))
+            pipe.send(function(*pipe.recv()))

@@ -36,7 +36,7 @@ WAFERS: Final = ("wse2", "wse3")
 PROFILES: Final = ("tuned", "academic")
 LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers}
 """Names of whole layers, in place of a pattern, and the functions that make them."""
-EACH: Final = 4  # configurations of a pattern, a wafer and a software profile
+CONFIGURATIONS_PER_PATTERN: Final = 4  # configurations of a pattern, a wafer and a software profile
 SEED: Final = 1
 JUDGED_CYCLES: Final = 200  # above these, a relative error says something
 

@@ -59,9 +59,9 @@ def predict(m: Measurement) -> Prediction | None:
         return decline("neither cycles nor a time of a whole collective, which is what the fast model gives")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
-    trouble = Grid(wafer=wafer, rows=m.rows, cols=m.cols).trouble()
-    if trouble:
-        return decline(trouble)
+    problem = Grid(wafer=wafer, rows=m.rows, cols=m.cols).problem()
+    if problem:
+        return decline(problem)
     software = collective_software(m, wafer, same_descriptors=collective.algorithm in _SAME_DESCRIPTORS)
     run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
     cycles = run.cycles()

@@ -45,7 +45,7 @@ class Grid:
     rows: int
     cols: int
 
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why nothing can be compiled for it; empty where it can."""
         if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
             return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"

@@ -43,8 +43,8 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         return NO_GRID
     grid = Grid(wafer=replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer)), rows=m.rows, cols=m.cols)
     sizes = [m.sizes.get(name) for name in "MKN"]
-    if grid.trouble() or None in sizes:
-        return decline(grid.trouble() or "the row does not give M, N and K")
+    if grid.problem() or None in sizes:
+        return decline(grid.problem() or "the row does not give M, N and K")
     M, K, N = (int(size or 0) for size in sizes)
     if m.dtype is None:
         return NO_DTYPE

@@ -75,8 +75,8 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if m.rows is None or m.cols is None:
         return NO_GRID
     grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
-    trouble = grid.trouble() or _not_square(phase, grid)
-    return decline(trouble) if trouble else _best(phase, [grid], shape, tokens, dtype, costs)
+    problem = grid.problem() or _not_square(phase, grid)
+    return decline(problem) if problem else _best(phase, [grid], shape, tokens, dtype, costs)
 
 
 def best_rate(m: Measurement) -> Prediction | None:
@@ -121,9 +121,9 @@ def _request(
     if sides is None:
         return decline("the grids of prefill and of decode are not stated")
     first, second = (Grid(wafer=wafer, rows=rows, cols=cols) for rows, cols in sides)
-    trouble = first.trouble() or second.trouble() or _not_square("prefill", first)
-    if trouble:
-        return decline(trouble)
+    problem = first.problem() or second.problem() or _not_square("prefill", first)
+    if problem:
+        return decline(problem)
     # Each token finds the prompt and the tokens before it in the cache; as many entries on a row cost alike.
     rows = second.rows
     least, most = -(-prompt // rows), -(-(prompt + generated - 1) // rows)
