@@ -58,9 +58,9 @@ class Packer:
                 return None
             self.room_bytes -= len(blob)
             self.blobs.append(blob)
-            facts = {"type": dtype, "shape": list(plain.shape), "most": most, "least": least}
+            array = {"type": dtype, "shape": list(plain.shape), "most": most, "least": least}
             runs = {} if starts is None else {"starts": starts.tolist()}
-            self._known[key] = {"blob": len(self.blobs) - 1, **facts, **runs}
+            self._known[key] = {"blob": len(self.blobs) - 1, **array, **runs}
         return self._known[key]
 
 

@@ -83,7 +83,7 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
         prefill: The cost of each chunk, as ``Fabric.prefill_cost`` gives it.
         decode: That of one token of each user at some length of the caches.
     """
-    reader = _Reader(fabric)
+    reader = _RouteReader(fabric)
     program = fabric.program
     return StageTimes(
         prefill=tuple(reader.route(phase, cost) for phase, cost in zip(program.prefill, prefill, strict=True)),
@@ -97,7 +97,7 @@ def streams_in_cache(program: Program) -> int:
     return min((max(0, room) // held for held, room in program.cache_bytes() if held), default=1)
 
 
-class _Reader:
+class _RouteReader:
     """Reads phases as routes, and numbers servers as it meets them, regions first."""
 
     def __init__(self, fabric: Fabric) -> None:

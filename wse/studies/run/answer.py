@@ -14,7 +14,7 @@ OnText = Callable[[str], None]
 
 
 class Answer:
-    """The prompt of a user, generated ids and text. It ends with one of ``end_ids``, or with ``most`` tokens.
+    """The prompt of a user, generated ids and text. It ends with one of ``end_ids``, or with ``max_tokens`` tokens.
 
     ``on_text`` is called with the prompt's text and then each stretch of generated text.
 
@@ -30,7 +30,7 @@ class Answer:
         self,
         prompt: tuple[int, ...],
         end_ids: tuple[int, ...],
-        most: int,
+        max_tokens: int,
         tokenizer: Tokenizer | None,
         on_text: OnText,
     ) -> None:
@@ -39,13 +39,13 @@ class Answer:
         self.text = ""
         self.logits: npt.NDArray[np.float32] | None = None
         self.cycles = 0.0
-        self._end_ids, self._most, self._on_text = end_ids, most, on_text
+        self._end_ids, self._max_tokens, self._on_text = end_ids, max_tokens, on_text
         self._stream: TextStream | None = tokenizer.stream() if tokenizer else None
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether no more tokens belong to it."""
-        return len(self.tokens) == self._most or (bool(self.tokens) and self.tokens[-1] in self._end_ids)
+        return len(self.tokens) == self._max_tokens or (bool(self.tokens) and self.tokens[-1] in self._end_ids)
 
     @property
     def has_text(self) -> bool:

@@ -135,22 +135,22 @@ class _Session:
         A user who is done before others keeps a place in the batch; the tokens of that place belong to nobody.
         """
         began = time.perf_counter()
-        self._prompts()
-        while not all(answer.over for answer in self.answers):
-            self._next()
+        self._read_prompts()
+        while not all(answer.is_finished for answer in self.answers):
+            self._generate_next()
         for answer in self.answers:
             answer.finish()
         self.wall_s = time.perf_counter() - began
 
-    def _prompts(self) -> None:
+    def _read_prompts(self) -> None:
         passes: list[list[int]] = [[] for _ in self.answers]
         began = time.perf_counter()
         for index in self.engine.prefill(*self.prepared.prompts):
             phase, before = self.program.prefill[index], self.clock.cycles
-            pairs = self._routed(PREFILL)
+            pairs = self._record_routing(PREFILL)
             cost = self.clock.prefill_chunk(index, pairs)
             use: CacheUse = (self.engine.cache_slots(phase.user), ())
-            self._passed(index, use, cost, pairs, before, time.perf_counter() - began)
+            self._record_pass(index, use, cost, pairs, before, time.perf_counter() - began)
             passes[phase.user] += [self._last_pass] * phase.tokens
             self.answers[phase.user].cycles = self.clock.cycles
             began = time.perf_counter()
@@ -158,35 +158,35 @@ class _Session:
             if self.prepared.request.logits:
                 answer.logits = self.engine.logits[user]
             self.keeper.write(RunRecorder.add_prompt, user, answer.prompt, answer.read(), passes[user])
-            self._token(user, token, passes[user][-1] if passes[user] else 0, answer.cycles, 0.0)
+            self._record_token(user, token, passes[user][-1] if passes[user] else 0, answer.cycles, 0.0)
 
-    def _next(self) -> None:
+    def _generate_next(self) -> None:
         began = time.perf_counter()
         before = self.clock.cycles
         tokens = self.engine.decode()
-        pairs = self._routed(DECODE)
+        pairs = self._record_routing(DECODE)
         use, cost = self.clock.decode_token(pairs=pairs)
         wall = time.perf_counter() - began
-        self._passed(len(self.program.phases) - 1, use, cost, pairs, before, wall)
+        self._record_pass(len(self.program.phases) - 1, use, cost, pairs, before, wall)
         for user, token in enumerate(tokens):
             answer = self.answers[user]
-            if not answer.over:
+            if not answer.is_finished:
                 cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
-                self._token(user, token, self._last_pass, cycles, wall)
+                self._record_token(user, token, self._last_pass, cycles, wall)
 
-    def _routed(self, phase: str) -> Pairs:
+    def _record_routing(self, phase: str) -> Pairs:
         """The experts that the tokens of the last pass were routed to, which are added to the load."""
         pairs = dict(self.engine.expert_pairs)
         self.load.add(phase, pairs)
         return pairs
 
-    def _token(self, user: int, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
+    def _record_token(self, user: int, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
         answer = self.answers[user]
         text = answer.add(token)
         position = len(answer.prompt) + len(answer.tokens) - 1
         self.keeper.write(RunRecorder.add_token, user, token, text, pass_index, position, cycles, wall_s)
 
-    def _passed(
+    def _record_pass(
         self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
     ) -> None:
         """Record a pass."""
