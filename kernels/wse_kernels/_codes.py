@@ -57,8 +57,8 @@ def _int8_ir(builder: Any, byte: Any) -> Any:
 def _fp8_ir(builder: Any, byte: Any) -> Any:
     wide = builder.zext(byte, HALF_WORD)
     sign = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 0x80)), ir.Constant(HALF_WORD, 8))
-    rest = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 0x7F)), ir.Constant(HALF_WORD, 7))
-    half = builder.bitcast(builder.or_(sign, rest), ir.HalfType())
+    magnitude = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 0x7F)), ir.Constant(HALF_WORD, 7))
+    half = builder.bitcast(builder.or_(sign, magnitude), ir.HalfType())
     return builder.fmul(builder.fpext(half, ir.FloatType()), ir.Constant(ir.FloatType(), E4M3_BIAS))
 
 
@@ -107,7 +107,7 @@ def _unpack_int4_compiled(
         scales = row_pointer(context, builder, wgt, args[2], args[3], args[10])[0]
 
         def body(inner: Any, a: list[Any]) -> None:
-            out, code, group, scale, count, width, k_index, wanted = a
+            out, code, group, scale, count, width, k_index, group_code = a
             odd = inner.and_(k_index, ir.Constant(WORD, 1))
             shift = inner.trunc(inner.mul(inner.sub(ir.Constant(WORD, 1), odd), ir.Constant(WORD, 4)), BYTE)
             with cgutils.for_range(inner, count, intp=WORD) as rows:
@@ -119,7 +119,7 @@ def _unpack_int4_compiled(
                     factor = widen_ir(inner, wgt.dtype, inner.load(inner.gep(scale, [place])))
                     new = narrow_ir(inner, act.dtype, inner.fmul(value, factor))
                     in_group = inner.icmp_unsigned(
-                        "==", inner.load(inner.gep(group, [lane.index])), inner.trunc(wanted, BYTE)
+                        "==", inner.load(inner.gep(group, [lane.index])), inner.trunc(group_code, BYTE)
                     )
                     old = inner.load(inner.gep(out, [place]))
                     inner.store(inner.select(in_group, new, old), inner.gep(out, [place]))

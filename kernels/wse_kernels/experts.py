@@ -234,10 +234,10 @@ def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
 
 
 @inline_function
-def _weigh(view, f32, block, row, n, pairs, i, used):
+def _weigh(view, f32, block, row, n, pairs, i, lane_count):
     """view[row + e] *= the weight of pair i, e < n, in the lanes that have so many pairs."""
     for e in range(row, row + n):
-        for lane in range(used):
+        for lane in range(lane_count):
             if i < f32[block, pairs, lane]:
                 old = view[block, e, lane]
                 view[block, e, lane] = narrow(widen(old) * f32[block, pairs + 3 + 3 * i, lane], old)

@@ -41,10 +41,10 @@ def with_codes(program: Program, tensor: Callable[[str], Source], read: Read) ->
         if name == GROUP_NUMBERS:
             return np.arange(MOST_GROUPS, dtype=np.uint8)
         whole = name.rpartition(".")[0]
-        wanted = [codes_name(whole), scales_name(whole)]
-        if name not in wanted:
+        stored_names = [codes_name(whole), scales_name(whole)]
+        if name not in stored_names:
             return tensor(name)
-        return _Part(whole, tensor(whole), coding, scale_type, read, wanted.index(name))
+        return _Part(whole, tensor(whole), coding, scale_type, read, stored_names.index(name))
 
     return coded_tensor
 

@@ -67,15 +67,15 @@ class Sampler:
         return token
 
 
-def adjusted_scores(logits: npt.NDArray[np.float32], seen: list[int], sampling: Sampling) -> Scores:
+def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:
     """float64 ``[vocabulary]``: scores whose softmax is drawn from, -inf where an id may not be; the best is 0.
 
-    At temperature 0 the penalised logits. ``seen`` are the ids of prompt and text so far, each once.
+    At temperature 0 the penalised logits. ``text_ids`` are those of prompt and text so far, each once.
     """
     scores: Scores = logits.astype(np.float64)
     if sampling.repetition_penalty != 1.0:
-        old, penalty = scores[seen], sampling.repetition_penalty
-        scores[seen] = np.where(old < 0, old * penalty, old / penalty)
+        old, penalty = scores[text_ids], sampling.repetition_penalty
+        scores[text_ids] = np.where(old < 0, old * penalty, old / penalty)
     if sampling.temperature == 0:
         return scores
     with np.errstate(over="ignore"):  # a tiny temperature may send all but the best to -inf

@@ -35,7 +35,9 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
         _OF_TRANSFER[np.where(computes, 0, steps.code)],
     )
     numbers = [
-        np.where(address[:, used], 0, values[:, used]) for values in steps.linear for used in [values.any(axis=0)]
+        np.where(address[:, is_linear], 0, values[:, is_linear])
+        for values in steps.linear
+        for is_linear in [values.any(axis=0)]
     ]
     turns = np.append(steps.loops[:, 2], 1)[steps.loop]
     overlaps = steps.overlap >= 0

@@ -27,9 +27,9 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
     for buffer, (first, end) in zip(buffers, np.searchsorted(edges, spans).tolist(), strict=True):
         uses[buffer.use] += int(lengths[first:end] @ free[first:end])
         free[first:end] = False
-    used = program.used_bytes(stage)
-    uses["buffers"] += used - int(lengths @ ~free)  # alignment
-    return {**uses, "free": sram_bytes - used}
+    used_bytes = program.used_bytes(stage)
+    uses["buffers"] += used_bytes - int(lengths @ ~free)  # alignment
+    return {**uses, "free": sram_bytes - used_bytes}
 
 
 def _beside(program: Program, stage: int) -> set[int]:

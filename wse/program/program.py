@@ -234,14 +234,19 @@ class Program:
     def used_bytes(self, stage: int) -> int:
         """Bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""
         higher = [self.stages[i] for i in self.above(stage)]
-        return self.stages[stage].sram_top_byte + sum(other.sram_top_byte - other.sram_base_byte for other in higher)
+        return self.stages[stage].sram_top_byte + sum(
+            stage_above.sram_top_byte - stage_above.sram_base_byte for stage_above in higher
+        )
 
     def cache_bytes(self) -> list[tuple[int, int]]:
         """KV cache on a PE by stage: (bytes that it takes, bytes that it could take if all free SRAM were its own)."""
         cached = [0] * len(self.stages)
         for buffer in self.buffers:
             cached[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0
-        return [(own, own + self.sram_bytes_per_pe - self.used_bytes(i)) for i, own in enumerate(cached)]
+        return [
+            (stage_cache, stage_cache + self.sram_bytes_per_pe - self.used_bytes(i))
+            for i, stage_cache in enumerate(cached)
+        ]
 
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
         """The wafers of a stage to which pairs of tokens and experts come: int64 ``[cols]`` pairs on each column."""

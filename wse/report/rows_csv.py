@@ -27,12 +27,12 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
 
     Numbers are written so that they read back the same; texts are written by `csv_text`.
     """
-    used = [name for name in columns if any(name in row for row in rows)]
+    filled_columns = [name for name in columns if any(name in row for row in rows)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(used)
+    writer.writerow(filled_columns)
     for row in rows:
-        writer.writerow([_cell(row.get(name, "")) for name in used])
+        writer.writerow([_cell(row.get(name, "")) for name in filled_columns])
     return text.getvalue()
 
 

@@ -80,10 +80,10 @@ def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
     """
     rows = []
     for phase, label in (("prompt", "of the prompt"), ("generated", "of generated tokens")):
-        used = [layer for layer in load if sum(layer[phase])]
-        if not used:
+        busy_layers = [layer for layer in load if sum(layer[phase])]
+        if not busy_layers:
             continue
-        busiest = max(used, key=lambda layer: max(layer[phase]) / sum(layer[phase]))
+        busiest = max(busy_layers, key=lambda layer: max(layer[phase]) / sum(layer[phase]))
         tokens = busiest[phase]
         share, even = percent(max(tokens) / sum(tokens)), percent(1 / len(tokens))
         expert = f"expert {tokens.index(max(tokens))} of layer {busiest['layer']}"

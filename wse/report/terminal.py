@@ -126,8 +126,8 @@ def bar(fraction: float, width: int, colour: str = "") -> Text:
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     if fraction > 0 and eighths == 0:
         eighths = 1
-    full, rest = divmod(eighths, 8)
-    text = "█" * full + (EIGHTHS[rest] if rest else "")
+    full, remainder = divmod(eighths, 8)
+    text = "█" * full + (EIGHTHS[remainder] if remainder else "")
     return Text(text.ljust(width), style=COLOURS.get(colour, colour), no_wrap=True)
 
 

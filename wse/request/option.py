@@ -153,11 +153,11 @@ def request_of(request: type[R], values: Mapping[str, Any]) -> R:
     """The request with some values of its options."""
     kind: type = request
     options = options_of(kind)
-    own = {name: value for name, value in values.items() if not options[name].inside}
+    arguments = {name: value for name, value in values.items() if not options[name].inside}
     for outer in dict.fromkeys(field.inside for field in options.values() if field.inside):
         inner = get_args(get_type_hints(request, include_extras=True)[outer])[0]
-        own[outer] = inner(**{name: value for name, value in values.items() if options[name].inside == outer})
-    return request(**own)
+        arguments[outer] = inner(**{name: value for name, value in values.items() if options[name].inside == outer})
+    return request(**arguments)
 
 
 def whole_number(text: str) -> int | None:

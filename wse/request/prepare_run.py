@@ -75,15 +75,15 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> Prepared:
     )
 
 
-def checkpoint_of(loaded: LoadedModel, named: str) -> Checkpoint:
-    """The weights of a model that the user named so.
+def checkpoint_of(loaded: LoadedModel, model: str) -> Checkpoint:
+    """The weights of a model, by the name that the user gave it.
 
     Raises:
         BadModel: it has none.
     """
     if loaded.checkpoint is None:
         message = (
-            f"{named}: has no weights to run; time it from its configuration alone with wse estimate {named}, "
+            f"{model}: has no weights to run; time it from its configuration alone with wse estimate {model}, "
             "or give a folder or a GGUF file that holds the weights"
         )
         raise BadModel(message)

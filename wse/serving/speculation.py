@@ -122,8 +122,8 @@ def acceptance_of(model: str) -> Acceptance:
 
     Names are compared without case, spaces and signs.
     """
-    own = [curve for curve in measured_curves() if _plain(curve.model) == _plain(model)]
-    return own[0] if own else typical(measured_curves())
+    curves = [curve for curve in measured_curves() if _plain(curve.model) == _plain(model)]
+    return curves[0] if curves else typical(measured_curves())
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:

@@ -167,9 +167,9 @@ def validation_tables(validation: Validation, listed: Listed, width: int) -> tup
     tables.append(_errors_table(summary, width))
     if validation.capacity:
         tables.append(_capacity_table(validation.capacity))
-    others = ["--rows all: the others too"] if summary.reasons else []
-    more = ["--rows predicted: row by row"] if listed != "predicted" else others
-    return (*tables, pair_table([("", ""), ("more", "; ".join([*more, "--json: everything"]))]))
+    rows_hint = ["--rows all: the others too"] if summary.reasons else []
+    hints = ["--rows predicted: row by row"] if listed != "predicted" else rows_hint
+    return (*tables, pair_table([("", ""), ("more", "; ".join([*hints, "--json: everything"]))]))
 
 
 def _files_table(rows: Sequence[ValidationRow]) -> Table:

@@ -45,7 +45,7 @@ def validate(
 
 def check_listed(choice: str) -> Listed:
     """The choice of ``--rows``. Raises UnknownName for another."""
-    listed: Listed | None = next((known for known in LISTED if known == choice), None)
+    listed: Listed | None = next((listing for listing in LISTED if listing == choice), None)
     if listed is None:
         raise UnknownName("choice", choice, LISTED, where="--rows")
     return listed
@@ -88,8 +88,8 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
 
 def default_files() -> list[Path]:
     """The files in ``$WSE_SHARED/reference`` or ``../shared/reference``; where there are none, those of wse."""
-    given = os.environ.get("WSE_SHARED")
-    for folder in ([Path(given)] if given else []) + [Path("..") / "shared"]:
+    shared_folder = os.environ.get("WSE_SHARED")
+    for folder in ([Path(shared_folder)] if shared_folder else []) + [Path("..") / "shared"]:
         tables = sorted((folder / "reference").glob("*.csv"))
         if tables:
             return tables

@@ -128,13 +128,13 @@ class _Flattening:
         link, user = link[chosen], user[chosen]
         order = np.lexsort((self.wiring.identity[user, 1], self.wiring.identity[user, 2], link))
         link, user = link[order], user[order]
-        named, first, count = np.unique(link, return_index=True, return_counts=True)
-        number = np.searchsorted(self.links, named)
+        link_keys, first, count = np.unique(link, return_index=True, return_counts=True)
+        number = np.searchsorted(self.links, link_keys)
         table[number, 1:] = np.stack([first, first, first + count], axis=1)
-        place = np.stack([self.component[user[first]], named // SIDES], axis=1).reshape(-1, 2)
+        place = np.stack([self.component[user[first]], link_keys // SIDES], axis=1).reshape(-1, 2)
         keys, row = np.unique(place, axis=0, return_inverse=True)
         routers = np.full((len(keys), 5), NONE, np.int32)
-        routers[row.reshape(-1), named % SIDES] = number
+        routers[row.reshape(-1), link_keys % SIDES] = number
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
@@ -167,10 +167,10 @@ class _Flattening:
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
         """First and end of each component's plain queues, routers and threads."""
-        wanted = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
-        table = np.zeros((len(wanted), 8), np.int32)
+        component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
+        table = np.zeros((len(component_numbers), 8), np.int32)
         plain = self.component[self.order] * 3 + self.kind[self.order]
         for column, values in ((0, plain), (2, router_component * 3), (4, thread_component * 3)):
-            table[:, column] = np.searchsorted(values, wanted * 3)
-            table[:, column + 1] = np.searchsorted(values, wanted * 3 + 1)
+            table[:, column] = np.searchsorted(values, component_numbers * 3)
+            table[:, column + 1] = np.searchsorted(values, component_numbers * 3 + 1)
         return table

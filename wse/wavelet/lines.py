@@ -248,8 +248,8 @@ class Lines:
         if stored:
             self._last(self.written, address)[pes] = stores
 
-    def _last(self, known: dict[int, I32], address: int) -> I32:
+    def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
         """The operations ``[PE]`` last noted at an address."""
-        if address not in known:
-            known[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
-        return known[address]
+        if address not in last_by_address:
+            last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
+        return last_by_address[address]

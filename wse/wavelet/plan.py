@@ -189,10 +189,10 @@ def _choose_colours(flows: list[Flow]) -> None:
 
     What is combined and what is stored come on different colours, because different threads take them.
     """
-    used: dict[tuple[int, int], tuple[Config, bool]] = {}
+    uses_by_colour: dict[tuple[int, int], tuple[Config, bool]] = {}
     for flow in sorted(flows, key=lambda flow: min(flow.way)):
         uses = {pe: (config, flow.arrival in COMBINING) for pe, config in flow.way.items()}
         flow.colour = 0
-        while any(used.get((pe, flow.colour), use) != use for pe, use in uses.items()):
+        while any(uses_by_colour.get((pe, flow.colour), use) != use for pe, use in uses.items()):
             flow.colour += 1
-        used |= {(pe, flow.colour): use for pe, use in uses.items()}
+        uses_by_colour |= {(pe, flow.colour): use for pe, use in uses.items()}

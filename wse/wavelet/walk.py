@@ -177,10 +177,10 @@ class PhaseWalk:
         """Rows of two regions as if they touched; the link between them, and its hop, belong to the crossing."""
         stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
         cut = stages[sender].rect.cols
-        both = np.concatenate([begin, self.free[receiver]], axis=1)
-        start, base = _relative(both)
-        source = Rect(0, messages.source_col, len(both), messages.cols)
-        target = Rect(0, cut + messages.target_col, len(both), messages.cols)
+        free_cycles = np.concatenate([begin, self.free[receiver]], axis=1)
+        start, base = _relative(free_cycles)
+        source = Rect(0, messages.source_col, len(free_cycles), messages.cols)
+        target = Rect(0, cut + messages.target_col, len(free_cycles), messages.cols)
         ran = self.runs.translate(source, target, transfer.words, start)
         links, col = ran.link_words.copy(), ran.moves[:, 2]
         links[Port.EAST, :, cut - 1] = 0

@@ -88,11 +88,11 @@ class Wiring:
     def _queues(self) -> None:
         """The sorted keys of every queue that some route needs: (PE, side, colour) as one number."""
         into = self.targets[:, Port.RAMP]
-        wanted = [
+        keys = [
             self._key(self.pe, self.source, self.colour),
             self._key(self.pe[into], np.int32(INTO_PE), self.colour[into]),
         ]
-        self.key = np.unique(np.concatenate(wanted))
+        self.key = np.unique(np.concatenate(keys))
         if len(self.key) > LARGEST_QUEUES:
             msg = (
                 f"wavelet reference: {len(self.key):,} queues; at most {LARGEST_QUEUES:,} fit: "
@@ -103,7 +103,7 @@ class Wiring:
         parts = [self.key // colours // SIDES, self.key // colours % SIDES, self.key % colours]
         self.identity = np.stack(parts, axis=1).astype(np.int32)
         self.link = self._links_before()
-        self.position_queue = np.searchsorted(self.key, wanted[0])
+        self.position_queue = np.searchsorted(self.key, keys[0])
 
     def _key(self, pe: I32, side: I32 | np.int32, colour: I32) -> I64:
         return (pe.astype(np.int64) * SIDES + side) * self.machine.wafer.colours + colour

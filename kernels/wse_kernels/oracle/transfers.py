@@ -41,9 +41,9 @@ def along_columns_counted(
     for col in range(a[8]):
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
         n = count * a[5]
-        own = np.array([*a[:5], n, -(-n * a[6] // 4)], np.int64)
+        operands = np.array([*a[:5], n, -(-n * a[6] // 4)], np.int64)
         line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
-        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], line_messages, own)
+        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], line_messages, operands)
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:

@@ -192,6 +192,6 @@ def _balanced_shares(extent: int, segments: list[tuple[int, int]]) -> I32:
     count = np.repeat(widths, widths)
     place = np.concatenate([np.arange(columns) for columns in widths])
     least, over = np.divmod(extent, count)
-    first, taken = place * least + np.minimum(place, over), least + (place < over)
+    first, share_sizes = place * least + np.minimum(place, over), least + (place < over)
     nth = np.arange(ceil_div(extent, int(widths.min())))
-    return np.where(nth < taken[:, None], first[:, None] + nth, -1).astype(np.int32)
+    return np.where(nth < share_sizes[:, None], first[:, None] + nth, -1).astype(np.int32)

@@ -67,9 +67,9 @@ class LogicalMesh:
         if len(row_of) < rows:
             message = f"{rows}x{cols} PEs on a fabric with {len(row_of)} rows of as many live PEs"
             raise ValueError(message)
-        taken = np.ones((rows, live.shape[1]), bool)
-        taken[np.arange(rows)[:, None], skipped_columns(~live[row_of], live.shape[1] - cols)] = False
-        col_of = np.nonzero(taken)[1].reshape(rows, cols)
+        is_in_mesh = np.ones((rows, live.shape[1]), bool)
+        is_in_mesh[np.arange(rows)[:, None], skipped_columns(~live[row_of], live.shape[1] - cols)] = False
+        col_of = np.nonzero(is_in_mesh)[1].reshape(rows, cols)
         return cls(fabric=fabric, row_of=row_of.astype(np.int64), col_of=col_of.astype(np.int64))
 
     @property
@@ -128,8 +128,8 @@ class LogicalMesh:
         if (axis, rect) not in self._streams:
             runs, shape = self.runs(axis, rect), self.links(axis)
             loads, links = LinkLoads.around(runs), shape[0] * shape[1]
-            one, none = (np.broadcast_to(np.int64(words), links) for words in (1, 0))
-            loads.add(runs, one, none)
+            forward, backward = (np.broadcast_to(np.int64(words), links) for words in (1, 0))
+            loads.add(runs, forward, backward)
             self._streams[axis, rect] = max(1, int(loads.total().max(initial=0)))
         return self._streams[axis, rect]
 

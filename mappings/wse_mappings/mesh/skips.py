@@ -33,25 +33,25 @@ def skipped_columns(unreachable: Bools, count: int) -> I64:
     return columns
 
 
-def move_skips(places: I64, wanted: I64) -> I64:
-    """Columns of skips after some moved to where they are ``wanted``, by the least distance in all; both ascending.
+def move_skips(places: I64, targets: I64) -> I64:
+    """Columns of skips after some moved to where they are ``targets``, by the least distance in all; both ascending.
 
     >>> move_skips(np.array([2, 9]), np.array([7])).tolist()
     [2, 7]
     """
     cost = np.zeros(len(places) + 1)  # of serving the wants so far by so many of the first skips
     table = [cost]
-    for want in wanted.tolist():
-        served = cost[:-1] + np.abs(places - want)
+    for target in targets.tolist():
+        served = cost[:-1] + np.abs(places - target)
         cost = np.minimum.accumulate(np.append(np.inf, served))
         table.append(cost)
     after, remaining = places.copy(), len(places)
-    for want, cost in zip(wanted[::-1].tolist(), table[:0:-1], strict=True):
+    for target, cost in zip(targets[::-1].tolist(), table[:0:-1], strict=True):
         remaining = int(
             np.searchsorted(-cost[: remaining + 1], -cost[remaining])
         )  # the fewest first skips at that cost
         remaining -= 1
-        after[remaining] = want
+        after[remaining] = target
     return np.sort(after)
 
 
@@ -60,5 +60,5 @@ def _first_places(unreachable: Bools, count: int) -> I64:
     _, cols = np.nonzero(unreachable)
     _, first = np.unique(cols, return_index=True)
     places = cols[np.sort(first)][:count]
-    rest = np.setdiff1d(np.arange(unreachable.shape[1]), places)[::-1][: count - len(places)]
-    return np.sort(np.append(places, rest)).astype(np.int64)
+    free_places = np.setdiff1d(np.arange(unreachable.shape[1]), places)[::-1][: count - len(places)]
+    return np.sort(np.append(places, free_places)).astype(np.int64)

@@ -115,12 +115,12 @@ class _Search:
 
     def try_number(self, family: int, number: int) -> bool:
         """Time a family's pattern of that number, unless it cannot be cheaper; return whether it is the best so far."""
-        key, known = (family, number), self.at[0] >= 0
-        if known and self.least(key) >= self.best.cost:
+        key, has_bound = (family, number), self.at[0] >= 0
+        if has_bound and self.least(key) >= self.best.cost:
             return False
         schedule, root = self._make(key)
         cost = self.cost(schedule)
-        if known and cost >= self.best.cost:
+        if has_bound and cost >= self.best.cost:
             return False
         self.best, self.at = PatternChoice(self.families[family].label.format(number), schedule, root, cost), key
         return True
@@ -201,12 +201,12 @@ def families(
 def least_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
     """Cycles of the longest way and a message's words, or of the words that one PE takes in to combine."""
     ready = [0] * schedule.length
-    taken = [0] * schedule.length
+    received_words = [0] * schedule.length
     for source, target, arrival in schedule.messages.tolist():
         if source != target:
             ready[target] = max(ready[target], ready[source] + level_cycles + abs(target - source))
-            taken[target] += words * (arrival != Arrival.MULTICAST)
-    return max(max(ready) + words, *taken) if max(ready) else 0
+            received_words[target] += words * (arrival != Arrival.MULTICAST)
+    return max(max(ready) + words, *received_words) if max(ready) else 0
 
 
 def _starts(most: int, *authors: int) -> tuple[int, ...]:

@@ -64,9 +64,9 @@ def least_energy(length: int) -> I32:
     energy = np.full((length + 1, length), UNREACHED, np.int32)
     energy[1] = 0
     for n in range(2, length + 1):
-        split = energy[1:n, : n - 1] + energy[n - 1 : 0 : -1, 1:n]
-        split += np.arange(n - 1, 0, -1, dtype=np.int32)[:, None]
-        energy[n, 1:n] = np.minimum.accumulate(split.min(axis=0))
+        split_energy = energy[1:n, : n - 1] + energy[n - 1 : 0 : -1, 1:n]
+        split_energy += np.arange(n - 1, 0, -1, dtype=np.int32)[:, None]
+        energy[n, 1:n] = np.minimum.accumulate(split_energy.min(axis=0))
         energy[n, n:] = energy[n, n - 1]
     energy.flags.writeable = False
     return energy
@@ -92,8 +92,8 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
 
 def _last_subtree(count: int, depth: int, energy: I32) -> int:
     """The number of last PEs that form the farthest subtree; the fewest of several that are as good."""
-    split = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
-    return 1 + int(split.argmin())
+    split_energy = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
+    return 1 + int(split_energy.argmin())
 
 
 def terms(length: int, words: int, level_cycles: int) -> Terms:

@@ -44,8 +44,8 @@ def relays_of(count: int, groups: Groups = None) -> int:
     (32, 8, 6)
     """
     relays = 0
-    for wanted in (*_groups_of(count, groups), 1):
-        places = min(wanted, count)
+    for group_count in (*_groups_of(count, groups), 1):
+        places = min(group_count, count)
         relays += ceil_div(count, places) // 2
         count = places
     return relays
@@ -137,8 +137,8 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
     """The groups of each level, as the indices of their places; one group in the last."""
     places = list(range(count))
     levels: list[list[list[int]]] = []
-    for wanted in (*_groups_of(count, groups), 1):
-        cut = balanced_segments(len(places), min(wanted, len(places)))
+    for group_count in (*_groups_of(count, groups), 1):
+        cut = balanced_segments(len(places), min(group_count, len(places)))
         levels.append([places[first : first + size] for first, size in cut])
         places = [group[len(group) // 2] for group in levels[-1]]
     return levels

@@ -20,12 +20,12 @@ def _two_shifts(sizes: Sizes) -> Case:
 def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
     """A case of one pattern on all rows and on all columns of a square at once, with other words, as in MeshGEMM."""
     side, words, round_ = schedule.length, sizes.words, sizes.below(len(schedule.variants))
-    other = min(MOST_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
+    column_words = min(MOST_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
     laid = (
         PlacedPattern(schedule=schedule, lines=rows_of(side, side), words=words, round_=round_),
-        PlacedPattern(schedule=schedule, lines=columns_of(side, side), words=other, round_=round_),
+        PlacedPattern(schedule=schedule, lines=columns_of(side, side), words=column_words, round_=round_),
     )
-    name, detail = f"{schedule.name} rows and columns", f"{other} words on columns"
+    name, detail = f"{schedule.name} rows and columns", f"{column_words} words on columns"
     return Case(pattern=name, rows=side, cols=side, words=words, detail=detail, groups=(laid,))
 
 

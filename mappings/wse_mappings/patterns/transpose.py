@@ -68,7 +68,7 @@ def _farthest(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, .
         inward[line, : len(far)] = far[::-1]
     chosen: list[int] = []
     for line in np.argsort(-inward.sum(axis=1), kind="stable").tolist():
-        if not any((inward[other] >= inward[line]).all() for other in chosen):
+        if not any((inward[chosen_line] >= inward[line]).all() for chosen_line in chosen):
             chosen.append(line)
     return tuple(chosen)
 
@@ -84,15 +84,15 @@ def _hooks(side: int) -> Bool:
     column = np.arange(side)
     most = next(most for most in range(side + 1) if 2 * np.minimum(most, column).sum() >= pairs)
     while True:
-        taken = np.zeros((side, side), np.bool_)
+        is_hook = np.zeros((side, side), np.bool_)
         served = np.zeros(side, np.int64)
         for row in range(side):
             needy = column[row + 1 :][served[row + 1 :] < column[row + 1 :] - most]
             chosen = needy[np.argsort(served[needy], kind="stable")][:most]
-            taken[row, chosen] = True
+            is_hook[row, chosen] = True
             served[chosen] += 1
         if (served >= column - most).all():
-            return taken
+            return is_hook
         most += 1
 
 

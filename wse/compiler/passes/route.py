@@ -43,8 +43,8 @@ class _Stage:
 def route(state: State) -> State:
     """Fill ``colour_uses`` and ``repaints``. Raises DoesNotFit when patterns that run together need too many."""
     available = state.wafer.colours - state.wafer.reserved_colours
-    same = _same_routes(state.patterns)
-    stages = _demand(state, same)
+    same_routes = _same_routes(state.patterns)
+    stages = _demand(state, same_routes)
     uses = []
     for number, stage in enumerate(stages):
         _assign(stage, available, number)
@@ -60,20 +60,22 @@ def route(state: State) -> State:
                     repainted=key not in stage.own_routes,
                 )
             )
-    repaints = {steps: _repaints(state, steps, stages, same) for steps in {phase.steps for phase in state.phases}}
+    repaints = {
+        steps: _repaints(state, steps, stages, same_routes) for steps in {phase.steps for phase in state.phases}
+    }
     return replace(state, colour_uses=tuple(uses), repaints=tuple(repaints[phase.steps] for phase in state.phases))
 
 
 def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
     """The first pattern with the same routes, for each pattern: what arrives is added or compared on the same links."""
     first: dict[tuple[object, ...], int] = {}
-    same = []
+    same_routes = []
     for code, pattern in enumerate(patterns):
         links = pattern.messages.copy()
         links[:, 2] = links[:, 2] == Arrival.MULTICAST
         arrays = (links, pattern.first, pattern.variants)
-        same.append(first.setdefault((pattern.length, *(array.tobytes() for array in arrays)), code))
-    return same
+        same_routes.append(first.setdefault((pattern.length, *(array.tobytes() for array in arrays)), code))
+    return same_routes
 
 
 def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None:

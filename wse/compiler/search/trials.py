@@ -130,10 +130,10 @@ class TrialSetup:
         step, longest = 1 if prefill == THIN_GEMM else rows, max(self.options.prompt_tokens)
         smallest = min(step, longest)
         entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
-        wanted = self.options_on(layout)
+        options = self.options_on(layout)
         heads = [_choice(layout, prefill, smallest, entry) for entry in entries]
-        head = self._first_that_fits(wanted, heads).head_chunk
-        return self._first_that_fits(wanted, [_choice(layout, prefill, size, head) for size in chunks(longest, step)])
+        head = self._first_that_fits(options, heads).head_chunk
+        return self._first_that_fits(options, [_choice(layout, prefill, size, head) for size in chunks(longest, step)])
 
     def _first_that_fits(self, wanted: Options, choices: list[Choice]) -> Choice:
         """The first of some choices, each less demanding than the one before, that fits; the last if none does."""

@@ -75,11 +75,11 @@ def _spans(pieces: Sequence[Piece], resource: Resource) -> I64:
 def _serial(pieces: Sequence[Piece], resource: Resource) -> Bools:
     """Pieces of one plan that a main thread takes one after another."""
     main = np.array([piece.main for piece in pieces])
-    both: Bools = main[:, None] & main[None, :]
+    is_serial: Bools = main[:, None] & main[None, :]
     if resource != Resource.INTO_PE:
         into = np.array([piece.targets[0] for piece in pieces])
-        both &= into[:, None] == into[None, :]
-    return both
+        is_serial &= into[:, None] == into[None, :]
+    return is_serial
 
 
 def _conflict(piece: Piece, other_piece: Piece, number: int, resource: Resource, *, in_order: bool) -> Conflict | None:

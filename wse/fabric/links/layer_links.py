@@ -206,8 +206,8 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
     """Words on the physical links of a wafer, without the rows and columns around those that carried any."""
-    used = words.max(axis=0) > 0
-    rows, cols = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
+    is_used = words.max(axis=0) > 0
+    rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
     row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)
     rect = Rect(int(row), int(col), int(end_row - row), int(end_col - col))
     return LayerLinks(layers=layers, wafer=wafer, rect=rect, words=words[:, row:end_row, col:end_col])

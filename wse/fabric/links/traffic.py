@@ -77,10 +77,10 @@ class Traffic:
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
         parts = []
         for start, end in pairwise(starts):
-            one = phase.of_pairs(step, int(columns[start]))
-            transfer = transfer_of(self.program, one, 0, slots)
+            one_step = phase.of_pairs(step, int(columns[start]))
+            transfer = transfer_of(self.program, one_step, 0, slots)
             assert isinstance(transfer.messages, LineMessages)
-            parts.append(self._line(one, 0, transfer, transfer.messages, range(start, end)))
+            parts.append(self._line(one_step, 0, transfer, transfer.messages, range(start, end)))
         rectangles = np.concatenate([part.rectangles for part in parts])
         return StepTraffic(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 

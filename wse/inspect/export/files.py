@@ -59,9 +59,11 @@ def _check_place(request: ExportRequest) -> None:
         raise BadInput(message)
     if out.is_dir():
         suffixes = (f".{request.to}", ".json") if request.to == "csv" else (f".{request.to}",)
-        other = next((file.name for file in sorted(out.iterdir()) if file.suffix not in suffixes), None)
-        if other is not None:
-            message = f"-o {out}: the folder holds {other}, which no export to {request.to} made; give another name"
+        foreign_file = next((file.name for file in sorted(out.iterdir()) if file.suffix not in suffixes), None)
+        if foreign_file is not None:
+            message = (
+                f"-o {out}: the folder holds {foreign_file}, which no export to {request.to} made; give another name"
+            )
             raise BadInput(message)
     elif out.exists():
         message = f"-o {out}: is a file; give the name of a folder, for {request.to} makes several files"

@@ -194,10 +194,10 @@ def _queue_numbers(queue: Array) -> Array:
     return number
 
 
-def _search(pairs: Array, wanted: Array) -> Array:
-    """Find the place of each wanted pair, there or not, among ascending pairs, int64 ``[wanted]``."""
-    width = int(max(pairs[:, 1].max(initial=0), wanted[:, 1].max(initial=0))) + 1
-    at: Array = np.searchsorted(pairs @ np.array([width, 1]), wanted @ np.array([width, 1]))
+def _search(pairs: Array, searched_pairs: Array) -> Array:
+    """Find the place of each wanted pair, there or not, among ascending pairs, int64 ``[searched_pairs]``."""
+    width = int(max(pairs[:, 1].max(initial=0), searched_pairs[:, 1].max(initial=0))) + 1
+    at: Array = np.searchsorted(pairs @ np.array([width, 1]), searched_pairs @ np.array([width, 1]))
     return at
 
 

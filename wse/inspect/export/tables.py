@@ -71,10 +71,10 @@ class FlatTable:
 
 def check_tables(names: tuple[str, ...]) -> None:
     """Raise UnknownName for a name that is no table's."""
-    known = (*_plain_tables(), *PLANES.values())
+    table_names = (*_plain_tables(), *PLANES.values())
     for name in names:
-        if name not in known:
-            raise UnknownName("table", name, known, where="--what")
+        if name not in table_names:
+            raise UnknownName("table", name, table_names, where="--what")
 
 
 def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list[FlatTable]:
@@ -160,8 +160,8 @@ def _flat(trace: Trace, name: str) -> FlatTable:
                 values = trace.column(field.path, start, start + ROWS_AT_ONCE)
                 piece += _values_of(field, values)
                 if field.refers in words:
-                    known = words[field.refers]
-                    piece.append([known[i] if 0 <= i < len(known) else "" for i in values.tolist()])
+                    names = words[field.refers]
+                    piece.append([names[i] if 0 <= i < len(names) else "" for i in values.tolist()])
             yield [*piece, token_texts[start : start + ROWS_AT_ONCE]] if name == "token" else piece
 
     return FlatTable(name, tuple(columns), rows, pieces)

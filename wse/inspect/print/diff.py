@@ -67,9 +67,9 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
     print_table(console, changes_table(changes, kinds, MOST))
-    more = sum(max(0, sum(change.kind == kind for change in changes) - MOST) for kind in kinds)
-    if more:
-        lines(console, [(f"and {count(more)} more", "--csv FILE or --json: all of them")])
+    further_count = sum(max(0, sum(change.kind == kind for change in changes) - MOST) for kind in kinds)
+    if further_count:
+        lines(console, [(f"and {count(further_count)} more", "--csv FILE or --json: all of them")])
 
 
 def _names(names: Sequence[str]) -> str:

@@ -63,9 +63,11 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
     if len(names) != 2:
         message = f"{plural(len(names), 'name')}: give one model, or two traces"
         raise BadInput(message)
-    for name, other in (names, names[::-1]):
-        if is_trace(other) and not is_trace(name):
-            message = f"{name!r} is no trace, and {other!r} is one: give one model, or two files that wse run wrote"
+    for name, other_name in (names, names[::-1]):
+        if is_trace(other_name) and not is_trace(name):
+            message = (
+                f"{name!r} is no trace, and {other_name!r} is one: give one model, or two files that wse run wrote"
+            )
             raise BadInput(message)
     if not any(map(is_trace, names)):
         message = f"{names[0]!r} and {names[1]!r}: give one model, or two files that wse run wrote, which end in .h5"

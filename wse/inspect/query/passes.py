@@ -23,8 +23,8 @@ def phase_of_pass(trace: Trace, pass_index: int) -> str:
 def run_cycles(trace: Trace) -> int:
     """The cycles from the start of the run to the end of its last pass."""
     cycles = _of_sequences(trace, "schedules/cycles", -1)
-    known = cycles >= 0
-    return int((trace.column("passes/start_cycle")[known] + cycles[known]).max(initial=0))
+    is_finished = cycles >= 0
+    return int((trace.column("passes/start_cycle")[is_finished] + cycles[is_finished]).max(initial=0))
 
 
 def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
@@ -44,5 +44,5 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
 def _of_sequences(trace: Trace, path: str, unknown: int) -> Array:
     """A column of sequences of steps for the passes that carried them out, int64 ``[pass]``."""
     column, sequence = trace.column(path).astype(np.int64), trace.column("passes/schedule")
-    known = (sequence >= 0) & (sequence < len(column))
-    return np.where(known, np.append(column, unknown)[np.where(known, sequence, len(column))], unknown)
+    in_table = (sequence >= 0) & (sequence < len(column))
+    return np.where(in_table, np.append(column, unknown)[np.where(in_table, sequence, len(column))], unknown)

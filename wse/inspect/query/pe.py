@@ -227,9 +227,9 @@ def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Arra
     """The stages whose buffers are on a PE: those of a stage that spans wafers are recorded for the first of them."""
     mapped = np.unique(buffer_stage)
     mapped = mapped[(mapped >= 0) & (mapped < len(stages["wafer"]))]
-    own = np.intersect1d(mapped, holding)
-    if len(own):
-        return own
+    mapped_stages = np.intersect1d(mapped, holding)
+    if len(mapped_stages):
+        return mapped_stages
     names = ("first_layer", "last_layer", *RECTANGLE)
     equal = [any(all(stages[n][i] == stages[n][j] for n in names) for j in holding.tolist()) for i in mapped.tolist()]
     return mapped[equal][:1]

@@ -82,8 +82,8 @@ def inspect_trace(request: InspectRequest) -> View:
     if view == "check":
         return check_trace(request.trace)
     second = nullcontext() if request.diff is None else trace_at(request.diff)
-    with trace_at(request.trace) as trace, second as other:
-        return _READ[view](trace, request) if other is None else read_diff(trace, other)
+    with trace_at(request.trace) as trace, second as second_trace:
+        return _READ[view](trace, request) if second_trace is None else read_diff(trace, second_trace)
 
 
 def check_csv(view: str) -> None:

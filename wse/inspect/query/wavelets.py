@@ -128,10 +128,10 @@ def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Arra
         has = f"the log of {trace.path} has cycles {moving[0]} to {moving[-1]}"
         message = f"--cycles {first}-{last}: {has}; give some of those"
         raise BadInput(message)
-    wanted = int(moves[(moving >= first) & (moving <= last)].sum())
-    if wanted > MOST_MOVES:
+    move_count = int(moves[(moving >= first) & (moving <= last)].sum())
+    if move_count > MOST_MOVES:
         most = f"at most {MOST_MOVES:,} are replayed at once"
-        message = f"--cycles {first}-{last}: {wanted:,} moves, {most}; give fewer cycles"
+        message = f"--cycles {first}-{last}: {move_count:,} moves, {most}; give fewer cycles"
         raise BadInput(message)
     replayed = []
     for _, rows in wavelet_cycles(trace, pass_index=pass_index, first=first, last=last):

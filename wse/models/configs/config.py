@@ -94,11 +94,11 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     read_packing(config)
     kind = config.any("model_type")
     if not isinstance(kind, str):
-        known = ", ".join(sorted(known_families()))
+        family_names = ", ".join(sorted(known_families()))
         if kind is None:
-            msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {known})"
+            msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {family_names})"
             raise BadModel(msg)
-        config.refuse("model_type", kind, f"give one of {known}")
+        config.refuse("model_type", kind, f"give one of {family_names}")
     family = family_of(kind, where=str(config.path))
     spec = family.read(config, name, unstated_dtype)
     finish(config, family.harmless_keys)

@@ -65,11 +65,11 @@ class ConfigReader:
             self.refuse(key, value, "give true or false")
         return value
 
-    def choice(self, key: str, known: Collection[str], default: str = _MISSING) -> str:
-        """The string under a key, one of ``known``; ``default`` where absent or null, if there is one."""
-        value = self._get(key, default, f"one of {', '.join(known)}")
-        if not isinstance(value, str) or value not in known:
-            self.refuse(key, value, f"supported: {', '.join(known)}")
+    def choice(self, key: str, choices: Collection[str], default: str = _MISSING) -> str:
+        """The string under a key, one of ``choices``; ``default`` where absent or null, if there is one."""
+        value = self._get(key, default, f"one of {', '.join(choices)}")
+        if not isinstance(value, str) or value not in choices:
+            self.refuse(key, value, f"supported: {', '.join(choices)}")
         return value
 
     def require(self, key: str, allowed: Iterable[Any], why: str) -> None:

@@ -13,13 +13,13 @@ FULL: Final = "full_attention"
 SLIDING: Final = "sliding_attention"
 
 
-def layer_kinds(config: ConfigReader, known: Sequence[str], unstated: Sequence[str]) -> tuple[str, ...]:
+def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated: Sequence[str]) -> tuple[str, ...]:
     """The kind of each layer; ``unstated``, of the same length, where the config has no layer_types."""
     kinds = config.any("layer_types")
     if kinds is None:
         return tuple(unstated)
-    if not isinstance(kinds, list) or len(kinds) != len(unstated) or any(kind not in known for kind in kinds):
-        config.refuse("layer_types", kinds, f"give one of {', '.join(known)} for each of {len(unstated):,} layers")
+    if not isinstance(kinds, list) or len(kinds) != len(unstated) or any(kind not in choices for kind in kinds):
+        config.refuse("layer_types", kinds, f"give one of {', '.join(choices)} for each of {len(unstated):,} layers")
     return tuple(kinds)
 
 
@@ -56,13 +56,13 @@ def alternating_kinds(count: int) -> list[str]:
 
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """Qwen2 and Qwen3: with use_sliding_window, the layers from max_window_layers on have the window."""
-    used = config.flag("use_sliding_window", default=False)
+    has_window = config.flag("use_sliding_window", default=False)
     window = read_window(config)
-    if not used:
+    if not has_window:
         config.any("max_window_layers")
         return windowed_layers(config, [FULL] * count, None)
     if not config.is_stated("sliding_window"):
-        config.refuse("use_sliding_window", used, "add sliding_window, or set it to false")
+        config.refuse("use_sliding_window", has_window, "add sliding_window, or set it to false")
     if window is None or config.has("layer_types"):
         config.any("max_window_layers")
         return windowed_layers(config, [FULL] * count, window)

@@ -84,10 +84,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTens
         fused = projection in FUSED
         outputs = 3 * hidden if fused else shape[0]
         first = hidden * "qkv".index(projection) if fused else 0
-        taken = slice(first, first + shape[0])
+        output_slice = slice(first, first + shape[0])
         if name != projection:
-            return (Piece(file_name=f"{at}.bias", file_shape=(outputs,), index=(taken,)),)
-        index = (slice(None), taken)
+            return (Piece(file_name=f"{at}.bias", file_shape=(outputs,), index=(output_slice,)),)
+        index = (slice(None), output_slice)
         return (Piece(file_name=f"{at}.weight", file_shape=(shape[1], outputs), index=index, transposed=True),)
 
     tables = {name: prefix + file_name for name, file_name in TABLES.items()}

@@ -68,11 +68,11 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
     if not tokens:
         return None
     config = ConfigReader(gguf.path, gguf.metadata)
-    own = {key.removeprefix(PREFIX): value for key, value in gguf.metadata.items() if key.startswith(PREFIX)}
+    entries = {key.removeprefix(PREFIX): value for key, value in gguf.metadata.items() if key.startswith(PREFIX)}
     template = config.any("tokenizer.chat_template")
     scores = _elements(gguf, "scores", float, len(tokens))
     types = _elements(gguf, "token_type", int, len(tokens))
-    ids = [name.removesuffix("_token_id") for name in own if name.endswith("_token_id")]
+    ids = [name.removesuffix("_token_id") for name in entries if name.endswith("_token_id")]
     return GgufVocabulary(
         model=_text(config, "model") or "",
         pre=_text(config, "pre"),
@@ -81,7 +81,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
         types=types,
         merges=_elements(gguf, "merges", str),
         special_ids={name: config.integer(f"{PREFIX}{name}_token_id", 0, len(tokens) - 1) for name in ids},
-        flags={name: value for name, value in own.items() if isinstance(value, bool)},
+        flags={name: value for name, value in entries.items() if isinstance(value, bool)},
         chat_template=template if isinstance(template, str) else None,
     )
 
@@ -182,12 +182,14 @@ def _piece_library(v: GgufVocabulary, architecture: str, where: str) -> Library:
 def _byte_level(v: GgufVocabulary, where: str) -> Library:
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
-    split = SPLITS[v.pre or UNSTATED_SPLIT]
+    splitting = SPLITS[v.pre or UNSTATED_SPLIT]
     merges = [(first, second) for first, _, second in (merge.partition(" ") for merge in v.merges or ())]
-    library = Tokenizer(models.BPE(vocab=unique_ids(v.tokens, where), merges=merges, ignore_merges=split.whole_words))
+    library = Tokenizer(
+        models.BPE(vocab=unique_ids(v.tokens, where), merges=merges, ignore_merges=splitting.whole_words)
+    )
     library.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            *(pre_tokenizers.Split(Regex(pattern), behavior="isolated") for pattern in split.patterns),
+            *(pre_tokenizers.Split(Regex(pattern), behavior="isolated") for pattern in splitting.patterns),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -89,12 +89,12 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
     numbers = entries.get(name)
     if numbers is None:
         raise _without_numbers(scales, name)
-    wanted = tuple(-(-size // block) for size, block in zip(numbers.shape, packing.block, strict=False))
-    if numbers.kind != "F8_E4M3" or len(numbers.shape) != 2 or scales.kind != "F32" or scales.shape != wanted:
+    scale_shape = tuple(-(-size // block) for size, block in zip(numbers.shape, packing.block, strict=False))
+    if numbers.kind != "F8_E4M3" or len(numbers.shape) != 2 or scales.kind != "F32" or scales.shape != scale_shape:
         msg = (
             f"{numbers.path}: tensor {name!r} is {numbers.kind} {list(numbers.shape)} with scales {scales.kind} "
             f"{list(scales.shape)}; blocks of {packing.block[0]} x {packing.block[1]} ask for F8_E4M3 [out, in] and "
-            f"F32 {list(wanted)}: {FETCH_AGAIN}"
+            f"F32 {list(scale_shape)}: {FETCH_AGAIN}"
         )
         raise BadModel(msg)
     return TensorEntry(

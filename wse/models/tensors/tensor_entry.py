@@ -88,10 +88,10 @@ class TensorEntry:
         """``tensor[index]``. Only the stretch of the first axis that the index names is decoded; nothing is kept."""
         if not index:
             return self.rows(slice(None))
-        first, rest = index[0], index[1:]
+        first, inner_index = index[0], index[1:]
         if isinstance(first, int):
-            return self.rows(slice(first, first + 1))[(0, *rest)]
-        return self.rows(first)[(slice(None), *rest)]
+            return self.rows(slice(first, first + 1))[(0, *inner_index)]
+        return self.rows(first)[(slice(None), *inner_index)]
 
 
 def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorEntry:

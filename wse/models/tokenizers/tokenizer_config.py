@@ -125,10 +125,12 @@ def _template(config: ConfigReader) -> str | None:
     """The only template, or the one named default."""
     value = config.any("chat_template")
     if isinstance(value, list):
-        named = {t.get("name"): t.get("template") for t in value if isinstance(t, dict)}
-        value = named.get("default")
+        templates = {t.get("name"): t.get("template") for t in value if isinstance(t, dict)}
+        value = templates.get("default")
         if value is None:
-            config.refuse("chat_template", sorted(map(str, named)), "no template among these is named default; add it")
+            config.refuse(
+                "chat_template", sorted(map(str, templates)), "no template among these is named default; add it"
+            )
     if value is not None and not isinstance(value, str):
         config.refuse("chat_template", value, "give a string, or a list of objects with name and template")
     return value

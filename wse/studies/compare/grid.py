@@ -46,15 +46,15 @@ def compare(
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
     names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
     cells = [Cell(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
-    done = _all_rows(request, cells, on_progress, jobs or cores())
-    rows = with_best(without_duplicates(row for cell in cells for row in done[cell].rows))
+    rows_by_cell = _all_rows(request, cells, on_progress, jobs or cores())
+    rows = with_best(without_duplicates(row for cell in cells for row in rows_by_cell[cell].rows))
     if not any(row.possible for row in rows):
         first_cell = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"
         message = f"none of the {len(cells)} combinations can be: {first_cell}; give other --wafers or --mapping"
         raise DoesNotFit(message)
     return CompareResult(
         inputs=_inputs(request, first, names, counts),
-        model=next(rows.model for rows in done.values() if rows.model is not None),
+        model=next(rows.model for rows in rows_by_cell.values() if rows.model is not None),
         wafer={"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols},
         economics=assumptions_of(first.economics),
         rows=rows,

@@ -88,11 +88,11 @@ def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[Compariso
     """Numbers of wafers, with the link where others of as many wafers are not among the rows."""
     texts = []
     for wafers in dict.fromkeys(row.wafers for row in rows):
-        own = [row for row in rows if row.wafers == wafers]
-        if len(own) == sum(group[0].wafers == wafers for group in groups):
+        rows_of_wafers = [row for row in rows if row.wafers == wafers]
+        if len(rows_of_wafers) == sum(group[0].wafers == wafers for group in groups):
             texts.append(f"{wafers}")
         else:
-            texts.append(f"{wafers} over {' or '.join(_link(row) for row in own)}")
+            texts.append(f"{wafers} over {' or '.join(_link(row) for row in rows_of_wafers)}")
     return f"{', '.join(texts)} wafers"
 
 

@@ -78,12 +78,12 @@ def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]
     return f"{text}."
 
 
-def _because(base: ComparisonRow, more: ComparisonRow, *, slower: bool) -> str:
+def _because(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
     """The cause with the largest part in a change and the one most against it, in parts of a token's time."""
-    if base.cycles_by is None or more.cycles_by is None:
+    if base.cycles_by is None or next_row.cycles_by is None:
         return ""
     total = sum(base.cycles_by.values())
-    parts = {cause: (more.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
+    parts = {cause: (next_row.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
     longest, shortest = max(parts, key=lambda cause: parts[cause]), min(parts, key=lambda cause: parts[cause])
     adds = f"{CAUSE_WORDS[longest]} add {percent(parts[longest])}"
     saves = f"{CAUSE_WORDS[shortest]} save {percent(-parts[shortest])}"

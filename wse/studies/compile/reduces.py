@@ -178,12 +178,12 @@ def _cheapest(
 ) -> dict[tuple[Stretch, int], PatternChoice]:
     """The cheapest patterns by stretch and words, as long as there are PEs to search."""
     patterns: dict[tuple[Stretch, int], PatternChoice] = {}
-    left = MOST_PES
+    remaining_pes = MOST_PES
     for line in ranked:
         stretch, words, axis = line.stretch, line.words, line.axis
-        if (stretch, words) in patterns or stretch.pes > left:
+        if (stretch, words) in patterns or stretch.pes > remaining_pes:
             continue
-        left -= stretch.pes
+        remaining_pes -= stretch.pes
         patterns[stretch, words] = auto(
             stretch.operation,
             stretch.pes,

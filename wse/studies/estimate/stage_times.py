@@ -94,7 +94,9 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 
 def streams_in_cache(program: Program) -> int:
     """Streams, of ``program.batch`` users each, whose caches fit if they get all SRAM that is free."""
-    return min((max(0, room) // held for held, room in program.cache_bytes() if held), default=1)
+    return min(
+        (max(0, room) // stream_bytes for stream_bytes, room in program.cache_bytes() if stream_bytes), default=1
+    )
 
 
 class _RouteReader:
@@ -109,7 +111,7 @@ class _RouteReader:
         stages: dict[tuple[object, ...], list[int]] = {}
         spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
         for number, stage in enumerate(self._program.stages):
-            joined = [other for other in spans if self._program.shares_pes(number, other)]
+            joined = [other_stage for other_stage in spans if self._program.shares_pes(number, other_stage)]
             key = (REGION, *joined) if joined else (REGION, stage.wafer, stage.rect)
             stages.setdefault(key, []).append(number)
         of_stage = np.zeros(len(self._program.stages), np.int64)
@@ -134,11 +136,11 @@ class _RouteReader:
         alone = set(streams.tolist())
         visits: list[Visit] = []
         for first, total in zip(cuts.tolist(), cycles.tolist(), strict=True):
-            here = int(at[first])
+            server = int(at[first])
             if first not in alone:
-                _add(visits, Visit(here, total))
+                _add(visits, Visit(server, total))
                 continue
-            launch = Visit(here, float(launches[first]))
+            launch = Visit(server, float(launches[first]))
             stream = self._stream(phase, first, total - launch.busy_cycles)
             if self._from_host(phase, first):
                 _add(visits, stream, launch)

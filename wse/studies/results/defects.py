@@ -53,7 +53,7 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
         return None
     rows, cols = prepared.fabric_shape
     live_rows, live_cols = meshes[0].shape
-    all_pes, used = len(meshes) * rows * cols, len(meshes) * live_rows * live_cols
+    all_pes, used_pes = len(meshes) * rows * cols, len(meshes) * live_rows * live_cols
     fabric = Fabric(program, prepared.wafer, prepared.software, meshes)
     cycles = fabric.decode_cost(*lengths).cycles
     whole_cycles = Fabric(program, prepared.wafer, prepared.software).decode_cost(*lengths).cycles
@@ -69,8 +69,8 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
         dead_links=sum(mesh.fabric.links for mesh in meshes),
         rows_lost=rows - live_rows,
         cols_lost=cols - live_cols,
-        pes_lost=all_pes - used,
-        usable_fraction=used / all_pes,
+        pes_lost=all_pes - used_pes,
+        usable_fraction=used_pes / all_pes,
         longest_detour_hops=max(int(hops.max(initial=1)) - 1 for mesh in meshes for hops in mesh.hops),
         extra_hops={name: _extra_hops(fabric, axis) for name, axis in AXES.items()},
         streams_on_a_link={name: _streams(fabric, axis) for name, axis in AXES.items()},

@@ -82,10 +82,10 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
 
 def colours_used(program: Program) -> int:
     """Colours that the stage with the most of them occupies."""
-    used: dict[int, set[int]] = {}
+    colours_by_stage: dict[int, set[int]] = {}
     for use in program.colour_uses:
-        used.setdefault(use.stage, set()).update(range(use.first, use.first + use.colours))
-    return max((len(colours) for colours in used.values()), default=0)
+        colours_by_stage.setdefault(use.stage, set()).update(range(use.first, use.first + use.colours))
+    return max((len(colours) for colours in colours_by_stage.values()), default=0)
 
 
 def crossing_result(totals: PhaseTotals, clock_hz: float) -> CrossingResult:

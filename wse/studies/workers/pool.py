@@ -171,11 +171,11 @@ class _Worker(Generic[Output]):
             self.pipe.close()
 
     def _start(self) -> None:
-        self.pipe, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=work, args=(theirs,), daemon=True)
+        self.pipe, worker_pipe = _SPAWN.Pipe()
+        self.process = _SPAWN.Process(target=work, args=(worker_pipe,), daemon=True)
         with _interrupts_blocked(), _main_left_out():
             self.process.start()
-        theirs.close()
+        worker_pipe.close()
         self._started = True
         with contextlib.suppress(OSError):
             self.pipe.send(self._task.function)

@@ -23,8 +23,8 @@ _FABRICS: Final = {"757x996": "2", "762x1172": "3"}
 
 def wafer_of(m: Measurement) -> WaferSpec | None:
     """The preset of the only generation that the row names, if there is one."""
-    named = set(_GENERATION.findall(m.platform)) | {g for fabric, g in _FABRICS.items() if fabric in m.platform}
-    preset = PRESETS.get(named.pop()) if len(named) == 1 else None
+    generations = set(_GENERATION.findall(m.platform)) | {g for fabric, g in _FABRICS.items() if fabric in m.platform}
+    preset = PRESETS.get(generations.pop()) if len(generations) == 1 else None
     return None if preset is None else _preset(preset)
 
 

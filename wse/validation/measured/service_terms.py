@@ -68,9 +68,9 @@ def element_type(m: Measurement, name: str) -> str | None:
     said = m.text("precision").strip().lower()
     if not said:
         return _published_type(name)
-    named = [dtype for dtype, words in _TYPES if words.search(said)]
-    if len(named) == 1 and not _BITS.search(said):
-        return named[0]
+    dtypes = [dtype for dtype, words in _TYPES if words.search(said)]
+    if len(dtypes) == 1 and not _BITS.search(said):
+        return dtypes[0]
     bits = _BITS.findall(said)
     return _OF_BITS[bits[0]] if len(bits) == 1 and "/" not in said else None
 

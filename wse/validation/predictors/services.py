@@ -111,10 +111,12 @@ class ServiceEstimate:
         return self.values[list(METRICS).index(metric)]
 
 
-def answer(m: Measurement, asked: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]) -> Prediction:
+def answer(
+    m: Measurement, service: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]
+) -> Prediction:
     """The prediction of a row by the numbers of its estimate."""
     try:
-        numbers = estimate(asked)
+        numbers = estimate(service)
     except (BadInput, DoesNotFit) as error:
         return decline(f"wse estimate refuses it: {str(error).partition(';')[0]}")
     metric = m.text("metric").strip()
@@ -122,7 +124,7 @@ def answer(m: Measurement, asked: ServiceRequest, estimate: Callable[[ServiceReq
     gain = numbers.gain if metric in RATES else 1.0
     return Prediction(
         value=plain * gain,
-        plain=plain if asked.drafts_of else None,
+        plain=plain if service.drafts_of else None,
         method=METHOD,
         software=PROFILE,
         sram_fits=numbers.fits,
