@@ -96,7 +96,7 @@ class _Flattening:
         last = np.searchsorted(self.wiring.place, self.wiring.place, side="right") - 1
         following = np.minimum(np.arange(len(self.wiring.place)) + 1, last)
         table[:, k.ROUTE_CONTROLS] = self.wiring.controls
-        table[:, k.ROUTE_NEXT] = np.where(self.wiring.held, NONE, following)
+        table[:, k.ROUTE_NEXT] = np.where(self.wiring.waits_for_release, NONE, following)
         table[:, k.ROUTE_RELEASED] = self.wiring.released_positions()
         table[:, k.ROUTE_QUEUE] = self.renumbered[self.wiring.position_queue]
         return table

@@ -199,7 +199,7 @@ class Lines:
                     source=port(place, side),
                     targets=tuple(port(place, step) for step in sides),
                     controls=len(turn.flows) if i + 1 < len(turns) or released else 0,
-                    held=turn.held,
+                    waits_for_release=turn.waits_for_release,
                     releases=(colour + released[0], released[1]) if released else None,
                 )
                 self.machine.route(numbers[:, place], colour + pattern_colour, position)

@@ -40,15 +40,15 @@ class SwitchPosition:
     """A switch position of a colour on a PE: the side that wavelets are taken from, and those that they are copied to.
 
     After ``controls`` wavelets with a control bit the position ends and the colour's next one begins, the last one
-    again; 0: it stays. ``held``: after this position the colour takes nothing until another position of the PE
-    ``releases`` it, as it ends, by naming (colour, index of the position that begins). So a PE that receives on one
-    colour and sends on another lets others' words pass only when its own have left.
+    again; 0: it stays. ``waits_for_release``: after this position the colour takes nothing until another position of
+    the PE ``releases`` it, as it ends, by naming (colour, index of the position that begins). So a PE that receives on
+    one colour and sends on another lets others' words pass only when its own have left.
     """
 
     source: Port
     targets: tuple[Port, ...]
     controls: int = 0
-    held: bool = False
+    waits_for_release: bool = False
     releases: tuple[int, int] | None = None
 
 

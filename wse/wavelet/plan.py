@@ -57,7 +57,7 @@ class PlannedPosition:
 
     config: Config
     flows: list[Flow]
-    held: bool = False
+    waits_for_release: bool = False
     releases: tuple[int, int] | None = None
 
 
@@ -137,7 +137,7 @@ def _hold(plan: Plan) -> None:
         by = next(turn for turn in sending if step.send in turn.flows)
         lasts = receiving[at].flows[-1] is step.receive and by.flows[-1] is step.send
         if lasts and at + 1 < len(receiving) and by.releases is None:
-            receiving[at].held = True
+            receiving[at].waits_for_release = True
             by.releases = (step.receive.colour, at + 1)
 
 

@@ -65,7 +65,9 @@ class Wiring:
         targets = _per_pe(blocks, [sum(1 << target for target in position.targets) for position in positions])[order]
         self.targets = (targets[:, None] >> np.arange(5) & 1).astype(bool)
         self.controls = _per_pe(blocks, [position.controls for position in positions])[order]
-        self.held = _per_pe(blocks, [position.held for position in positions])[order].astype(bool)
+        self.waits_for_release = _per_pe(blocks, [position.waits_for_release for position in positions])[order].astype(
+            bool
+        )
         releases = [position.releases or (NONE, 0) for position in positions]
         self.released_colour = _per_pe(blocks, [colour for colour, _ in releases])[order]
         self.released_index = _per_pe(blocks, [index for _, index in releases])[order]

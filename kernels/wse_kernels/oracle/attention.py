@@ -214,7 +214,7 @@ def pick_heads(pe, x, heads, out, M, H, Hl, n):
 
 def turn_block(pe, x, out, M, K, N, to_rows):
     """acc[M, N] = what a PE's block act[M, K] of a vector and its block on the other axis share, zeros elsewhere."""
-    own, other = (pe.col, pe.row) if to_rows else (pe.row, pe.col)
-    whole = np.zeros((M, (own + 1) * K + (other + 1) * N), np.float32)
-    whole[:, own * K : (own + 1) * K] = pe.read("act", x, M, K)
-    pe.write("acc", out, whole[:, other * N : (other + 1) * N])
+    source, target = (pe.col, pe.row) if to_rows else (pe.row, pe.col)
+    whole = np.zeros((M, (source + 1) * K + (target + 1) * N), np.float32)
+    whole[:, source * K : (source + 1) * K] = pe.read("act", x, M, K)
+    pe.write("acc", out, whole[:, target * N : (target + 1) * N])
