@@ -87,7 +87,7 @@ def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
                 assert abs(row.fast_cycles - row.wavelet_cycles) <= 9, told(row)
 
 
-@pytest.mark.parametrize(("wafer", "profile"), zip(WAFERS, PROFILES, strict=True))
+@pytest.mark.parametrize(("wafer", "profile"), [*zip(WAFERS, PROFILES, strict=True)])
 def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
     machine = load_wafer(wafer)
     for wanted in layers(2, 7 + PROFILES.index(profile)):

@@ -37,7 +37,7 @@ class Patterns:
         return self._index[key]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _pattern(make: Callable[..., LineSchedule], args: Any, options: Any) -> LineSchedule:
     """``make(*args, **options)``: one object for the Programs of a process, so that it is worked out and timed once."""
     return make(*args, **dict(options))
