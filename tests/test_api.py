@@ -99,6 +99,46 @@ def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
     assert not hasattr(wse, "nothing")
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "named", "message"),
+    [
+        ("compare", (None,), {}, "model=None: give a text or a path"),
+        ("compare", ("story",), {"question": 5}, "question=5: give a text or None"),
+        ("compare", ("story",), {"jobs": "a"}, "jobs='a': give a whole number or None"),
+        ("compare", ("story",), SMALL | {"jobs": -3}, "--jobs -3: give a number of processes from 1 to 4,096"),
+        ("compare", ("story",), {"wafers": []}, "--wafers: there is no value; give at least one, or leave it out"),
+        ("compare", ("story",), {"mapping": []}, "--mapping: there is no value; give at least one, or leave it out"),
+        ("compare", ("story",), {"link_bandwidth": ()}, "--link-bandwidth: there is no value; give at least one, "),
+        ("run", (), {"on_text": 3}, "on_text=3: give a function or None"),
+        ("run", (), {"prompt": [], "trace": None}, "--prompt: there is no text; give one for each user, or leave "),
+        ("sweep", ({5: 1},), {}, "source={5: 1}: give a mapping of texts or a text or a path"),
+        ("sweep", ("story",), {"jobs": 1.5}, "jobs=1.5: give a whole number or None"),
+        ("sweep", ({"model": "story"}, ["x"]), {}, "sets=('x',): settings are given as a mapping; put these values"),
+        ("sweep", ("story", "context=0x"), {}, "--set: context = '0x': give a whole number"),
+        ("validate", (["a.csv"],), {}, "files=(['a.csv'],): give a list of texts or paths"),
+        ("validate", (), {"capacity": 5}, "capacity=5: give a text"),
+        ("validate", (), {"against": 5}, "against=5: give a text or None"),
+        ("validate", (), {"against": "wavelet", "capacity": "x"}, "against wavelet: compares two models, no measure"),
+        ("open_trace", (3,), {}, "path=3: give a text or a path"),
+    ],
+    ids=str,
+)
+def test_an_argument_that_cannot_be_is_one_line(
+    name: str, arguments: tuple[object, ...], named: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        getattr(wse, name)(*arguments, **named)
+    assert str(caught.value).startswith(message)
+
+
+def test_names_of_python_itself_stay() -> None:
+    names: dict[str, object] = {}
+    exec("from wse import *", names)
+    assert "compare" in names
+    assert "compile" not in names
+    assert {"compile", "__version__"} <= set(dir(wse))
+
+
 def test_a_trace_is_read() -> None:
     with wse.open_trace(GOLDEN / "story.h5") as trace:
         assert trace.header.model == "story"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
+import wse
 from wse import plugins
 from wse.compiler import strategies
 from wse.errors import BadInput, UnknownName
@@ -19,6 +20,7 @@ from wse_mappings.patterns import chain
 from wse_mappings.patterns.bundled import BUNDLED_PATTERNS
 from wse_mappings.strategies.bundled import bundled_strategies
 from wse_mappings.strategies.region import Region
+from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 
 class Halves(Region):
@@ -29,7 +31,21 @@ class Taken(Region):
     name = "tensor"
 
 
-GOOD, TAKEN, BAD = Halves(), Taken(), object()
+class Alone:
+    """What has the methods and texts of a strategy, without its defaults."""
+
+    name, summary, source, regions = "alone", "", "", ""
+    layouts = partition = differs = print
+
+
+class Empty(Region):
+    name = "empty"
+
+    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> list[Layout]:
+        return []
+
+
+GOOD, TAKEN, BAD, ALONE, EMPTY = Halves(), Taken(), object(), Alone(), Empty()
 PATTERN = replace(chain.PATTERN, name="mine")
 FAMILY = replace(llama.FAMILY, model_types=("mine",))
 
@@ -76,6 +92,7 @@ def test_bundled_names_are_found_without_looking_for_packages(entry_points: list
         ("no_such_package_of_anybody:STRATEGY", "cannot be loaded: ModuleNotFoundError: No module named"),
         (f"{__name__}:NOTHING", "cannot be loaded: AttributeError: module"),
         (f"{__name__}:BAD", "cannot be used: 'object' object has no attribute 'name'"),
+        (f"{__name__}:ALONE", "cannot be used: 'Alone' object has no attribute 'spans_wafers'"),
         (f"{__name__}:TAKEN", "its name 'tensor' is taken by wse itself: give it another or uninstall it"),
     ],
 )
@@ -90,6 +107,12 @@ def test_what_cannot_be_used_is_one_line_with_place_and_remedy(
     assert told in message
     assert "uninstall it" in message
     assert "\n" not in message
+
+
+def test_a_strategy_without_a_layout_is_named(entry_points: list[EntryPoint]) -> None:
+    entry_points.append(point("empty", f"{__name__}:EMPTY"))
+    with pytest.raises(BadInput, match="--mapping empty: has no layout for this model and mesh; name another"):
+        wse.estimate("story", mapping="empty", wafers=1, prompt_len=8, new_tokens=8)
 
 
 def test_two_packages_cannot_share_a_name(entry_points: list[EntryPoint]) -> None:

@@ -9,20 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wse.api import compare, compile, estimate, open_trace, run, sweep, validate
+    from wse.api import compare, estimate, open_trace, run, sweep, validate
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "compare", "compile", "estimate", "open_trace", "run", "sweep", "validate"]
+__all__ = ["__version__", "compare", "estimate", "open_trace", "run", "sweep", "validate"]
+"""Names of ``from wse import *``, which leaves Python's own ``compile`` in its place."""
 
 
 def __getattr__(name: str) -> Any:
     """A function of `wse.api`, which is imported when one is first asked for: every module of wse imports this one."""
-    if name not in __all__:
+    if name not in __dir__():
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
     return getattr(import_module("wse.api"), name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "compile"]

@@ -3,8 +3,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wse.api import OnProgress
 from wse.inspect.query.compare import TracesResult
+from wse.report.progress import OnProgress
 from wse.studies.compare.result import CompareResult
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.result import EstimateResult
@@ -18,7 +18,6 @@ __version__: str
 __all__ = [
     "__version__",
     "compare",
-    "compile",
     "estimate",
     "open_trace",
     "run",
@@ -140,7 +139,7 @@ def compare(
 ) -> CompareResult | TracesResult: ...
 def sweep(
     source: Mapping[str, Any] | str | Path,
-    sets: Sequence[str] = (),
+    sets: str | Sequence[str] = (),
     *,
     output: str | Path = "wse-sweep.csv",
     jobs: int | None = None,

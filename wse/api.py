@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wse.errors import BadInput
-from wse.request.arguments import takes_options_of
+from wse.report.progress import OnProgress, ignore
+from wse.request.arguments import checks_arguments, takes_options_of
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import request_of
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
     from wse.validation.agreement.result import Agreement
     from wse.validation.result import Validation
     from wse_traces.read import Trace
-
-OnProgress = Callable[[int, int, str], None]
-"""Called with the pieces that are done, how many there are, and the name of the one that begins."""
-
-
-def _ignore(*details: object) -> None:
-    """Do nothing with progress, text or warnings that nobody asked for."""
 
 
 @takes_options_of(RunRequest)
@@ -55,15 +49,15 @@ def run(
     Args:
         on_text: Called with the prompt's text and then each stretch of generated text, where there is one prompt.
         on_warning: Called with what the user should know though the run goes on.
-        on_progress: Called with (done, all, name) while kernels compile.
+        on_progress: Called with (done, all, the kernel that begins) while kernels compile.
     """
     from wse.studies.run.run import run as study
 
     return study(
         request,
-        on_text=on_text or _ignore,
-        on_warning=on_warning or _ignore,
-        on_progress=on_progress or _ignore,
+        on_text=on_text or ignore,
+        on_warning=on_warning or ignore,
+        on_progress=on_progress or ignore,
     )
 
 
@@ -76,11 +70,11 @@ def estimate(request: EstimateRequest, *, on_progress: OnProgress | None = None)
         result.system.wafers, result.decode.tokens_per_s_per_user
 
     Args:
-        on_progress: Called with (done, all, name) as the parts of the estimate are done.
+        on_progress: Called with (done, all, the part that begins).
     """
     from wse.studies.estimate.estimate import estimate as study
 
-    return study(request, on_progress=on_progress or _ignore)
+    return study(request, on_progress=on_progress or ignore)
 
 
 @takes_options_of(CompileRequest)
@@ -115,7 +109,7 @@ def compare(
         other: The second trace, where the first argument is a trace.
         question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: the verdict on that.
         jobs: Processes; all cores where None.
-        on_progress: Called with (done, all, name) as combinations are done.
+        on_progress: Called with (done, all, the combination that is done).
     """
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
     from wse.studies.compare.grid import compare as study
@@ -131,13 +125,14 @@ def compare(
         return compare_traces(first, second, economics)
     request = replace(request, base=replace(request.base, model=paths[0]))
     if question is not None:
-        return answer(question, request, on_progress or _ignore, jobs=jobs)
-    return study(request, on_progress or _ignore, jobs=jobs)
+        return answer(question, request, on_progress or ignore, jobs=jobs)
+    return study(request, on_progress or ignore, jobs=jobs)
 
 
+@checks_arguments
 def sweep(
     source: Mapping[str, Any] | str | Path,
-    sets: Sequence[str] = (),
+    sets: str | Sequence[str] = (),
     *,
     output: str | Path = "wse-sweep.csv",
     jobs: int | None = None,
@@ -153,23 +148,31 @@ def sweep(
         source: Values by field, such as ``{"model": "story", "batch": [1, 8]}``, where a list is an axis; or a file
             with such a grid in TOML, or a model. A field is an argument of `estimate`, or a number of a wafer or of
             software, such as ``wafer.hop_cycles``.
-        sets: Beside a file or a model, texts as of ``--set``, such as ``batch=1,8``.
+        sets: Beside a file or a model, a text as of ``--set``, such as ``batch=1,8``, or several.
         output: The table, a ``.csv`` or ``.parquet`` file.
         jobs: Processes; all cores where None.
         restart: Whether what an earlier sweep of this table has done is dropped.
-        on_progress: Called with (settings done, all, how many have no answer).
+        on_progress: Called with (settings done, all, how many are without an answer, in words).
     """
     from wse.studies.sweep.read_grid import grid_of, read_grid
     from wse.studies.sweep.sweep import sweep as study
+    from wse.studies.sweep.sweep import without_answer
 
-    grid = grid_of(source) if isinstance(source, Mapping) else read_grid(str(source), sets)
+    if isinstance(source, Mapping):
+        if sets:
+            message = f"sets={sets!r}: settings are given as a mapping; put these values into it"
+            raise BadInput(message)
+        grid = grid_of(source)
+    else:
+        grid = read_grid(str(source), [sets] if isinstance(sets, str) else sets)
 
     def on_row(done: int, failed: int) -> None:
-        (on_progress or _ignore)(done, len(grid), f"{failed} failed" if failed else "")
+        (on_progress or ignore)(done, len(grid), without_answer(failed))
 
     return study(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
 
 
+@checks_arguments
 def validate(
     *files: str | Path,
     capacity: str = "report",
@@ -188,22 +191,23 @@ def validate(
         on_progress: Called with (rows done, all, kernel).
     """
     if against is not None:
-        return _agreement(against, on_progress or _ignore, with_files=bool(files))
+        return _agreement(against, on_progress or ignore, of_measurements=bool(files) or capacity != "report")
     from wse.validation.validate import validate as study
 
-    return study([Path(file) for file in files], capacity=capacity, on_progress=on_progress or _ignore)
+    return study([Path(file) for file in files], capacity=capacity, on_progress=on_progress or ignore)
 
 
-def _agreement(reference: str, on_progress: OnProgress, *, with_files: bool) -> Agreement:
+def _agreement(reference: str, on_progress: OnProgress, *, of_measurements: bool) -> Agreement:
     from wse.validation.agreement.against_wavelet import CONFIGURATIONS_PER_PATTERN, SEED, agreement, check_reference
 
     check_reference(reference)
-    if with_files:
-        message = f"against {reference}: compares two models, no measurements; leave out the files"
+    if of_measurements:
+        message = f"against {reference}: compares two models, no measurements; leave out files and capacity"
         raise BadInput(message)
     return agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
 
 
+@checks_arguments
 def open_trace(path: str | Path) -> Trace:
     """Open a trace to read it; a run that goes on or was killed too. Use as a context manager.
 

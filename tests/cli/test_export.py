@@ -60,7 +60,7 @@ def test_json_says_what_was_written(wse: Wse, story: Path) -> None:
         ("--to vcd", "--to: unknown format 'vcd': known: csv, json, parquet, perfetto, png"),
         ("--to csv --tokens 0-3", "--tokens: is of --to perfetto, not of csv; leave it out"),
         ("--to perfetto --what step", "--what: is of --to csv, parquet, json, png, not of perfetto; leave it out"),
-        ("--to csv --wafer 1", "--wafer: is of --to simulator-log, not of csv; leave it out"),
+        ("--to csv --wafer-index 1", "--wafer-index: is of --to simulator-log, not of csv; leave it out"),
         ("--to csv --cycles 1-2", "--cycles: is of --to simulator-log, not of csv; leave it out"),
         ("--to simulator-log", "wse-run.h5: has no log of wavelets; make one: wse run --wavelets --trace FILE"),
         ("--to png --planes", "--planes: is of --to csv, parquet, json, not of png; leave it out"),

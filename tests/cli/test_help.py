@@ -80,11 +80,6 @@ def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
     [
         (["run", "--trace", "none", "--json"], ["--max-new-tokens", "2"], ["--new-tokens", "2"]),
         (["compile", "story", "--json"], ["--max-new-tokens", "2"], ["--new-tokens", "2"]),
-        (
-            ["estimate", "story", "--mesh", "24x24", "--prompt-len", "8", "--json"],
-            ["--max-new-tokens", "2"],
-            ["--new-tokens", "2"],
-        ),
         (["export", "t.h5", "--to", "perfetto", "--json"], ["--out", "t.json.gz"], ["--output", "t.json.gz"]),
         (["export", "t.h5", "--to", "simulator-log"], ["--wafer", "7"], ["--wafer-index", "7"]),
     ],
@@ -101,3 +96,25 @@ def test_spellings_of_an_earlier_version_are_read_and_not_shown(
     text = wse(command[0], "--help").out
     assert f"{old[0]} " not in text
     assert f"{new[0]} " in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["run", "--new-tokens", "2", "--max-new-tokens", "3"],
+            "--new-tokens and --max-new-tokens: two spellings of one option; keep --new-tokens",
+        ),
+        (["run", "--max-new-token", "3"], "unknown option '--max-new-token': did you mean '--new-tokens'?"),
+        (["estimate", "story", "--max-new-tokens", "3"], "unknown option '--max-new-tokens'"),
+        (
+            ["export", "t.h5", "--to", "png", "--wafer-index", "1"],
+            "--wafer-index: is of --to simulator-log, not of png; leave it out",
+        ),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
+)
+def test_earlier_spellings_are_no_second_ones(wse: Wse, words: list[str], message: str) -> None:
+    answer = wse(*words)
+    assert answer.code == 2
+    assert message in answer.err

@@ -34,7 +34,7 @@ def test_all_files_are_written_and_no_other_page_is_there(tmp_path: Path) -> Non
 def test_the_library_has_its_functions_results_and_errors_on_a_page() -> None:
     page = python_api.page()
     headings = re.findall(r"^### (.*)$", page, re.MULTILINE)
-    functions = {f"wse.{name}" for name in wse.__all__ if hasattr(api, name)}
+    functions = {f"wse.{name}" for name in dir(wse) if hasattr(api, name)}
     assert set(headings) == functions | {result.__name__ for result in json_keys.COMMANDS.values()} | {"Trace"}
     described = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     assert set(re.findall(r"[├└]── (\w+)", page)) == described - {"WseError", "WseBug"}

@@ -91,6 +91,11 @@ def test_values_become_those_of_the_request(given: dict[str, Any], wanted: dict[
     assert repr(bake("old", **asked)) == repr(Cake(**({"kind": "plum"} | wanted)))
 
 
+def test_an_iterator_loses_nothing() -> None:
+    assert bake("old", "plum", layers=iter([[1, 2], [3]])).layers == ((1, 2), (3,))
+    assert bake("old", "plum", oven_time=iter([2, 4])).hours == (2.0, 4.0)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

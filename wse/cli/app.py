@@ -146,6 +146,7 @@ def _value(parameter: Any, arguments: Sequence[str]) -> str:
 
 
 def _options(context: Any) -> list[str]:
-    """The long options of a command."""
+    """The long options of a command that help shows."""
     parameters = context.command.get_params(context) if context is not None else []
-    return [name for p in parameters for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]
+    shown = [p for p in parameters if not getattr(p, "hidden", False)]
+    return [name for p in shown for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]

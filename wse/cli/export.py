@@ -56,7 +56,7 @@ def export(
     from wse.report.progress import EXPORTING, progress_on
 
     request = export_request(
-        trace, to, output, tokens=tokens, what=what, planes=planes, wafer=wafer_index, cycles=cycles
+        trace, to, output, tokens=tokens, what=what, planes=planes, wafer_index=wafer_index, cycles=cycles
     )
     with progress_on(sys.stderr, EXPORTING) as on_progress:
         report = write_export(request, on_progress)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
+from wse.errors import BadInput
 from wse.request.option import Option, RequestField, options_of, request_field, request_of
 
 REQUEST: Final = "request"
@@ -55,10 +56,18 @@ def with_options(command: Command) -> Command:
 
 
 def _value(field: RequestField, parsed: dict[str, Any]) -> Any:
-    """The value of an option, taken out of ``parsed`` by its name or by an earlier spelling."""
-    current = parsed.pop(field.name)
-    old = [value for value in map(parsed.pop, _old_names(field)) if value is not None]
-    return field.value(old[0] if old else current)
+    """The value of an option, taken out of ``parsed`` by its name or by an earlier spelling.
+
+    Raises:
+        BadInput: it is given by both, or the text is none that the option takes.
+    """
+    by_spelling = {field.flag: parsed.pop(field.name)}
+    by_spelling |= {old: parsed.pop(name) for old, name in zip(field.option.old, _old_names(field), strict=True)}
+    spellings = [spelling for spelling, value in by_spelling.items() if value is not None] or [field.flag]
+    if len(spellings) > 1:
+        message = f"{' and '.join(spellings)}: two spellings of one option; keep {field.flag}"
+        raise BadInput(message)
+    return field.value(by_spelling[spellings[0]])
 
 
 def _parameters(field: RequestField) -> Iterable[Parameter]:

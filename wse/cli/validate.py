@@ -71,7 +71,7 @@ def validate(
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
     listed = check_listed(rows)
     if against is not None:
-        _against(against, with_measurements=bool(files or page or csv), json=json)
+        _against(against, of_measurements=bool(files or page or csv) or capacity != "report", json=json)
         return
     page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
     csv_path = None if csv is None else output_path("--csv", csv, suffix=".csv", kind="a CSV file")
@@ -87,15 +87,16 @@ def validate(
         print_validation(validation, sys.stdout, listed)
 
 
-def _against(reference: str, *, with_measurements: bool, json: bool) -> None:
+def _against(reference: str, *, of_measurements: bool, json: bool) -> None:
     from wse.errors import BadInput
     from wse.report.progress import VALIDATING, progress_on
     from wse.validation.agreement.against_wavelet import CONFIGURATIONS_PER_PATTERN, SEED, agreement, check_reference
 
     check_reference(reference)
-    if with_measurements:
-        msg = f"--against {reference} compares two models, no measurements: leave out --data, --page and --csv"
-        raise BadInput(msg)
+    if of_measurements:
+        text = f"--against {reference} compares two models, no measurements: "
+        message = text + "leave out --data, --page, --csv and --capacity"
+        raise BadInput(message)
     with progress_on(sys.stderr, VALIDATING) as on_progress:
         result = agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
     opt.print_result(result, json=json)

@@ -43,6 +43,13 @@ def _names(thing: Any) -> tuple[str]:
         if not isinstance(text, str):
             message = f"{text!r} is not a text"
             raise TypeError(message)
+    for truth in (thing.spans_wafers, thing.experts_apart, thing.tries_others):
+        if not isinstance(truth, bool):
+            message = f"{truth!r} is not True or False"
+            raise TypeError(message)
+    if not all(isinstance(groups, int) for groups in thing.group_counts):
+        message = f"{thing.group_counts!r} are not whole numbers"
+        raise TypeError(message)
     for method in (thing.layouts, thing.partition, thing.differs):
         if not callable(method):
             message = f"{method!r} is not a method"

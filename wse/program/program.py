@@ -148,7 +148,7 @@ class Program:
         turned: Whether rows of the mesh, as the Program counts them, are columns of the wafer.
         sram_bytes_per_pe: What a PE has, whether or not the stages need more.
         prefill_name: The distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or ``thin-gemm``.
-        element_types: Element type of each view, in the order of ``instructions.VIEWS``.
+        element_types: Element type of each view, in the order of ``wse.isa.operands.VIEWS``.
         weight_type: How the weights of linear layers are held: an element type or a coding.
         context: Tokens that a user's cache has room for.
         batch: Users, whose tokens are decoded at once.

@@ -64,7 +64,7 @@ class Steps:
         code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; TRANSFER: into ``kinds.TRANSFERS``.
         pattern: int32 ``[steps]``: index into ``Program.patterns`` of a transfer that has one; -1 elsewhere.
         axis: int32 ``[steps]``: ROWS or COLUMNS of the pattern's lines.
-        view: int32 ``[steps]``: index into ``instructions.VIEWS`` of the elements that a step moves.
+        view: int32 ``[steps]``: index into ``wse.isa.operands.VIEWS`` of the elements that a step moves.
         stage, op: int32 ``[steps]``: indices into ``Program.stages`` and ``Program.op_names``.
         loop: int32 ``[steps]``: index into ``loops`` or -1.
         overlap: int32 ``[steps]``: steps of one overlap group, which run at the same time, have one number; -1 alone.

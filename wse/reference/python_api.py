@@ -59,7 +59,7 @@ argument that the function has not, or without one that it needs, is a `TypeErro
 def page() -> str:
     """The whole page."""
     lines = [_HEAD]
-    for name in [name for name in vars(api) if name in wse.__all__]:
+    for name in [name for name in vars(api) if name in dir(wse)]:
         lines += _function(name)
     lines += [_RESULTS]
     for command, result in COMMANDS.items():

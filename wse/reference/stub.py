@@ -21,15 +21,14 @@ _HEAD: Final = """\
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from wse.api import OnProgress
 """
+_PROGRESS: Final = "from wse.report.progress import OnProgress"
 
 
 def stub() -> str:
     """The whole file."""
-    functions = [value for name, value in vars(api).items() if name in wse.__all__]
-    lines = [_HEAD + "\n".join(_imports_of_results()), "", "__version__: str", "__all__ = ["]
+    functions = [value for name, value in vars(api).items() if name in dir(wse)]
+    lines = [_HEAD, *sorted([_PROGRESS, *_imports_of_results()]), "", "__version__: str", "__all__ = ["]
     lines += [*(f"    {json.dumps(name)}," for name in wse.__all__), "]", ""]
     for function in functions:
         lines += _function(function.__name__, inspect.signature(function))

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
 
-from wse.report.terminal import console_on, printable
-
 OnProgress = Callable[[int, int, str], None]
-"""Called with the pieces that are done, the number of all, and the name of the piece that begins."""
+"""Called with the pieces that are done, the number of all, and the name of a piece or what else is to be said."""
 
 LONGEST_NAME: Final = 40
 PATIENCE_S: Final = 1.0
@@ -44,8 +42,8 @@ VALIDATING: Final = Work("running configurations", "running configurations by bo
 SWEEPING: Final = Work("sweep", unit=" settings", says_name=True)
 
 
-def ignore_progress(done: int, total: int, name: str) -> None:
-    """Show no progress."""
+def ignore(*details: object) -> None:
+    """Show no progress, text or warning."""
 
 
 @contextmanager
@@ -62,6 +60,8 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+
+    from wse.report.terminal import console_on, printable
 
     times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"))
     columns = (TextColumn(work.name), BarColumn(), MofNCompleteColumn(), *times)

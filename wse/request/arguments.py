@@ -1,8 +1,8 @@
 """Arguments of a Python function, made of the options of a request.
 
 `takes_options_of` gives a function of a request one argument for each option, with the option's default and meaning,
-and checks what it is called with. An argument has the option's name, with underscores: ``--new-tokens`` is
-``new_tokens``.
+and checks what it is called with: options by their fields, the function's own arguments by their annotations. An
+argument has the option's name, with underscores: ``--new-tokens`` is ``new_tokens``.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import inspect
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce, wraps
-from inspect import Parameter, Signature
+from inspect import BoundArguments, Parameter, Signature
 from numbers import Integral, Real
 from operator import or_
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Final, TypeVar, Union, get_args, get_origin
+from types import GenericAlias, NoneType, SimpleNamespace, UnionType
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wse.errors import BadInput, UnknownName
 from wse.request.option import RequestField, options_of, request_of
@@ -33,6 +33,7 @@ _KINDS: Final[dict[Any, tuple[str, str]]] = {
     int: ("a whole number", "whole numbers"),
     float: ("a number", "numbers"),
     NoneType: ("None", "None"),
+    Callable: ("a function", "functions"),
 }
 """One value of a type in words, and several."""
 _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
@@ -53,22 +54,60 @@ def takes_options_of(request: type) -> Callable[[Callable[..., R]], Callable[...
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         function_signature = inspect.signature(function)
-        signature = function_signature.replace(
-            parameters=_parameters(fields, list(function_signature.parameters.values())[1:])
-        )
+        first, *others = function_signature.parameters.values()
+        signature = function_signature.replace(parameters=_parameters(fields, others))
+        hints = _hints(function, others)
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> R:
-            bound = _bound(function.__name__, signature, arguments, keywords)
-            options = {name: bound.pop(name) for name in fields if name in bound}
-            values = {fields[name].name: argument_value(fields[name], value) for name, value in options.items()}
-            return function(request_of(request, values), **bound)
+            values = _bound(function.__name__, signature, arguments, keywords)
+            options = {
+                fields[name].name: argument_value(fields[name], values[name]) for name in fields if name in values
+            }
+            own = {name: checked_value(name, hints[name], values[name]) for name in hints if name in values}
+            return function(**{first.name: request_of(request, options)}, **own)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__doc__ = _docstring(function.__doc__ or "", fields, signature.parameters)
         return call
 
     return decorate
+
+
+def checks_arguments(function: Callable[..., R]) -> Callable[..., R]:
+    """A decorator for a function without a request: its arguments are checked by their annotations."""
+    signature = inspect.signature(function)
+    hints = _hints(function, signature.parameters.values())
+
+    @wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> R:
+        values = _bound(function.__name__, signature, arguments, keywords)
+        checked = {name: checked_value(name, hints[name], value) for name, value in values.items()}
+        bound = BoundArguments(signature, checked)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _hints(function: Callable[..., Any], parameters: Collection[Parameter]) -> dict[str, Any]:
+    """The types of some of a function's parameters; a list of them for one that takes as many as are given."""
+    annotations = {parameter.name: parameter.annotation for parameter in parameters}
+    hints = get_type_hints(SimpleNamespace(__annotations__=annotations), vars(inspect.getmodule(function)))
+    several = [parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_POSITIONAL]
+    return hints | {name: GenericAlias(tuple, (hints[name], ...)) for name in several}
+
+
+def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
+    """The value of an argument as its type, with ``form`` behind the remedy.
+
+    Raises:
+        BadInput: the value is of another type.
+    """
+    try:
+        return value_as(hint, value)
+    except TypeError as error:
+        message = f"{name}={value!r}: give {' or '.join(_kinds(hint))}{form}"
+        raise BadInput(message) from error
 
 
 def argument_name(field: RequestField) -> str:
@@ -94,11 +133,7 @@ def argument_value(field: RequestField, value: Any) -> Any:
     """
     if isinstance(value, str) and field.is_text:
         return field.value((value,) if field.option.repeats else value)
-    try:
-        return _as(field.hint, value)
-    except TypeError as error:
-        message = f"{argument_name(field)}={value!r}: give {' or '.join(_kinds(field.hint))}{_form(field)}"
-        raise BadInput(message) from error
+    return checked_value(argument_name(field), field.hint, value, _form(field))
 
 
 def _bound(
@@ -115,18 +150,30 @@ def _bound(
         raise TypeError(message) from None
 
 
-def _as(hint: Any, value: Any) -> Any:
-    """A value as a type that a request holds. Raises TypeError where it is none."""
+def value_as(hint: Any, value: Any) -> Any:
+    """A value as a type that an argument has, any iterable as a tuple. Raises TypeError where it is of another type."""
+    items = tuple(value) if is_list(value) else None
     for part in _union(hint):
         if get_origin(part) in (tuple, Sequence):
-            if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+            if items is not None:
                 with suppress(TypeError):
-                    return tuple(_as(get_args(part)[0], item) for item in value)
+                    return tuple(value_as(get_args(part)[0], item) for item in items)
             continue
-        accepted, convert = _ACCEPTED.get(part, (part, None))
-        if isinstance(value, accepted) and isinstance(value, bool) == (part is bool):
+        if get_origin(part) is Mapping and isinstance(value, Mapping):
+            with suppress(TypeError):
+                key_hint, item_hint = get_args(part)
+                return {value_as(key_hint, key): value_as(item_hint, item) for key, item in value.items()}
+            continue
+        kind = get_origin(part) or part
+        accepted, convert = _ACCEPTED.get(kind, (kind, None))
+        if kind is Any or (isinstance(value, accepted) and isinstance(value, bool) == (kind is bool)):
             return convert(value) if convert else value
     raise TypeError
+
+
+def is_list(value: Any) -> bool:
+    """Whether an argument gives several values, in any iterable but a text or a mapping."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
@@ -134,8 +181,10 @@ def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
     for part in _union(hint):
         if get_origin(part) in (tuple, Sequence):
             yield f"{('a list', 'lists')[several]} of {' or '.join(_kinds(get_args(part)[0], 1))}"
+        elif get_origin(part) is Mapping:
+            yield f"{('a mapping', 'mappings')[several]} of {' or '.join(_kinds(get_args(part)[0], 1))}"
         else:
-            yield _KINDS[part][several]
+            yield _KINDS[get_origin(part) or part][several]
 
 
 def _union(hint: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from wse.errors import BadInput
 from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
-from wse.request.option import Option, OptionsOf, check_counts, whole_number
+from wse.request.option import Option, OptionsOf, check_counts, options_of, whole_number
 
 if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec
@@ -131,6 +131,10 @@ def check(request: CompareRequest) -> None:
     """
     from wse.compiler.strategies import strategy
 
+    for field in ("wafers", "mappings", "link_gb_per_s", "link_latency_us"):
+        if getattr(request, field) == ():
+            message = f"{options_of(CompareRequest)[field].flag}: there is no value; give at least one, or leave it out"
+            raise BadInput(message)
     for name in request.names():
         strategy(name, where="--mapping")
     for count in request.wafers or ():

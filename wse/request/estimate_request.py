@@ -28,7 +28,7 @@ class EstimateRequest(PlacementRequest):
     prompt_len: Annotated[int, Option(doc="Tokens of each user's prompt.", panel="Prompt", metavar="N")] = 1024
     new_tokens: Annotated[
         int,
-        Option(doc="Tokens generated for each user.", panel="Prompt", metavar="N", old=("--max-new-tokens",)),
+        Option(doc="Tokens generated for each user.", panel="Prompt", metavar="N"),
     ] = 1024
     batch: Annotated[int, Option(doc="Users whose tokens are decoded together.", panel="Prompt", metavar="N")] = 1
     capacity: Annotated[

@@ -41,6 +41,9 @@ def prompts_of(request: CompileRequest) -> list[Prompt]:
         raise BadInput(message)
     if request.prompts is not None:
         return list(read_prompts(Path(request.prompts)))
+    if request.prompt is not None and not isinstance(request.prompt, str) and not request.prompt:
+        message = "--prompt: there is no text; give one for each user, or leave it out"
+        raise BadInput(message)
     lists = [tuple(map(int, ids)) for ids in _id_lists(request.prompt_ids)]
     return [*_texts(request.prompt), *lists] or [None]
 

@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import UnknownName
-from wse.report.progress import OnProgress, ignore_progress
+from wse.report.progress import OnProgress, ignore
 from wse.report.terminal import console_on
 from wse.report.terminal_table import print_tables
 from wse.validation.measured.measurements import Measurement, read
@@ -23,9 +23,7 @@ BUNDLED: Final = Path(__file__).parents[1] / "data" / "measurements"
 LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
 
 
-def validate(
-    files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress: OnProgress = ignore_progress
-) -> Validation:
+def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress: OnProgress = ignore) -> Validation:
     """Predict every row of some files of measurements; of the data at hand where no file is given.
 
     Args:

@@ -34,7 +34,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(trace: Path, out: Path, wafer: int = 0, cycles: str | None = None) -> tuple[tuple[int, int], list[Event]]:
-    request = export_request(str(trace), "simulator-log", str(out), wafer=wafer, cycles=cycles)
+    request = export_request(str(trace), "simulator-log", str(out), wafer_index=wafer, cycles=cycles)
     facts = write_export(request, lambda *_: None)
     size, events = read_simulator_trace(out.read_text())
     assert facts["events"] == len(events)

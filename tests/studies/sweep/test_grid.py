@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,31 @@ def test_values_from_python_make_the_grid_of_the_same_file(tmp_path: Path) -> No
     assert grid == read_grid(str(file), [])
     with pytest.raises(BadInput, match="settings: batch = 'many'"):
         grid_of({"model": "story", "batch": "many"})
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({"batch": range(1, 3)}, (1, 2)),
+        ({"batch": np.int64(2)}, (2,)),
+        ({"batch": np.array([1, 2])}, (1, 2)),
+        ({"model": Path("story")}, ("story",)),
+        ({"wafers": [None, 2]}, ("auto", 2)),
+        ({"wafer.clock_hz": (np.float64(1.5e9), np.int64(10**9))}, (1.5e9, 10**9)),
+    ],
+    ids=str,
+)
+def test_values_from_python_are_those_that_an_estimate_takes(
+    values: dict[str, object], wanted: tuple[object, ...]
+) -> None:
+    (axis,) = grid_of(values).axes
+    assert repr(axis.values) == repr(wanted)
+
+
+@pytest.mark.parametrize("value", [np.ones((2, 2)), True, math.nan, 1.5], ids=repr)
+def test_values_of_another_type_are_refused_from_python(value: object) -> None:
+    with pytest.raises(BadInput, match=r"batch = .*: give a whole number, or default"):
+        grid_of({"batch": value})
 
 
 def test_a_setting_is_a_request(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from wse.compiler.options import (
 )
 from wse.compiler.search.condense import condense
 from wse.compiler.strategies import strategies, strategy
-from wse.errors import DoesNotFit
+from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameters_per_token
@@ -67,11 +67,19 @@ class TrialSetup:
         return demand_of(self.spec, self.wafer, self.options)
 
     def layouts(self) -> list[Layout]:
-        """The layouts of the mapping that was asked for, each once, the fewest regions first."""
+        """The layouts of the mapping that was asked for, each once, the fewest regions first.
+
+        Raises:
+            BadInput: it has none.
+        """
         mapping = self.options.mapping
         chosen = strategy(mapping)
         other_mappings = [name for name in strategies() if name != mapping] if chosen.tries_others else []
-        return list(dict.fromkeys(chosen.layouts(self.demand, [strategies()[name] for name in other_mappings])))
+        layouts = chosen.layouts(self.demand, [strategies()[name] for name in other_mappings])
+        if not (distinct := list(dict.fromkeys(layouts))):
+            message = f"--mapping {mapping}: has no layout for this model and mesh; name another of `wse mappings`"
+            raise BadInput(message)
+        return distinct
 
     def least_token_cycles(self, layout: Layout) -> float:
         """About the fewest cycles that a token can take on regions of that shape: for the order of trials alone.

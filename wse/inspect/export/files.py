@@ -90,7 +90,7 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Expo
             write_json(with_progress(tables, on_progress), run_attributes(trace), file)
         return {"rows": sum(table.rows for table in tables)}
     if request.to == "simulator-log":
-        events = router_events(trace, request.wafer, request.cycles)
+        events = router_events(trace, request.wafer_index, request.cycles)
         with _open_file(request.out) as file:
             write_simulator_log(events, trace.header.rows, trace.header.cols, file, on_progress)
         return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}

@@ -27,7 +27,7 @@ _TAKEN_BY: Final = {
     "tokens": ("perfetto",),
     "what": (*_TABLES, "png"),
     "planes": _TABLES,
-    "wafer": _LOG,
+    "wafer_index": _LOG,
     "cycles": _LOG,
 }
 
@@ -43,7 +43,7 @@ class ExportRequest:
         tokens: The first and the last token to show; None: all, or as many as a viewer takes.
         what: Names of pictures or tables; empty: all.
         planes: Whether tables with a row a PE are written too.
-        wafer: The wafer whose log of wavelets is written.
+        wafer_index: The wafer whose log of wavelets is written.
         cycles: The first and the last cycle of the log that is written; None: all.
     """
 
@@ -53,7 +53,7 @@ class ExportRequest:
     tokens: tuple[int, int] | None = None
     what: tuple[str, ...] = ()
     planes: bool = False
-    wafer: int = 0
+    wafer_index: int = 0
     cycles: tuple[int, int] | None = None
 
 
@@ -65,7 +65,7 @@ def export_request(
     tokens: str | None = None,
     what: str | None = None,
     planes: bool = False,
-    wafer: int | None = None,
+    wafer_index: int | None = None,
     cycles: str | None = None,
 ) -> ExportRequest:
     """The export that options describe.
@@ -78,11 +78,11 @@ def export_request(
         raise UnknownName("format", to, SUFFIXES, where="--to")
     options = {"planes": planes} | {
         name: value is not None
-        for name, value in {"tokens": tokens, "what": what, "wafer": wafer, "cycles": cycles}.items()
+        for name, value in {"tokens": tokens, "what": what, "wafer_index": wafer_index, "cycles": cycles}.items()
     }
     for option, formats in _TAKEN_BY.items():
         if options[option] and to not in formats:
-            message = f"--{option}: is of --to {', '.join(formats)}, not of {to}; leave it out"
+            message = f"--{option.replace('_', '-')}: is of --to {', '.join(formats)}, not of {to}; leave it out"
             raise BadInput(message)
     if planes and what is not None:
         message = f"--planes: name the planes in --what instead: {', '.join(PLANES.values())}"
@@ -101,7 +101,7 @@ def export_request(
         tokens=None if tokens is None else token_range(tokens),
         what=names,
         planes=planes,
-        wafer=wafer or 0,
+        wafer_index=wafer_index or 0,
         cycles=None if cycles is None else cycle_range(cycles),
     )
 

@@ -10,7 +10,7 @@ from wse.compiler.search.remedies import MOST_WAFERS as MOST_TRIED
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.report.as_json import Report
-from wse.report.progress import OnProgress, ignore_progress
+from wse.report.progress import OnProgress, ignore
 from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.cell import Cell, CellRows, cell_rows, impossible
@@ -18,12 +18,10 @@ from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, with_best, without_duplicates
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import inputs
-from wse.studies.workers.pool import Killed, Queue, Task, cores, outputs
+from wse.studies.workers.pool import Killed, Queue, Task, outputs, process_count
 
 
-def compare(
-    request: CompareRequest, on_progress: OnProgress = ignore_progress, *, jobs: int | None = None
-) -> CompareResult:
+def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: int | None = None) -> CompareResult:
     """A row for each number of wafers, mapping and link, and the verdict.
 
     A combination that cannot be is a row with its ``reason``. A mapping that chose another one has no row where that
@@ -40,13 +38,14 @@ def compare(
         WseBug: a combination ended in a bug of ours.
     """
     check(request)
+    processes = process_count(jobs)
     on_progress(0, 1, request.base.model)
     fewest, first = fewest_wafers(request)
     counts = request.wafers or wafer_counts(fewest, first.spec.layer_count)
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
     names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
     cells = [Cell(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
-    rows_by_cell = _all_rows(request, cells, on_progress, jobs or cores())
+    rows_by_cell = _all_rows(request, cells, on_progress, processes)
     rows = with_best(without_duplicates(row for cell in cells for row in rows_by_cell[cell].rows))
     if not any(row.possible for row in rows):
         first_cell = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"

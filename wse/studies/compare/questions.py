@@ -11,7 +11,7 @@ from typing import Final
 
 from wse.errors import UnknownName
 from wse.report.comparison_row import ComparisonRow
-from wse.report.progress import OnProgress, ignore_progress
+from wse.report.progress import OnProgress, ignore
 from wse.report.terminal import plural
 from wse.request.compare_request import CompareRequest
 from wse.request.prepare_estimate import prepare_estimate
@@ -30,7 +30,7 @@ RESIDENT: Final = ("region",)
 def answer(
     question: str,
     request: CompareRequest,
-    on_progress: OnProgress = ignore_progress,
+    on_progress: OnProgress = ignore,
     *,
     jobs: int | None = None,
 ) -> CompareResult:

@@ -13,7 +13,7 @@ from wse.fabric.clock import Clock, TimedRun
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import Fabric
 from wse.program.program import Program
-from wse.report.progress import OnProgress, ignore_progress
+from wse.report.progress import OnProgress, ignore
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.trace_path import trace_path
@@ -44,7 +44,7 @@ class Routing:
 def estimate(
     request: EstimateRequest,
     *,
-    on_progress: OnProgress = ignore_progress,
+    on_progress: OnProgress = ignore,
 ) -> EstimateResult:
     """Compile a request and time it.
 

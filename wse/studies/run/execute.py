@@ -22,7 +22,7 @@ from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
 from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
-from wse.report.progress import OnProgress, ignore_progress
+from wse.report.progress import OnProgress, ignore
 from wse.request.prepare_run import Prepared, checkpoint_of
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
@@ -43,9 +43,9 @@ def execute(
     record: Sequence[int] = (),
     wavelets: bool = False,
     make_backend: MakeBackend = Engine,
-    on_text: OnText = lambda text: None,
-    on_warning: Callable[[str], None] = lambda message: None,
-    on_progress: OnProgress = ignore_progress,
+    on_text: OnText = ignore,
+    on_warning: Callable[[str], None] = ignore,
+    on_progress: OnProgress = ignore,
 ) -> RunResult:
     """Execute a compiled request.
 
@@ -110,10 +110,6 @@ def _draws(prepared: Prepared, program: Program) -> list[Draw]:
     return [Sampler(prepared.request.sampling, prompt).draw for prompt in prepared.prompts]
 
 
-def _ignore(text: str) -> None:
-    """Drop a text."""
-
-
 class _Session:
     """The users' prompts and what follows them."""
 
@@ -126,7 +122,7 @@ class _Session:
         self.wall_s = 0.0
         self._last_pass = 0  # in the trace, where there is one
         ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
-        sink = on_text if program.batch == 1 else _ignore  # texts that grow side by side are printed at the end
+        sink = on_text if program.batch == 1 else ignore  # texts that grow side by side are printed at the end
         self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, sink) for ids in prepared.prompts]
 
     def generate(self) -> None:

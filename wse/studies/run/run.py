@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from wse.record.keeper import check_policy
 from wse.record.ops import recorded_ops
-from wse.report.progress import OnProgress, ignore_progress
+from wse.report.progress import OnProgress, ignore
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
@@ -19,9 +19,9 @@ from wse.studies.run.result import RunResult
 def run(
     request: RunRequest,
     *,
-    on_text: OnText = lambda text: None,
-    on_warning: Callable[[str], None] = lambda message: None,
-    on_progress: OnProgress = ignore_progress,
+    on_text: OnText = ignore,
+    on_warning: Callable[[str], None] = ignore,
+    on_progress: OnProgress = ignore,
 ) -> RunResult:
     """Compile, execute, time and trace what a request asks for.
 

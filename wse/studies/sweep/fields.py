@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, Final
-
-import pydantic
+from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.hardware.load import check_value
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.request.arguments import value_as
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import RequestField, options_of
 
@@ -26,13 +27,6 @@ _MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSp
 _NO_AXES: Final = ("Trace", "Output")
 """Panels of options that say what an estimate writes and prints."""
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
-_Text = Annotated[str, pydantic.Field(min_length=1, max_length=LONGEST_TEXT)]
-_STRICT: Final = pydantic.ConfigDict(strict=True, allow_inf_nan=False)
-_CHECKS: Final[dict[type, pydantic.TypeAdapter[Any]]] = {
-    int: pydantic.TypeAdapter(int, config=_STRICT),
-    float: pydantic.TypeAdapter(float, config=_STRICT),
-    str: pydantic.TypeAdapter(_Text, config=_STRICT),
-}
 
 
 def _options() -> dict[str, RequestField]:
@@ -68,21 +62,31 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
         raise UnknownName("setting", name, fields, where=where)
     if is_number_of_machine(name):
         prefix, _, key = name.partition(".")
-        if isinstance(raw, int | float) and not isinstance(raw, bool):
-            check_value(_MACHINES[f"{prefix}."], f"{where}: {prefix}", key, raw)
-            return raw
-    elif raw == DEFAULT:
+        with suppress(TypeError):
+            number: int | float = value_as(int | float, raw)
+            check_value(_MACHINES[f"{prefix}."], f"{where}: {prefix}", key, number)
+            return number
+    elif raw is None or (isinstance(raw, str) and raw == DEFAULT):
         default = _options()[name].default
         return default if isinstance(default, str | int | float) else _word(name)
-    elif raw == AUTO and name == "wafers":
+    elif isinstance(raw, str) and raw == AUTO and name == "wafers":
         return AUTO
     try:
-        value: Scalar = _CHECKS[fields[name]].validate_python(raw)
-    except pydantic.ValidationError as error:
+        return _value(fields[name], raw)
+    except TypeError as error:
         shown = repr(raw)
         shown = shown if len(shown) <= 80 else shown[:80] + "…"
         message = f"{where}: {name} = {shown}: give {_KINDS[fields[name]]}{_or_words(name)}"
         raise BadInput(message) from error
+
+
+def _value(type_: type, raw: object) -> Scalar:
+    """A value as one of a type. Raises TypeError for one that is of another, empty, too long or not finite."""
+    value: Scalar = value_as(type_, raw)
+    if isinstance(value, str) and not 1 <= len(value) <= LONGEST_TEXT:
+        raise TypeError
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TypeError
     return value
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from wse.errors import BadInput, BadMesh, BadModel, BadWafer, UnknownName
 from wse.files import read_file
 from wse.hardware.mesh import parse_mesh
+from wse.request.arguments import is_list
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
@@ -49,7 +50,7 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
 def grid_of(settings: Mapping[str, Any]) -> Grid:
     """The grid of values by field, such as ``{"model": "story", "batch": [1, 8], "wafer.hop_cycles": [1, 2]}``.
 
-    A list or a tuple is an axis. Errors as of `read_grid`.
+    Any iterable but a text is an axis. Errors as of `read_grid`.
     """
     return _checked(_axes(settings, "settings"))
 
@@ -84,10 +85,7 @@ def _axes(table: Mapping[str, Any], where: str) -> dict[str, Axis]:
                 message = f"{where}: {field} is given twice; keep one"
                 raise BadInput(message)
             values[field] = number
-    return {
-        field: _axis(field, list(value) if isinstance(value, list | tuple) else [value], where)
-        for field, value in values.items()
-    }
+    return {field: _axis(field, list(value) if is_list(value) else [value], where) for field, value in values.items()}
 
 
 def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:

@@ -24,9 +24,8 @@ from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.row import Outcome, estimate_setting, failed_outcome
 from wse.studies.sweep.table import check_table_path, write_table
-from wse.studies.workers.pool import Killed, Queue, Task, cores, outputs
+from wse.studies.workers.pool import Killed, Queue, Task, outputs, process_count
 
-MOST_JOBS: Final = 4096
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
 
 OnRow = Callable[[int, int], None]
@@ -82,7 +81,7 @@ def sweep(
         WseBug: a setting ended in a bug of ours; the table is written, with that in its row.
     """
     check_table_path(table)
-    most = _jobs(jobs)
+    most = process_count(jobs)
     began = time.perf_counter()
     bugs: list[str] = []
     with Journal(table, _digest(grid), len(grid), restart=restart) as journal:
@@ -139,7 +138,7 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
             def on_row(count: int, failed: int) -> None:
                 nonlocal stored_count
                 stored_count = count
-                on_progress(count, settings, f"{failed:,} without an answer" if failed else "")
+                on_progress(count, settings, without_answer(failed))
 
             yield on_row
     except KeyboardInterrupt:
@@ -150,13 +149,9 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
         raise
 
 
-def _jobs(jobs: int | None) -> int:
-    if jobs is None:
-        return cores()
-    if not 1 <= jobs <= MOST_JOBS:
-        message = f"--jobs {jobs}: give a number of processes from 1 to {MOST_JOBS:,}"
-        raise BadInput(message)
-    return jobs
+def without_answer(failed: int) -> str:
+    """The number of settings without an answer as progress says it; empty where there are none."""
+    return f"{failed:,} without an answer" if failed else ""
 
 
 def _digest(grid: Grid) -> str:

@@ -25,6 +25,7 @@ from wse.errors import BadInput
 from wse.studies.workers.process import READY, work
 
 MOST_TRIES: Final = 2
+MOST_JOBS: Final = 4096
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
 Output = TypeVar("Output")
@@ -86,6 +87,16 @@ class Killed:
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def process_count(jobs: int | None) -> int:
+    """The number of processes that ``jobs`` asks for: all cores where it is None. Raises BadInput out of range."""
+    if jobs is None:
+        return cores()
+    if not 1 <= jobs <= MOST_JOBS:
+        message = f"--jobs {jobs}: give a number of processes from 1 to {MOST_JOBS:,}"
+        raise BadInput(message)
+    return jobs
 
 
 def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | Killed]]:

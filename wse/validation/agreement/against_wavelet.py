@@ -21,7 +21,7 @@ from wse.fabric.links.loads import line_loads
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.steps import COLUMNS, ROWS
-from wse.report.progress import OnProgress, ignore_progress
+from wse.report.progress import OnProgress, ignore
 from wse.validation.agreement.layers import ON_MESH, Layers, layers, prefill_layers, time_layers
 from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSummary, PatternErrors
 from wse.wavelet.lines import Lines
@@ -144,7 +144,7 @@ def check_reference(name: str) -> None:
         raise UnknownName("reference", name, REFERENCES, where="--against")
 
 
-def agreement(each: int, seed: int, on_progress: OnProgress = ignore_progress) -> Agreement:
+def agreement(each: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
     """Compare both readers on ``each`` configurations of every pattern and of layers, by wafer and software profile."""
     wafers = {name: load_wafer(name) for name in WAFERS}
     rows: list[AgreementRow] = []
