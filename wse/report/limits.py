@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from wse.report.terminal import plural
+from wse.report.terminal import in_bytes, plural, rate_and_latency
 
 Cause = TypeVar("Cause", bound=str)
 
@@ -73,9 +73,9 @@ def limits_of(
             mean = cycles_by[cause] / max(1, layers)
             reason = f"the start of steps and messages, {mean:,.0f} for each of {layers} layers"
         case "crossing":
-            reason = f"streams between wafers: {bytes_text(crossing_bytes)}"
+            reason = f"streams between wafers: {in_bytes(crossing_bytes)}"
             if link is not None:
-                reason += f" over links of {link[0] / 1e9:g} GB/s and {link[1] * 1e6:g} µs"
+                reason += f" over links of {rate_and_latency(*link, joint=' and ')}"
         case _:
             reason = "waiting for the host"
     share = f"{cycles_by[cause] / sum(cycles_by.values()):.0%}".replace("%", " %")
@@ -96,14 +96,6 @@ def _users(streams: StreamLimits) -> str:
     if fitting < enough:
         return f"{caches}, {enough:,} would keep {server} busy"
     return f"{caches}, and {server} is busy all the time from {plural(enough, 'user')} on"
-
-
-def bytes_text(number: float) -> str:
-    """Bytes with three digits."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= scale:
-            return f"{number / scale:.3g} {unit}"
-    return f"{number:.0f} B"
 
 
 def fraction(by: Mapping[Cause, float], cause: Cause) -> float:

@@ -175,6 +175,16 @@ def seconds(number: float) -> str:
     return f"{number * 1e9:.3g} ns"
 
 
+def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, joint: str = " ") -> str:
+    """The speed of a link: its rate and, where that is known, its latency.
+
+    >>> rate_and_latency(8e9), rate_and_latency(150e9, 5e-7, joint=" and ")
+    ('8 GB/s', '150 GB/s and 500 ns')
+    """
+    rate = f"{bytes_per_s / 1e9:g} GB/s"
+    return rate if latency_s is None else f"{rate}{joint}{seconds(latency_s)}"
+
+
 def hertz(number: float) -> str:
     """A clock."""
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"

@@ -37,7 +37,7 @@ def print_table(console: Console, table: Table) -> None:
     if not table.rows:
         return
     cells = {column.key: _cells(column, table) for column in table.columns}
-    columns = _fitting(table.columns, cells, console.width - INDENT)
+    columns = shown_columns(console, table)
     view = plain_table(header=any(column.title for column in columns))
     for column in columns:
         marked = column.numeric and column.best_value(table.rows) is not None
@@ -57,6 +57,19 @@ def print_table(console: Console, table: Table) -> None:
         lines(console, table.footer)
 
 
+def shown_columns(console: Console, table: Table) -> list[Column]:
+    """The columns that fit the width: those with the largest priority number go first, the last of equals before."""
+    width = {column.key: _needed(column, _cells(column, table)) + GAP for column in table.columns}
+    columns = list(table.columns)
+    while sum(width[column.key] for column in columns) - GAP > console.width - INDENT:
+        spare = [column for column in columns if column.priority]
+        if not spare:
+            break
+        worst = max(column.priority for column in spare)
+        columns.remove([column for column in spare if column.priority == worst][-1])
+    return columns
+
+
 def _cells(column: Column, table: Table) -> list[Text]:
     """The texts of a column's cells, the best of them marked."""
     best = column.best_value(table.rows)
@@ -73,18 +86,6 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
     cell.append(BEST)
     cell.stylize("bold green")
     return cell
-
-
-def _fitting(columns: tuple[Column, ...], cells: dict[str, list[Text]], width: int) -> list[Column]:
-    """The columns that fit the width: those with the largest priority number go first, the last of equals before."""
-    fitting = list(columns)
-    while sum(_needed(column, cells[column.key]) + GAP for column in fitting) - GAP > width:
-        spare = [column for column in fitting if column.priority]
-        if not spare:
-            break
-        worst = max(column.priority for column in spare)
-        fitting.remove([column for column in spare if column.priority == worst][-1])
-    return fitting
 
 
 def _needed(column: Column, cells: list[Text]) -> int:

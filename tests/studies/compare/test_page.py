@@ -65,6 +65,12 @@ def test_tables_sort_by_value_and_the_best_is_marked(page: Any) -> None:
     assert texts(page, "#table-0 td:nth-child(4).best") == ["12,346"]
 
 
+def test_limits_are_shown_in_full(page: Any) -> None:
+    cells = page.find_elements("css selector", "td.wraps")
+    assert IMAGE in [cell.text for cell in cells]
+    assert all(cell.value_of_css_property("white-space") == "normal" for cell in cells)
+
+
 def test_drawings_tell_their_numbers(page: Any) -> None:
     assert len(texts(page, "#speed svg")) == 3
     assert "wafers, 150 GB/s 500 ns" in tip_of(page, "#speed .point")

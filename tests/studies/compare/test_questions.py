@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from plain_router import MIXTURES, mixture_spec
@@ -74,6 +75,20 @@ def test_a_model_that_does_not_fit_one_wafer_is_asked_of_the_fewest(asked: Compa
     assert report["verdict"] == list(compare(replace(small, wafers=(fewest, 4)), jobs=1).verdict)
 
 
+@pytest.mark.parametrize(("wafers", "compared"), [((1,), {1, 2}), ((1, 4), {1, 4})])
+def test_the_fewest_wafers_are_compared_with_more(
+    asked: CompareRequest, wafers: tuple[int, ...], compared: set[int]
+) -> None:
+    report = answered(ONE_OR_MANY, replace(asked, mappings=("region",), wafers=wafers))
+    assert {row["wafers"] for row in report["rows"]} == compared
+
+
+def test_a_single_layer_is_on_one_wafer(asked: CompareRequest, tmp_path: Path) -> None:
+    base = replace(asked.base, model=str(write_config(tmp_path, num_hidden_layers=1)))
+    report = answered(ONE_OR_MANY, replace(asked, base=base, mappings=("region",), wafers=(1,)))
+    assert report["verdict"][-1] == "There is no other number of wafers to compare with."
+
+
 def test_mappings_on_the_same_wafers_are_ranked(asked: CompareRequest) -> None:
     report = answered(PIPELINE_OR_TENSOR, replace(asked, mappings=("region", "pipeline"), wafers=(1, 2)))
     assert len(report["verdict"]) == 3
@@ -98,7 +113,10 @@ def test_mappings_on_the_same_wafers_are_ranked(asked: CompareRequest) -> None:
 
 def test_sram_or_streaming(asked: CompareRequest) -> None:
     request = replace(asked, link_gb_per_s=(0.1, 150.0))
-    report = answered(SRAM_OR_STREAMING, request)
+    result = answer(SRAM_OR_STREAMING, request, jobs=1)
+    assert {row.link_bytes_per_s for row in result.best} == {None, 1e8, 150e9}
+    assert "link" in [column.title for column in result.tables()[0].columns], "rows of each rate can be told apart"
+    report = result.to_dict()
     held, *streamed = report["rows"]
     assert held["mapping"] == "region"
     assert {row["mapping"] for row in streamed} == {STREAMED}

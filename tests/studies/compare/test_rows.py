@@ -20,10 +20,12 @@ from wse.report.limits import StreamLimits, limits_of
 from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import load_economics
-from wse.studies.compare import cell
+from wse.studies.compare import cell, grid
 from wse.studies.compare.grid import compare
 from wse.studies.compare.rows import row_of
+from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import estimate
+from wse.studies.workers.pool import Killed
 
 
 @pytest.fixture(scope="module")
@@ -275,3 +277,19 @@ def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None
     result = compare(request, lambda done, total, name: heard.append((done, total)), jobs=2)
     assert result.to_dict() == here(request)
     assert heard[1:] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_a_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its combination may be the best one: a verdict on the others alone would be wrong."""
+    monkeypatch.setattr(grid, "outputs", lambda *_: iter([(1, Killed("its process was ended 2 times (signal 9)"))]))
+    with pytest.raises(BadInput, match=r"^region, 2 wafers: its process was ended 2 times \(signal 9\)$"):
+        compare(CompareRequest(base=base, wafers=(1, 2), mappings=("region",)), jobs=2)
+
+
+def test_wafers_that_change_nothing_are_said_to(base: EstimateRequest) -> None:
+    one = row_of(estimate(base), "region", None, load_economics(load_wafer("wse3")))
+    two, four = (replace(one, wafers=wafers, link_bytes_per_s=1e9) for wafers in (2, 4))
+    faster = replace(two, tokens_per_s_per_user=1.5 * (one.tokens_per_s_per_user or 0.0))
+    assert verdict((one, two, four))[1].endswith("; 4 make no difference.")
+    assert verdict((one, faster, four))[1].startswith("2 wafers instead of 1 make one user 50.0 % faster (")
+    assert verdict((one, faster, four))[1].endswith("; 4 make no difference.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from wse.report.as_json import Report
 from wse.report.comparison_row import COLUMNS
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
+from wse.studies.compare.summary import print_traces
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 
@@ -84,6 +86,16 @@ def test_differences_add_up_and_the_largest_comes_first(runs: Runs) -> None:
     ):
         want = [report[section][key] for report in reports]
         assert [traffic[name]["first"], traffic[name]["second"]] == pytest.approx(want), name
+
+
+def test_limits_and_energy_of_runs_are_printed(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, paths, compared = runs
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = io.StringIO()
+    print_traces(compare_traces(*paths), stream)
+    words = " ".join(stream.getvalue().split())
+    assert all(" ".join(row["limit"].split()[:4]) in words for row in compared["rows"])
+    assert " energy " in words
 
 
 def test_a_run_does_not_differ_from_itself(runs: Runs) -> None:

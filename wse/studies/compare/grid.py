@@ -13,7 +13,7 @@ from wse.report.as_json import Report
 from wse.report.progress import OnProgress, ignore
 from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.studies.compare.cell import Cell, CellRows, cell_rows, impossible
+from wse.studies.compare.cell import Cell, CellRows, cell_rows
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, with_best, without_duplicates
 from wse.studies.compare.verdict import verdict
@@ -33,7 +33,7 @@ def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: 
         jobs: Processes; all cores by default. One is this process itself.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
+        BadInput and its kinds: something that was named is missing or cannot be used, or the system killed a process.
         DoesNotFit: no combination can be.
         WseBug: a combination ended in a bug of ours.
     """
@@ -102,8 +102,10 @@ def _in_processes(request: CompareRequest, cells: Sequence[Cell], jobs: int) -> 
     )
     queue = Queue([item] for item in range(len(cells)))
     for item, rows in outputs(queue, min(jobs, len(cells)), task):
-        cell = cells[item]
-        yield cell, CellRows(rows=(impossible(cell, rows.reason),)) if isinstance(rows, Killed) else rows
+        if isinstance(rows, Killed):
+            message = f"{cells[item]}: {rows.reason}"
+            raise BadInput(message)
+        yield cells[item], rows
 
 
 def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:

@@ -12,7 +12,7 @@ from typing import Final
 from wse.errors import UnknownName
 from wse.report.comparison_row import ComparisonRow
 from wse.report.progress import OnProgress, ignore
-from wse.report.terminal import plural
+from wse.report.terminal import plural, rate_and_latency
 from wse.request.compare_request import CompareRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import StreamingBound
@@ -46,10 +46,16 @@ def answer(
 
 
 def _one_or_many(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
-    """The fewest wafers that hold the model against more: the verdict of every comparison."""
+    """The fewest wafers that hold the model against those that were given, or the next more: the usual verdict."""
     fewest, first = fewest_wafers(replace(request, wafers=None))
-    counts = {fewest, *(request.wafers or wafer_counts(fewest, first.spec.layer_count))}
-    return compare(replace(request, wafers=tuple(sorted(counts))), on_progress, jobs=jobs)
+    unasked = wafer_counts(fewest, first.spec.layer_count)
+    counts = {fewest, *(request.wafers or unasked)}
+    if len(counts) == 1:
+        counts.update(unasked[:2])
+    result = compare(replace(request, wafers=tuple(sorted(counts))), on_progress, jobs=jobs)
+    if len({row.wafers for row in result.possible}) > 1:
+        return result
+    return replace(result, verdict=(*result.verdict, "There is no other number of wafers to compare with."))
 
 
 def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
@@ -185,7 +191,7 @@ def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
 
 
 def _link(row: ComparisonRow) -> str:
-    return f"{(row.link_bytes_per_s or 0.0) / 1e9:g} GB/s and {(row.link_latency_s or 0.0) * 1e6:g} µs"
+    return rate_and_latency(row.link_bytes_per_s or 0.0, row.link_latency_s, joint=" and ")
 
 
 def _range(values: Sequence[float], form: str) -> str:

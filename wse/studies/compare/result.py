@@ -12,6 +12,7 @@ from wse.report.html_table import tables_as_html
 from wse.report.result import Doc, Result
 from wse.report.table import Table
 from wse.report.terminal import WIDEST, printable
+from wse.studies.compare.streaming import STREAMED
 from wse.studies.compare.tables import best_table, detail_tables, verdict_table
 from wse.studies.results.placement import ModelResult
 
@@ -58,7 +59,7 @@ class CompareResult(Result):
 
     @property
     def best(self) -> tuple[ComparisonRow, ...]:
-        """The best rows of each number of wafers, the fewest first; of each link too where links were asked for.
+        """The best rows of each number of wafers, the fewest first; of each link too where these count `by_link`.
 
         Otherwise those of the first link alone, which is the wafers' own.
         """
@@ -66,18 +67,18 @@ class CompareResult(Result):
         for row in self.possible:
             if row.wafers > 1:
                 first.setdefault(row.mapping, row.link)
-        asked = self.links_asked
-        best_rows = [r for r in self.possible if r.best and (asked or r.wafers == 1 or r.link == first[r.mapping])]
+        by_link = self.by_link
+        best_rows = [r for r in self.possible if r.best and (by_link or r.wafers == 1 or r.link == first[r.mapping])]
         return tuple(sorted(best_rows, key=lambda row: row.wafers))
 
     @property
-    def links_asked(self) -> bool:
-        """Whether the links between wafers were given."""
-        return bool(self.inputs.get("links_given"))
+    def by_link(self) -> bool:
+        """Whether each link has best rows of its own: links were given, or weights are streamed over them."""
+        return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """The best rows, and with ``detail`` all of them."""
-        return (best_table(self.best, by_link=self.links_asked), *(detail_tables(self.possible) if detail else ()))
+        return (best_table(self.best, by_link=self.by_link), *(detail_tables(self.possible) if detail else ()))
 
     def _repr_html_(self) -> str:
         """The verdict and the best rows."""

@@ -9,8 +9,7 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, kv_bytes_per_token, tensor_bytes, tensor_shapes
 from wse.number_formats import ELEMENT_BYTES
 from wse.report.comparison_row import ComparisonRow
-from wse.report.limits import bytes_text
-from wse.report.terminal import plural
+from wse.report.terminal import in_bytes, plural, rate_and_latency, seconds
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.cost import power_and_cost
 from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass, distinct_experts
@@ -70,7 +69,8 @@ class StreamedRate:
     users_with_room: int
 
     def __str__(self) -> str:
-        return f"at {(self.one_user.link_bytes_per_s or 0.0) / 1e9:g} GB/s to {plural(self.one_user.wafers, 'wafer')}"
+        rate = rate_and_latency(self.one_user.link_bytes_per_s or 0.0)
+        return f"at {rate} to {plural(self.one_user.wafers, 'wafer')}"
 
 
 def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int) -> ComparisonRow:
@@ -103,16 +103,12 @@ def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
-    load = f"{bytes_text(host_bytes)} of weights"
+    load = f"{in_bytes(host_bytes)} of weights"
     if weights.expert_bytes:
         used = distinct_experts(weights.experts, weights.active, batch)
         load += f", {used:,.3g} of {weights.experts} experts of a layer,"
-    speed = f"at {streaming.bytes_per_s / wafers / 1e9:g} GB/s" + (" to each wafer" if wafers > 1 else "")
+    speed = f"at {rate_and_latency(streaming.bytes_per_s / wafers)}" + (" to each wafer" if wafers > 1 else "")
     if streaming.waits(batch):
-        waits = _seconds(host_bytes / streaming.bytes_per_s)
+        waits = seconds(host_bytes / streaming.bytes_per_s)
         return f"host: {load} come {speed} for every pass, which takes {waits}"
-    return f"pass: {_seconds(streaming.pass_s)} with all weights at hand, in which {load} come {speed}"
-
-
-def _seconds(number: float) -> str:
-    return f"{number:,.3g} s" if number >= 1 else f"{1e3 * number:.3g} ms"
+    return f"pass: {seconds(streaming.pass_s)} with all weights at hand, in which {load} come {speed}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
@@ -12,18 +13,22 @@ from wse.inspect.print.changes_table import changes_table
 from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import ComparisonRow
 from wse.report.table import pair_table
-from wse.report.terminal import INDENT, console_on, heading, lines, plural, printable, seconds
-from wse.report.terminal_table import print_table, print_tables
+from wse.report.terminal import INDENT, console_on, heading, lines, plural, printable, rate_and_latency
+from wse.report.terminal_table import print_table, print_tables, shown_columns
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.tables import detail_tables, notes, reasons
 from wse.studies.compare.verdict import change_of_runs
 
 CHANGED: Final = {"prefill": "What changed in reading the prompts", "decode": "What changed in a generated token"}
 """Titles of the changes of each phase."""
-KEY: Final = (
-    "1 user: tokens/s of one batch alone; all users: of all that fit at once; USD/M: dollars of a million of theirs; "
-    "TTFT: time to the first token; crossing: share of a token's time between wafers"
-)
+KEY: Final = {
+    "1 user": "tokens/s of one batch alone",
+    "all users": "of all that fit at once",
+    "USD/M": "dollars of a million of theirs",
+    "TTFT": "time to the first token",
+    "crossing": "share of a token's time between wafers",
+}
+"""Columns of the best rows in a few words."""
 
 
 def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = False) -> None:
@@ -34,13 +39,15 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         _print_text(console, sentence)
     best, *details = result.tables(detail=detail)
     print_table(console, best)
-    _print_text(console, KEY, style="bright_black")
+    titles = [column.title for column in shown_columns(console, best)]
+    _print_text(console, "; ".join(f"{title}: {KEY[title]}" for title in titles if title in KEY), style="bright_black")
     print_tables(console, details)
     impossible = [row for row in result.rows if not row.possible and (detail or _alone(row, result))]
     if impossible:
         print_table(console, pair_table(reasons(impossible), "What cannot be"))
     if detail:
-        print_table(console, pair_table(notes(details), "Columns"))
+        columns = [column for table in details for column in shown_columns(console, table)]
+        print_table(console, pair_table(notes(columns), "Columns"))
         heading(console, "Asked for")
         _print_text(console, ", ".join(input_texts(result.inputs)))
     elif others := len(result.rows) - len(result.best):
@@ -52,7 +59,7 @@ def input_texts(inputs: Mapping[str, Any]) -> list[str]:
     texts = []
     for name, value in inputs.items():
         if name == "links":
-            links = [f"{link['bytes_per_s'] / 1e9:g} GB/s {seconds(link['latency_s'])}" for link in value]
+            links = [rate_and_latency(link["bytes_per_s"], link["latency_s"]) for link in value]
             texts.append(f"links {' or '.join(links)}")
         elif name != "links_given":
             text = ", ".join(map(printable, value)) if isinstance(value, list) else printable(value)
@@ -62,8 +69,8 @@ def input_texts(inputs: Mapping[str, Any]) -> list[str]:
 
 def _alone(row: ComparisonRow, result: CompareResult) -> bool:
     """Whether no row can be on the wafers of a row that cannot, or none of its mapping on any number of wafers."""
-    of_mapping = [other_row for other_row in result.rows if other_row.mapping == row.mapping and not other_row.possible]
-    return len(of_mapping) == len(result.inputs["wafers"]) or all(row.wafers != r.wafers for r in result.possible)
+    possible = result.possible
+    return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)
 
 
 def print_traces(result: TracesResult, stream: TextIO) -> None:
@@ -84,5 +91,7 @@ def runs(result: TracesResult) -> list[str]:
 
 
 def _print_text(console: Console, text: str, style: str = "") -> None:
-    """Print a paragraph, indented."""
-    console.print(Padding(printable(text), (0, 0, 0, INDENT)), style=style or None)
+    """Print a paragraph, indented; a number and its percent sign stay on one line."""
+    unbroken = printable(text).replace(" %", "\N{NO-BREAK SPACE}%")
+    paragraph = textwrap.fill(unbroken, console.width - INDENT, break_on_hyphens=False)
+    console.print(Padding(paragraph.replace("\N{NO-BREAK SPACE}", " "), (0, 0, 0, INDENT)), style=style or None)

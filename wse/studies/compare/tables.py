@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from wse.report.comparison_row import ComparisonRow
 from wse.report.result import docs_of
 from wse.report.table import Column, Table
-from wse.report.terminal import count, in_bytes, percent, printable, seconds, short_number
+from wse.report.terminal import count, in_bytes, percent, printable, rate_and_latency, seconds, short_number
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:
@@ -34,8 +34,7 @@ def link_text(row: ComparisonRow) -> str:
     """The link between wafers; empty for one wafer."""
     if row.link_bytes_per_s is None:
         return ""
-    rate = f"{row.link_bytes_per_s / 1e9:g} GB/s"
-    return f"{rate} {seconds(row.link_latency_s)}" if row.link_latency_s else rate
+    return rate_and_latency(row.link_bytes_per_s, row.link_latency_s)
 
 
 def limit_text(row: ComparisonRow) -> str:
@@ -72,10 +71,13 @@ TRAFFIC: Final = (
     _number("wafer_link_bytes_per_token", "wafer links", in_bytes),
     _number("host_bytes_per_token", "host", in_bytes),
     _number("mesh_hops_per_token", "mesh hops", short_number, doc="of 32-bit words, likewise", priority=1),
+)
+RESOURCES: Final = (
     _number("sram_fullest_pe_fraction", "SRAM", percent, priority=1),
     _number("power_w", "power", lambda watts: f"{watts / 1e3:,.0f} kW", priority=2),
     _number("joules_per_token", "energy", lambda joules: f"{joules:.3g} J", priority=2),
 )
+LIMIT: Final = _column("limit", "one user; all users", doc="", wraps=True)
 
 
 def verdict_table(verdict: Sequence[str]) -> Table:
@@ -92,19 +94,25 @@ def best_table(rows: Sequence[ComparisonRow], *, by_link: bool) -> Table:
     return Table(columns=columns, rows=rows, title=title, note="tokens/s; the best of a column is marked")
 
 
-def detail_tables(rows: Sequence[ComparisonRow]) -> tuple[Table, Table]:
-    """The speed, users and cost of rows that can be, and the traffic of a token and power."""
+def detail_tables(rows: Sequence[ComparisonRow]) -> tuple[Table, ...]:
+    """Tables of rows that can be: speed, users and cost, a token's traffic, SRAM and power, and what limits each."""
     link = (LINK,) if any(row.link_bytes_per_s is not None for row in rows) else ()
-    speed = (WAFERS, *link, MAPPING, ONE_USER, USERS, ALL_USERS, DOLLARS, PROMPT, LIMITED_BY, USERS_LIMITED_BY)
+    machine = (WAFERS, *link, MAPPING)
+    speed = (*machine, ONE_USER, USERS, ALL_USERS, DOLLARS, PROMPT, LIMITED_BY, USERS_LIMITED_BY)
+    by_limit: dict[str | None, ComparisonRow] = {}
+    for row in rows:
+        by_limit.setdefault(row.limit, row)
     return (
         Table(columns=speed, rows=rows, title="Speed, users and cost"),
-        Table(columns=(WAFERS, *link, MAPPING, *TRAFFIC), rows=rows, title="Traffic of a token, and power"),
+        Table(columns=(*machine, *TRAFFIC), rows=rows, title="Traffic of a token"),
+        Table(columns=(*machine, *RESOURCES), rows=rows, title="SRAM, power and energy"),
+        Table(columns=(*machine, LIMIT), rows=[*by_limit.values()], title="What limits", note="equal limits once"),
     )
 
 
-def notes(tables: Sequence[Table]) -> list[tuple[str, str]]:
-    """The meaning of the columns of some tables, each once."""
-    return list({c.title: (c.title, c.doc) for table in tables for c in table.columns if c.doc}.values())
+def notes(columns: Iterable[Column]) -> list[tuple[str, str]]:
+    """The meaning of some columns, each once."""
+    return list({column.title: (column.title, column.doc) for column in columns if column.doc}.values())
 
 
 def machine_text(row: ComparisonRow) -> str:

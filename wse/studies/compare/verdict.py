@@ -74,7 +74,9 @@ def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]
         text += _because(base, next_row, slower=change < 0)
     if larger_rows:
         largest = larger_rows[-1]
-        text += f"; {largest.wafers} make it {_changed(speed(largest) / speed(base) - 1)}"
+        change = speed(largest) / speed(base) - 1
+        effect = "make no difference" if abs(change) < NO_CHANGE else f"make it {_changed(change)}"
+        text += f"; {largest.wafers} {effect}"
     return f"{text}."
 
 

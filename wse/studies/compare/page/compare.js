@@ -35,7 +35,7 @@ function withTip(node, lines) {
   );
 }
 
-// table: {title, note, columns: [{title, doc, numeric}], rows: [[{text, value, best}]]}
+// table: {title, note, columns: [{title, doc, numeric, wraps}], rows: [[{text, value, best}]]}
 function sortable(table) {
   const state = { at: -1, down: true };
   const body = el("tbody");
@@ -46,6 +46,7 @@ function sortable(table) {
       el("button", { type: "button", onclick: () => sort(at) }, column.title),
     ),
   );
+  const kinds = table.columns.map((column) => (column.numeric ? "number" : `name${column.wraps ? " wraps" : ""}`));
   const draw = () => {
     const rows = [...table.rows];
     if (state.at >= 0) rows.sort((a, b) => order(a[state.at].value, b[state.at].value) * (state.down ? -1 : 1));
@@ -58,7 +59,7 @@ function sortable(table) {
           "tr",
           {},
           ...row.map((cell, at) =>
-            el("td", { class: `${table.columns[at].numeric ? "number" : "name"}${cell.best ? " best" : ""}` }, cell.text),
+            el("td", { class: `${kinds[at]}${cell.best ? " best" : ""}` }, cell.text),
           ),
         ),
       ),

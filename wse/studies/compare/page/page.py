@@ -101,7 +101,7 @@ def _table(table: Table) -> dict[str, Any]:
     return {
         "title": table.title,
         "note": table.note,
-        "columns": [{"title": c.title, "doc": c.doc, "numeric": c.numeric} for c in table.columns],
+        "columns": [{"title": c.title, "doc": c.doc, "numeric": c.numeric, "wraps": c.wraps} for c in table.columns],
         "rows": [
             [_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True)] for row in table.rows
         ],
@@ -115,7 +115,7 @@ def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
     """The points of a panel, each with the lines that are shown beside it."""
-    speed, _ = detail_tables(rows)
+    speed, *_ = detail_tables(rows)
     points = []
     for row in rows:
         link = link_text(row)
