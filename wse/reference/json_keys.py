@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from wse.inspect.query.check import CheckView
 from wse.inspect.query.compare import TracesResult
@@ -23,6 +23,7 @@ from wse.inspect.query.wavelets import CyclesView
 from wse.reference.docstring import GENERATED, first_line
 from wse.report.markdown import markdown_table
 from wse.report.result import Doc, Result
+from wse.request.option import union_parts
 from wse.studies.compare.result import CompareResult
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.result import EstimateResult
@@ -94,9 +95,9 @@ def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
     hints = get_type_hints(result, include_extras=True)
     for field in dataclasses.fields(result):
         hint, doc = get_args(hints[field.name])[:2] if get_origin(hints[field.name]) is Annotated else (Any, Doc(""))
-        types = [part for part in _union(hint) if part is not NoneType]
+        types = [part for part in union_parts(hint) if part is not NoneType]
         path = before + field.name.removesuffix("_")
-        optional = len(types) < len(_union(hint)) and not doc.or_null
+        optional = len(types) < len(union_parts(hint)) and not doc.or_null
         kinds = (*types, NoneType) if doc.or_null else types
         yield Key(path, tuple(dict.fromkeys(_kind(part) for part in kinds)), doc, optional)
         for part in types:
@@ -112,13 +113,9 @@ def _inside(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
     elif isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping):
         name, value = get_args(hint)
         for key in get_args(name) if get_origin(name) is Literal else ("NAME",):
-            kinds = tuple(dict.fromkeys(_kind(part) for part in _union(value)))
+            kinds = tuple(dict.fromkeys(_kind(part) for part in union_parts(value)))
             yield Key(f"{path}.{key}", kinds, Doc("", doc.unit), optional=False)
             yield from _inside(value, f"{path}.{key}", doc)
-
-
-def _union(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _kind(hint: Any) -> type:

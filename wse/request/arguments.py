@@ -18,11 +18,11 @@ from inspect import BoundArguments, Parameter, Signature
 from numbers import Integral, Real
 from operator import or_
 from pathlib import Path
-from types import GenericAlias, NoneType, SimpleNamespace, UnionType
-from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import GenericAlias, NoneType, SimpleNamespace
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from wse.errors import BadInput, UnknownName
-from wse.request.option import RequestField, options_of, request_of
+from wse.request.option import RequestField, options_of, request_of, union_parts
 
 R = TypeVar("R")
 
@@ -117,7 +117,7 @@ def argument_name(field: RequestField) -> str:
 
 def argument_type(field: RequestField) -> Any:
     """The type of what an argument takes: any sequence for a tuple, and a text where the command line reads one."""
-    parts = [Sequence[get_args(part)[0]] if get_origin(part) is tuple else part for part in _union(field.hint)]  # type: ignore[misc]
+    parts = [Sequence[get_args(part)[0]] if get_origin(part) is tuple else part for part in union_parts(field.hint)]  # type: ignore[misc]
     if field.is_text and str not in parts:
         parts.append(str)
     return reduce(or_, sorted(parts, key=lambda part: part is NoneType))
@@ -153,7 +153,7 @@ def _bound(
 def value_as(hint: Any, value: Any) -> Any:
     """A value as a type that an argument has, any iterable as a tuple. Raises TypeError where it is of another type."""
     items = tuple(value) if is_list(value) else None
-    for part in _union(hint):
+    for part in union_parts(hint):
         if get_origin(part) in (tuple, Sequence):
             if items is not None:
                 with suppress(TypeError):
@@ -178,17 +178,13 @@ def is_list(value: Any) -> bool:
 
 def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
     """The kinds of value that a type stands for, in words: of one value with 0, of several with 1."""
-    for part in _union(hint):
+    for part in union_parts(hint):
         if get_origin(part) in (tuple, Sequence):
             yield f"{('a list', 'lists')[several]} of {' or '.join(_kinds(get_args(part)[0], 1))}"
         elif get_origin(part) is Mapping:
             yield f"{('a mapping', 'mappings')[several]} of {' or '.join(_kinds(get_args(part)[0], 1))}"
         else:
             yield _KINDS[get_origin(part) or part][several]
-
-
-def _union(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _parameters(fields: Mapping[str, RequestField], function_parameters: Sequence[Parameter]) -> list[Parameter]:

@@ -128,9 +128,13 @@ def request_field(name: str, hint: Any, default: Any, *, inside: str = "") -> Re
     if get_origin(hint) is not Annotated or option is None:
         return None
     inner = get_args(hint)[0]
-    union = inner if get_origin(inner) in (Union, UnionType) else None
-    types = [t for t in get_args(union) or (inner,) if t is not NoneType]
+    types = [part for part in union_parts(inner) if part is not NoneType]
     return RequestField(name=name, hint=inner, type=types[0], default=default, option=option, inside=inside)
+
+
+def union_parts(hint: Any) -> tuple[Any, ...]:
+    """The types of a union; the type itself where it is none."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 @cache
