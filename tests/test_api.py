@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -129,6 +130,15 @@ def test_an_argument_that_cannot_be_is_one_line(
     with pytest.raises(BadInput) as caught:
         getattr(wse, name)(*arguments, **named)
     assert str(caught.value).startswith(message)
+
+
+def test_a_path_is_taken_where_a_file_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "dead.csv").write_text("row,col\n")
+    report = wse.estimate(Path("story"), wafer=Path("wse3"), defects=tmp_path / "dead.csv", **SMALL).to_dict()
+    assert report["inputs"]["model"] == "story"
+    stub = Path(wse.__file__ or "").with_name("__init__.pyi").read_text(encoding="utf-8")
+    for name in ("model", "wafer", "software"):
+        assert re.findall(rf"^    {name}: (.*?)[,=]", stub, re.MULTILINE)[0].strip() == "str | Path"
 
 
 def test_names_of_python_itself_stay() -> None:

@@ -55,14 +55,6 @@ class PlaneSchedule:
     stream_colours: tuple[int, ...]
     colours: int
 
-    def link_loads(self) -> I64:
-        """int64 ``[4, rows, cols]``: streams over the link that leaves each PE on each side."""
-        loads = np.zeros((4, self.rows, self.cols), np.int64)
-        for stream in self.streams:
-            row, col, side = stream.links.T
-            np.add.at(loads, (side, row, col), 1)
-        return loads
-
 
 def straight(row: int, col: int, side: int, hops: int) -> I32:
     """The links ``[hops, 3]`` from a PE to one side.

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from tests.traces.conftest import HEADER
 from wse_traces import TraceError, TraceWriter, open_trace, replay
-from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_link_words, wavelet_passes, wavelet_words
+from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
 
 
 def test_words_on_links_are_the_moves_over_them(sample):
     with open_trace(sample) as trace:
         assert wavelet_passes(trace) == [1]
-        words = wavelet_link_words(trace, pass_index=1)
+        words = wavelet_words(trace, pass_index=1)[:, :4]
         assert words.shape == (2, 4, 6, 5)
         assert {tuple(place) for place in np.argwhere(words).tolist()} == {(1, 1, 1, 0), (1, 2, 1, 1)}
         assert words.sum() == 4
-        assert wavelet_link_words(trace, pass_index=1, before_cycle=5).sum() == 3
-        assert not wavelet_link_words(trace, pass_index=0).any()
+        assert wavelet_words(trace, pass_index=1, before_cycle=5)[:, :4].sum() == 3
+        assert not wavelet_words(trace, pass_index=0)[:, :4].any()
 
 
 def test_cycles_are_stepped_through_in_order(sample):
@@ -48,7 +48,7 @@ def test_a_replay_is_what_was_appended(tmp_path_factory, moves):
         assert [cycle for cycle, *_ in again] == sorted(cycle for cycle, *_ in moves)
         for before in (None, 5):
             counted = sum(1 for cycle, *_, side in moves if side < 4 and (before is None or cycle < before))
-            assert wavelet_link_words(trace, pass_index=0, before_cycle=before).sum() == counted
+            assert wavelet_words(trace, pass_index=0, before_cycle=before)[:, :4].sum() == counted
 
 
 def test_a_log_of_many_pieces_replays_as_one_of_one(sample, monkeypatch):
@@ -67,7 +67,6 @@ def test_a_log_of_many_pieces_replays_as_one_of_one(sample, monkeypatch):
 def test_words_into_pes_are_counted_beside_those_on_links(sample):
     with open_trace(sample) as trace:
         words = wavelet_words(trace, pass_index=1)
-        np.testing.assert_array_equal(words[:, :4], wavelet_link_words(trace, pass_index=1))
     assert words[1, :, 1, 1].tolist() == [0, 0, 2, 0, 2]
     assert words.sum() == 6
 
@@ -93,7 +92,7 @@ def test_a_place_outside_of_the_mesh_is_refused(sample, tmp_path, name, value, n
         file[f"wavelets/{name}"][0] = value
     says = f"wavelets/{name}: {value}, needed: {needed}; make the trace again"
     with open_trace(copy) as trace, pytest.raises(TraceError, match=says):
-        wavelet_link_words(trace, pass_index=1)
+        wavelet_words(trace, pass_index=1)
 
 
 def test_no_more_is_read_than_the_limit_allows(sample):

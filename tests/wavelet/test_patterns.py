@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from local_copies import memory_after_copies
 
 from tests.mappings.replay import replay
 from tests.wavelet.lay import WSE2, WSE3, cycles, small_numbers
@@ -111,7 +112,7 @@ def test_values_and_link_words_are_those_of_the_messages(
     assert used <= schedule.colours
     memory = small_numbers(machine, other)
     before = memory[0]
-    result = run(machine, lines.memory_after_copies(memory))
+    result = run(machine, memory_after_copies(lines, memory))
     target = list(before[:, words:]) if moves else None
     if name == "star":
         expected = [*before[:, :words]]

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from local_copies import memory_after_copies
 
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
 from wse.fabric.line.line_costs import LineCosts
@@ -31,7 +32,7 @@ def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[Machine, Machin
     for line, path in enumerate(transpose_paths(side)):
         assert lines.path(schedule, path, words, target=words, line=line) <= schedule.colours
     memory = small_numbers(machine, side)
-    result = run(machine, lines.memory_after_copies(memory))
+    result = run(machine, memory_after_copies(lines, memory))
     np.testing.assert_array_equal(result.memory[..., words:], memory[..., :words].swapaxes(0, 1))
     np.testing.assert_array_equal(result.memory[..., :words], memory[..., :words])
     return machine, result

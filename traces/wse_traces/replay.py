@@ -51,12 +51,6 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
     return words
 
 
-def wavelet_link_words(trace: Trace, *, pass_index: int, before_cycle: int | None = None) -> Array:
-    """Words that left each PE on each side in a pass, int64 ``[wafer, direction, row, col]``: as ``wavelet_words``."""
-    words = wavelet_words(trace, pass_index=pass_index, before_cycle=before_cycle)
-    return words[:, : len(schema.DIRECTIONS)]
-
-
 def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
     """The cycles of a pass in which some wavelet leaves, ascending, and how many do: both int64 ``[cycle]``.
 

@@ -84,7 +84,7 @@ def check_seed(seed: int) -> None:
         raise BadDefects(message)
 
 
-def read_defects(option: str, seed: int, wafer: WaferSpec) -> Defects:
+def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
     """The defects of ``FILE|RATE`` on wafers of a kind.
 
     Raises:
@@ -94,14 +94,14 @@ def read_defects(option: str, seed: int, wafer: WaferSpec) -> Defects:
     check_seed(seed)
     rows, cols = wafer.mesh_rows, wafer.mesh_cols
     try:
-        rate = float(option)
+        rate = float(str(option))
     except ValueError:
         listed = _read_list(Path(option), wafer)
-        return Defects(option=option, rows=rows, cols=cols, rate=None, seed=seed, listed=listed)
+        return Defects(option=str(option), rows=rows, cols=cols, rate=None, seed=seed, listed=listed)
     if not math.isfinite(rate) or not 0 <= rate < 1:
         message = f"--defects {option}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
         raise BadDefects(message)
-    return Defects(option=option, rows=rows, cols=cols, rate=rate, seed=seed, listed=np.zeros((0, 4), np.int64))
+    return Defects(option=str(option), rows=rows, cols=cols, rate=rate, seed=seed, listed=np.zeros((0, 4), np.int64))
 
 
 def _read_list(path: Path, wafer: WaferSpec) -> I64:

@@ -40,7 +40,7 @@ class EstimateRequest(PlacementRequest):
         ),
     ] = "refuse"
     economics: Annotated[
-        str | None,
+        str | Path | None,
         Option(
             doc="Power and prices in a TOML file, in place of those of wse/data/economics.toml.",
             panel="Output",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from wse.number_formats import CODINGS, DTYPES
@@ -12,7 +13,7 @@ from wse.request.option import Option
 Values = tuple[tuple[str, float], ...]
 
 WaferName = Annotated[
-    str,
+    str | Path,
     Option(
         doc="A name of `wse wafers`, or a TOML file.",
         panel="Wafer and mapping",
@@ -30,7 +31,7 @@ WaferCount = Annotated[
     ),
 ]
 SoftwareName = Annotated[
-    str,
+    str | Path,
     Option(
         doc="The set of software costs: tuned, academic, ...",
         panel="Wafer and mapping",
@@ -48,7 +49,7 @@ class PlacementRequest:
     """
 
     model: Annotated[
-        str,
+        str | Path,
         Option(
             doc="A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.",
             panel="Model",
@@ -124,7 +125,7 @@ class PlacementRequest:
     wafer_values: Values = ()
     software_values: Values = ()
     defects: Annotated[
-        str | None,
+        str | Path | None,
         Option(
             doc="Dead PEs and links: a CSV file of them, or the share of PEs that are dead, such as 1e-4.",
             panel="Wafer and mapping",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NoReturn
 
 from wse.compiler.options import Options
@@ -75,7 +76,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> Prepared:
     )
 
 
-def checkpoint_of(loaded: LoadedModel, model: str) -> Checkpoint:
+def checkpoint_of(loaded: LoadedModel, model: str | Path) -> Checkpoint:
     """The weights of a model, by the name that the user gave it.
 
     Raises:

@@ -89,7 +89,7 @@ class RunRequest(CompileRequest):
     """A run: what is compiled, how tokens are chosen, and what is kept of it."""
 
     model: Annotated[
-        str,
+        str | Path,
         Option(
             doc="A model folder, or a name of `wse models`.",
             panel="Model",

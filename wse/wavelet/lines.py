@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from wse.arrays import F32, I32, Bools
+from wse.arrays import I32, Bools
 from wse.wavelet.machine import STEP, Machine, Operation, Port, SwitchPosition
 from wse.wavelet.plan import Flow, Plan, plan_line, plan_plane
 from wse_mappings.plane import PlaneSchedule
@@ -76,14 +76,6 @@ class Lines:
     def __post_init__(self) -> None:
         """Start with no PE that has anything to add."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
-
-    def memory_after_copies(self, memory: F32) -> F32:
-        """``memory`` ``[rows, cols, words]`` as the run begins: local copies, which no wavelet makes, are done."""
-        after = memory.copy()
-        flat, before = after.reshape(-1, memory.shape[2]), memory.reshape(-1, memory.shape[2])
-        for pes, source, target, words in self.copies:
-            flat[pes, target : target + words] = before[pes, source : source + words]
-        return after
 
     def rows(
         self,

@@ -99,12 +99,6 @@ class FabricFaults:
         return near
 
 
-def intact_fabric(rows: int, cols: int) -> FabricFaults:
-    """A fabric without a dead PE or link."""
-    none = np.zeros((rows, cols), bool)
-    return FabricFaults(dead=none, east=none, south=none)
-
-
 Place = tuple[int, int]
 
 

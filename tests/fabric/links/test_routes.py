@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from intact_fabric import intact_fabric
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
@@ -27,7 +28,7 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_wafer
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
-from wse_mappings.mesh.faults import FabricFaults, intact_fabric
+from wse_mappings.mesh.faults import FabricFaults
 from wse_mappings.mesh.logical_mesh import LogicalMesh, turned_words
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from intact_fabric import intact_fabric
 
-from wse_mappings.mesh.faults import FabricFaults, intact_fabric, shortest_route
+from wse_mappings.mesh.faults import FabricFaults, shortest_route
 from wse_mappings.mesh.logical_mesh import ALONG_COLUMNS, ALONG_ROWS, LogicalMesh, usable_shape
 from wse_mappings.mesh.placement import Rect
 

@@ -33,7 +33,7 @@ class TracesResult(Result):
     ]
 
 
-def compare_traces(first: Path, second: Path, economics: str | None = None) -> TracesResult:
+def compare_traces(first: Path, second: Path, economics: str | Path | None = None) -> TracesResult:
     """A row for each of two runs, and what changed between them.
 
     Args:
@@ -83,7 +83,7 @@ def is_trace(name: str) -> bool:
 class _Run:
     """A trace and the amounts of its mean pass."""
 
-    def __init__(self, path: Path, economics: str | None) -> None:
+    def __init__(self, path: Path, economics: str | Path | None) -> None:
         self.path = path
         with trace_at(path) as trace:
             self.totals = read_totals(trace)
@@ -157,7 +157,7 @@ class _Run:
         return limits._asdict()
 
 
-def _economics(wafer: str, path: str | None) -> Economics | None:
+def _economics(wafer: str, path: str | Path | None) -> Economics | None:
     """The assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
     try:
         return load_economics(load_wafer(wafer), path)

@@ -39,7 +39,7 @@ def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: 
     """
     check(request)
     processes = process_count(jobs)
-    on_progress(0, 1, request.base.model)
+    on_progress(0, 1, str(request.base.model))
     fewest, first = fewest_wafers(request)
     counts = request.wafers or wafer_counts(fewest, first.spec.layer_count)
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}

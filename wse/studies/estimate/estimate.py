@@ -180,14 +180,14 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
     """The options of a request by name, defaults filled in; a region that the mapping chose is left out."""
     request, options = prepared.request, prepared.options
     values = {
-        "model": request.model,
-        "wafer": request.wafer,
+        "model": str(request.model),
+        "wafer": str(request.wafer),
         "mesh": "{}x{}".format(*prepared.fabric_shape),
         "wafers": "auto" if request.wafers is None else request.wafers,
         "mapping": options.mapping,
         "region": request.region,
         "experts": None if prepared.spec.experts is None else options.experts,
-        "software": request.software,
+        "software": str(request.software),
         "dtype": options.dtype,
         "activations": options.activation_type,
         "accumulate": options.accumulate,
@@ -198,7 +198,7 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "capacity": options.capacity,
         **{f"wafer.{name}": value for name, value in request.wafer_values},
         **{f"software.{name}": value for name, value in request.software_values},
-        "defects": request.defects,
+        "defects": None if request.defects is None else str(request.defects),
         "defects_seed": request.defects_seed if request.defects else None,
     }
     return {name: value for name, value in values.items() if value is not None}

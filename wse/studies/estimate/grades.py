@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Final
 
 from wse.hardware.load import Values, provenance
@@ -70,7 +71,13 @@ class Grades:
     """The grades of a wafer's and a software profile's numbers, by field; both as they were named, some replaced."""
 
     def __init__(
-        self, wafer: str, software: str, generation: str, *, wafer_values: Values = (), software_values: Values = ()
+        self,
+        wafer: str | Path,
+        software: str | Path,
+        generation: str,
+        *,
+        wafer_values: Values = (),
+        software_values: Values = (),
     ) -> None:
         self._of: dict[str, Grade] = {}
         for where, values in ((software, software_values), (wafer, wafer_values)):

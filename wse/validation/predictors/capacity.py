@@ -39,8 +39,8 @@ def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
             stated.setdefault(replace(service.request, context=None))
     return tuple(
         ModelCapacity(
-            model=request.model,
-            wafer=request.wafer,
+            model=str(request.model),
+            wafer=str(request.wafer),
             dtype=request.dtype,
             wafers=request.wafers,
             needed=wafers_needed(request),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from wse.inspect.print.changes_table import KINDS, changes_table
@@ -89,10 +88,6 @@ def _page(
         verdict=verdict,
         lists=lists,
     )
-
-
-def _style(package: Traversable) -> str:
-    return (package / "style.css").read_text(encoding="utf-8")
 
 
 def _table(table: Table) -> dict[str, Any]:

@@ -1,0 +1,13 @@
+"""A fabric without faults."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_mappings.mesh.faults import FabricFaults
+
+
+def intact_fabric(rows: int, cols: int) -> FabricFaults:
+    """A fabric without a dead PE or link."""
+    none = np.zeros((rows, cols), bool)
+    return FabricFaults(dead=none, east=none, south=none)

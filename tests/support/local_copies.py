@@ -1,0 +1,15 @@
+"""Copies that PEs make for themselves, which no wavelet carries."""
+
+from __future__ import annotations
+
+from wse.arrays import F32
+from wse.wavelet.lines import Lines
+
+
+def memory_after_copies(lines: Lines, memory: F32) -> F32:
+    """``memory`` ``[rows, cols, words]`` as the run begins, the local copies of ``lines`` done."""
+    after = memory.copy()
+    flat, before = after.reshape(-1, memory.shape[2]), memory.reshape(-1, memory.shape[2])
+    for pes, source, target, words in lines.copies:
+        flat[pes, target : target + words] = before[pes, source : source + words]
+    return after
