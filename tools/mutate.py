@@ -96,8 +96,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/compiler/passes/allocate.py",
-        "if address + size <= other.address:",
-        "if address <= other.address:",
+        "if address + size <= interval.address:",
+        "if address <= interval.address:",
         "tests/compiler/passes/test_allocate.py",
     ),
     Mutation(
