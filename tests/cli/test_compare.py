@@ -115,7 +115,9 @@ def test_what_is_printed_fits_the_terminal_and_says_what_limits(wse: Wse, tiny: 
     assert {int(row) for row in re.findall(r"^ +(\d+) +(?:region|pipeline) ", outcome.out, re.MULTILINE)} == {1, 2}
     assert "region on 3, pipeline on 3" in outcome.out
     detail = wse("compare", tiny, *SMALL, "--wafers", "1,2,3", "--mapping", "region,pipeline", "--detail").out
-    assert len(re.findall(r"^ +[12] +.*(?:region|pipeline) ", detail.partition("\nSpeed")[2], re.MULTILINE)) == 2 * 8
+    tables, _, limits = detail.partition("\nSpeed")[2].partition("\nWhat limits")
+    assert len(re.findall(r"^ +[12] +.*(?:region|pipeline) ", tables, re.MULTILINE)) == 3 * 8
+    assert " of a token's cycles are " in " ".join(limits.split())
 
 
 def test_a_question_with_its_verdict(wse: Wse, tiny: Path, empty: Path) -> None:

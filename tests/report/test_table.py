@@ -42,6 +42,12 @@ def test_a_column_of_a_width_cuts_texts_off(monkeypatch: pytest.MonkeyPatch) -> 
     assert printed(monkeypatch, Table(columns=columns, rows=[{"source": "abcdefgh", "rows": 1}])) == ["  abcde…     1"]
 
 
-def test_long_texts_of_pairs_fold_and_names_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_of_pairs_fold_and_short_names_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, pair_table([("trace", "x" * 50)]))
     assert lines == [f"  trace  {'x' * 31}", f"         {'x' * 19}"]
+
+
+def test_long_names_of_pairs_fold_too_and_leave_room_for_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, pair_table([("region on 1, " * 9, "too many")]))
+    assert lines[0].endswith("  too many")
+    assert " ".join(lines).count("region on 1,") == 9

@@ -109,5 +109,5 @@ def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ..
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
     """A table of names and texts, without headings."""
-    columns = (Column(key="name", style="bright_black"), Column(key="text", wraps=True))
+    columns = (Column(key="name", style="bright_black", wraps=True), Column(key="text", wraps=True))
     return Table(columns=columns, rows=[{"name": name, "text": text} for name, text in rows], title=title, note=note)

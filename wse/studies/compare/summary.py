@@ -50,7 +50,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         print_table(console, pair_table(notes(columns), "Columns"))
         heading(console, "Asked for")
         _print_text(console, ", ".join(input_texts(result.inputs)))
-    elif others := len(result.rows) - len(result.best):
+    elif others := len(result.rows) - len(result.best) - len(impossible):
         _print_text(console, f"{plural(others, 'more row')} with --detail.", style="bright_black")
 
 

@@ -102,11 +102,12 @@ def detail_tables(rows: Sequence[ComparisonRow]) -> tuple[Table, ...]:
     by_limit: dict[str | None, ComparisonRow] = {}
     for row in rows:
         by_limit.setdefault(row.limit, row)
+    limits = [*by_limit.values()]
     return (
         Table(columns=speed, rows=rows, title="Speed, users and cost"),
         Table(columns=(*machine, *TRAFFIC), rows=rows, title="Traffic of a token"),
         Table(columns=(*machine, *RESOURCES), rows=rows, title="SRAM, power and energy"),
-        Table(columns=(*machine, LIMIT), rows=[*by_limit.values()], title="What limits", note="equal limits once"),
+        Table(columns=(*machine, LIMIT), rows=limits, title="What limits", note="the first row of equal limits"),
     )
 
 
