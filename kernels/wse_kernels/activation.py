@@ -13,16 +13,17 @@ ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
 
 SILU, GELU_TANH, GELU = range(3)
 ROOT_2_BY_PI, ROOT_HALF = np.float32(math.sqrt(2.0 / math.pi)), np.float32(math.sqrt(0.5))
-LIMIT, STEEPNESS = np.float32(7.0), np.float32(1.702)  # of clamped_silu
+STEEPNESS = np.float32(1.702)  # of clamped_silu
 
 
-def activate(block, act, acc, x, out, M, n, function, gated):
+def activate(block, act, acc, x, out, M, n, function, gated, limit_pico):
     """out[M, n] = f(x[M, n]), or where ``gated`` is 1 f(gate[M, n]) * up[M, n]; x is then gate and up, ``[M, 2 n]``.
 
     Both are rounded to the element type first. f is ``ACTIVATIONS[function]``: x * sigmoid(x) (SiLU, arXiv 1702.03118);
     x times the normal distribution, by tanh or by erf (GELU, arXiv 1606.08415); or x * sigmoid(1.702 x) with x at most
-    7, which multiplies one more than an up that is held to -7 to 7 (github.com/openai/gpt-oss, swiglu).
+    a limit, which multiplies one more than an up that is kept from -limit to limit (github.com/openai/gpt-oss, swiglu).
     """
+    limit = np.float32(limit_pico * 1e-12)
     one = np.float32(1.0)
     width = (1 + gated) * n
     lanes = act.shape[2]
@@ -39,11 +40,11 @@ def activate(block, act, acc, x, out, M, n, function, gated):
                 elif function == GELU:
                     value = np.float32(0.5) * gate * (one + np.float32(math.erf(gate * ROOT_HALF)))
                 else:
-                    gate = min(gate, LIMIT)
+                    gate = min(gate, limit)
                     value = gate / (one + np.exp(-STEEPNESS * gate))
                 if gated == 1:
                     up = widen(narrow(widen(acc[block, x + m * width + n + e, lane]), like))
                     if function > GELU:
-                        up = min(max(up, -LIMIT), LIMIT) + one
+                        up = min(max(up, -limit), limit) + one
                     value = value * up
                 act[block, out + m * n + e, lane] = narrow(value, like)

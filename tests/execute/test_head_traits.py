@@ -33,7 +33,7 @@ TRAITS: dict[str, dict[str, Any]] = {
     "layer norm": {"norm": "layer", "post_norms": True},
     "no gate": {"gated": False, "activation": "gelu_tanh", "ffn_bias": True},
     "gelu": {"activation": "gelu"},
-    "clamped silu": {"activation": "clamped_silu"},
+    "clamped silu": {"activation": "clamped_silu", "activation_limit": 0.5},
     "scaled embeddings": {"embedding_scale": 8.5},
     "learned positions": {"learned_positions": 40, "rope": None, "embedding_scale": 3.0},
     "capped logits": {"logit_cap": 0.5},

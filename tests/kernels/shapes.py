@@ -99,6 +99,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "row": int(rng.integers(0, rows)),
         "coefficient_pico": SCALE_PICO,
         "cap_pico": 2 * 10**12,
+        "limit_pico": int(rng.choice([7 * 10**12, 10**12])),
         "window": int(rng.integers(0, 5)),
         "chunk": int(rng.integers(0, 5)),
         "round": int(rng.integers(0, rows)),

@@ -148,9 +148,10 @@ def _feed_forward(
 ) -> F64:
     up = _linear(w, "up", x, bias=spec.ffn_bias)
     gate = _linear(w, "gate", x, bias=spec.ffn_bias) if spec.gated else up
-    hidden = activated(spec.activation, gate)
+    hidden = activated(spec.activation, gate, spec.activation_limit)
     if spec.gated:
-        hidden = hidden * (np.clip(up, -7, 7) + 1 if spec.activation == "clamped_silu" else up)
+        limit = spec.activation_limit
+        hidden = hidden * (np.clip(up, -limit, limit) + 1 if spec.activation == "clamped_silu" else up)
     made(name, hidden)
     return _linear(w, "down", hidden, bias=spec.ffn_bias)
 
@@ -170,14 +171,14 @@ def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell) -> F6
     return total
 
 
-def activated(activation: str, x: F64) -> F64:
+def activated(activation: str, x: F64, limit: float = 0.0) -> F64:
     """The activation function of that name, without what it multiplies."""
     match activation:
         case "silu":
             return np.asarray(x / (1 + np.exp(-x)))
         case "clamped_silu":
-            held = np.minimum(x, 7)
-            return np.asarray(held / (1 + np.exp(-1.702 * held)))
+            capped = np.minimum(x, limit)
+            return np.asarray(capped / (1 + np.exp(-1.702 * capped)))
         case "gelu_tanh":
             return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
         case "gelu":

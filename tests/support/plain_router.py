@@ -32,7 +32,7 @@ MIXTURES = {
 def mixture_spec(experts: Experts, layers: int = 2, **changes: Any) -> ModelSpec:
     """The first layer is dense, as in some models; the others have experts."""
     if experts.router_bias:  # as in gpt-oss: everything is biased, and the activation is its own
-        changes = {"ffn_bias": True, "activation": "clamped_silu"} | changes
+        changes = {"ffn_bias": True, "activation": "clamped_silu", "activation_limit": 1.5} | changes
     kinds = (Layer(), *(Layer(experts=True),) * (layers - 1))
     return replace(tiny_spec(layers=layers), layers=kinds, experts=experts, **changes)
 

@@ -30,7 +30,7 @@ ACTIVATION: Final = (
         operands=(
             acc("x", lambda M, n, gated: M * (1 + gated) * n),
             act("out", "M n", output=True),
-            *numbers("M n function gated"),
+            *numbers("M n function gated limit_pico"),
         ),
         work=lambda M, n: M * n,
         cycles=_cycles,

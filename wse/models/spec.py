@@ -104,7 +104,8 @@ class ModelSpec:
             the rotated features first, and ``kv_head_count`` is 1.
         ffn_size: Width of the dense feed-forward blocks; 0 where there are none.
         activation: ``silu``, ``gelu_tanh`` (the tanh approximation), ``gelu`` or ``clamped_silu`` (gpt-oss: x times
-            sigmoid(1.702 x) with x at most 7, times one more than the up half, which is held to -7 to 7).
+            sigmoid(1.702 x) with x at most a limit, times one more than the up half, kept from -limit to limit).
+        activation_limit: That limit of ``clamped_silu``; 0 for other activations.
         gated: Whether the activation of one half multiplies another.
         ffn_bias: Whether the feed-forward projections, experts among them, add a trained vector.
         norm: ``rms``, or ``layer`` (mean removed, trained vector added).
@@ -140,6 +141,7 @@ class ModelSpec:
     position_scale: PositionScale | None = None
     latent: Latent | None = None
     activation: str = "silu"
+    activation_limit: float = 0.0
     gated: bool = True
     ffn_bias: bool = False
     experts: Experts | None = None

@@ -60,16 +60,17 @@ def soft_cap(pe, x, n, scale_pico, cap_pico):
     pe.write("acc", x, np.tanh(pe.read("acc", x, n) * scale / cap) * cap)
 
 
-def activate(pe, x, out, M, n, function, gated):
+def activate(pe, x, out, M, n, function, gated, limit_pico):
     """act[M, n] = f(gate[M, n]), times up[M, n] where gated, both rounded to the activation type first."""
     rounded = pe.round_to("act", pe.read("acc", x, M, 1 + gated, n))
-    hidden, up = _activation(rounded[:, 0], function), rounded[:, -1]
+    limit = np.float32(limit_pico / 10**12)
+    hidden, up = _activation(rounded[:, 0], function, limit), rounded[:, -1]
     if function == CLAMPED_SILU:
-        up = np.clip(up, np.float32(-7.0), np.float32(7.0)) + np.float32(1.0)
+        up = np.clip(up, -limit, limit) + np.float32(1.0)
     pe.write("act", out, hidden * up if gated else hidden)
 
 
-def _activation(x: F32, function: np.int64) -> F32:
+def _activation(x: F32, function: np.int64, limit: np.float32) -> F32:
     if function == GELU_TANH:
         inner = math.sqrt(2 / math.pi) * (x.astype(np.float64) + 0.044715 * x.astype(np.float64) ** 3)
         return np.float32(0.5) * x * (1.0 + np.tanh(inner)).astype(np.float32)
@@ -77,7 +78,7 @@ def _activation(x: F32, function: np.int64) -> F32:
         erf = [math.erf(value * math.sqrt(0.5)) for value in x.reshape(-1).tolist()]
         return np.float32(0.5) * x * (1.0 + np.array(erf).reshape(x.shape)).astype(np.float32)
     clamped = function == CLAMPED_SILU
-    bounded, steepness = (np.minimum(x, np.float32(7.0)), 1.702) if clamped else (x, 1.0)
+    bounded, steepness = (np.minimum(x, limit), 1.702) if clamped else (x, 1.0)
     with np.errstate(over="ignore"):
         return np.divide(bounded, np.float32(1.0) + np.exp(-np.float32(steepness) * bounded), dtype=np.float32)
 

@@ -134,6 +134,7 @@ SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
             "output_bias": True,
             "ffn_bias": True,
             "activation": "clamped_silu",
+            "activation_limit": 7.0,
             "ffn_size": 0,
             "experts": Experts(count=4, active=2, ffn_size=20, router_bias=True),
         },

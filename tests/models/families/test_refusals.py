@@ -61,7 +61,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("qwen3_moe", {"mlp_only_layers": [4]}, "mlp_only_layers = [4]: give a list of integers from 0 to 3"),
     ("qwen3_moe", {"num_experts": 9}, "num_experts = 9: contradicts num_local_experts = 8; keep one"),
     ("qwen3_moe", {"num_experts_per_tok": 9}, "num_experts_per_tok = 9: give an integer from 1 to 8"),
-    ("gpt_oss", {"swiglu_limit": 6.0}, "swiglu_limit = 6.0: supported: 7.0"),
+    ("gpt_oss", {"swiglu_limit": -6.0}, "swiglu_limit = -6.0: give a number above 0, at most 65504"),
     ("gpt_oss", {"swiglu_alpha": 1.0}, "swiglu_alpha = 1.0: supported: 1.702"),
     ("gpt_oss", {"experts_per_token": 3}, "experts_per_token = 3: contradicts num_experts_per_tok = 2"),
     (

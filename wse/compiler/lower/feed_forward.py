@@ -8,6 +8,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
 from wse.compiler.state import SymBuffer, SymNumber
 from wse.isa.activation import ACTIVATIONS
+from wse.isa.operands import PICO
 from wse.models.graph import Op
 
 
@@ -22,8 +23,16 @@ def gate_up(c: Context, op: Op) -> None:
 
 def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:
     """x ``[M, 2 n]`` where the model's blocks are gated, else ``[M, n]``, to out ``[M, n]``."""
-    function = ACTIVATIONS.index(c.spec.activation)
-    c.builder.compute("activate", x=x, out=out, M=M, n=n, function=function, gated=int(c.spec.gated))
+    c.builder.compute(
+        "activate",
+        x=x,
+        out=out,
+        M=M,
+        n=n,
+        function=ACTIVATIONS.index(c.spec.activation),
+        gated=int(c.spec.gated),
+        limit_pico=round(PICO * c.spec.activation_limit),
+    )
 
 
 def down(c: Context, op: Op) -> None:

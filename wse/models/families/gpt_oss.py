@@ -19,6 +19,8 @@ from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, stacked_pieces
 UNSTATED_HEAD_SIZE: Final = 64
 UNSTATED_WINDOW: Final = 128
 UNSTATED_BASE: Final = 150_000.0
+UNSTATED_LIMIT: Final = 7.0
+LARGEST_LIMIT: Final = 65504.0  # of half precision
 UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "rope_type": "yarn",
@@ -47,7 +49,6 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         layers=add_experts(layers, [True] * count),
     )
     config.require("swiglu_alpha", (1.702,), "supported: 1.702")
-    config.require("swiglu_limit", (7.0, 7), "supported: 7.0")
     experts = replace(read_experts(config, "intermediate_size"), router_bias=True)
     config.require("experts_per_token", (experts.active,), f"contradicts num_experts_per_tok = {experts.active}")
     config.any("initial_context_length")  # original_max_position_embeddings by another name
@@ -59,6 +60,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         sinks=True,
         ffn_size=0,
         activation="clamped_silu",
+        activation_limit=config.number("swiglu_limit", 0.0, LARGEST_LIMIT, UNSTATED_LIMIT),
         ffn_bias=True,
         experts=experts,
     )
