@@ -79,3 +79,28 @@ def test_a_trace_is_named_in_the_report_and_can_be_looked_into(wse: Wse, tmp_pat
     assert inside["decode"]["cycles_per_pass"] == report["decode"]["cycles_per_token"]
     assert inside["report"] == report
     assert inside["options"]["command"] == "estimate"
+
+
+@pytest.mark.parametrize(
+    ("options", "lengths", "says"),
+    [
+        (
+            [],
+            (20, 20),
+            "20 tokens of prompt and 20 tokens generated in place of 1,024: 40 in all are what tiny was made for",
+        ),
+        (["--prompt-len", "9"], (9, 31), "31 tokens generated in place of 1,024"),
+        (["--new-tokens", "39"], (1, 39), "1 token of prompt in place of 1,024"),
+        (["--context", "30"], (15, 15), "30 in all are --context 30"),
+    ],
+    ids=str,
+)
+def test_lengths_that_nobody_asked_for_are_those_that_the_model_was_made_for(
+    wse: Wse, tmp_path: Path, options: list[str], lengths: tuple[int, int], says: str
+) -> None:
+    config = write_config(tmp_path, max_position_embeddings=40)
+    report = json.loads(wse("estimate", config, "--mesh", "8x8", *options, "--json").out)
+    assert (report["inputs"]["prompt_len"], report["inputs"]["new_tokens"]) == lengths
+    assert says.replace("tiny", report["model"]["name"]) in report["note"]
+    text = " ".join(wse("estimate", config, "--mesh", "8x8", *options).out.split())
+    assert says.replace("tiny", report["model"]["name"]) in text

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from wse.request.option import Option
 from wse.request.placement_request import PlacementRequest, SoftwareName, WaferCount, WaferName
+
+LENGTH: Final = 1024
+"""Tokens of a prompt, and generated ones, where neither was asked for and the model was made for both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +28,22 @@ class EstimateRequest(PlacementRequest):
     ] = None
     wafers: WaferCount = None
     software: SoftwareName = "production"
-    prompt_len: Annotated[int, Option(doc="Tokens of each user's prompt.", panel="Prompt", metavar="N")] = 1024
+    prompt_len: Annotated[
+        int | None,
+        Option(
+            doc="Tokens of each user's prompt. Default: 1,024, or fewer where the model was made for fewer.",
+            panel="Prompt",
+            metavar="N",
+        ),
+    ] = None
     new_tokens: Annotated[
-        int,
-        Option(doc="Tokens generated for each user.", panel="Prompt", metavar="N"),
-    ] = 1024
+        int | None,
+        Option(
+            doc="Tokens generated for each user. Default: 1,024, or fewer where the model was made for fewer.",
+            panel="Prompt",
+            metavar="N",
+        ),
+    ] = None
     batch: Annotated[int, Option(doc="Users whose tokens are decoded together.", panel="Prompt", metavar="N")] = 1
     capacity: Annotated[
         str,
@@ -61,9 +75,19 @@ class EstimateRequest(PlacementRequest):
         ),
     ] = None
 
+    def lengths(self, limit: int) -> tuple[int, int]:
+        """Tokens of a prompt and generated ones; those not asked for are LENGTH, or as many as ``limit`` leaves."""
+        if self.prompt_len is not None and self.new_tokens is not None:
+            return self.prompt_len, self.new_tokens
+        if self.prompt_len is None and self.new_tokens is None:
+            each = max(1, min(LENGTH, limit // 2))
+            return each, each
+        rest = max(1, min(LENGTH, limit - (self.prompt_len or self.new_tokens or 0)))
+        return self.prompt_len or rest, self.new_tokens or rest
+
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
         """Fewer new tokens too, where as many were asked for."""
-        if prompt_tokens + self.new_tokens > context:
+        if self.new_tokens is not None and prompt_tokens + self.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"
         return f"--context {context}"
 

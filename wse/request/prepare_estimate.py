@@ -13,7 +13,7 @@ from wse.request.basis import (
     load_basis,
     placement_options,
 )
-from wse.request.estimate_request import EstimateRequest
+from wse.request.estimate_request import LENGTH, EstimateRequest
 from wse.request.live_mesh import logical_wafer
 from wse.request.option import check_counts
 from wse.serving.economics import Economics, load_economics
@@ -28,6 +28,29 @@ class PreparedEstimate(Placeable):
 
     request: EstimateRequest
     economics: Economics
+
+    @property
+    def prompt_len(self) -> int:
+        """Tokens of each user's prompt."""
+        return self.options.prompt_tokens[0]
+
+    @property
+    def note(self) -> str | None:
+        """A sentence on lengths that nobody asked for and that are not the usual ones; None where there are none."""
+        lengths = [
+            ("of prompt", self.prompt_len, self.request.prompt_len),
+            ("generated", self.new_tokens, self.request.new_tokens),
+        ]
+        short = [
+            f"{count:,} {'token' if count == 1 else 'tokens'} {what}"
+            for what, count, asked_for in lengths
+            if asked_for is None and count < LENGTH
+        ]
+        if not short:
+            return None
+        limit = self.request.context or self.spec.context_limit
+        whose = f"--context {limit}" if self.request.context else f"what {self.spec.name} was made for"
+        return f"{' and '.join(short)} in place of {LENGTH:,}: {limit:,} in all are {whose}"
 
 
 def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
@@ -51,8 +74,9 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     basis = load_basis(request)
     economics = load_economics(basis.whole, request.economics)
     wafer = basis.mesh or basis.whole
-    prompt_tokens = (request.prompt_len,) * request.batch
-    options = placement_options(request, basis, _context(request, basis.spec), prompt_tokens, capacity=request.capacity)
+    prompt_len, new_tokens = _lengths(request, basis.spec)
+    context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * request.batch
+    options = placement_options(request, basis, context, prompt_tokens, capacity=request.capacity)
     wafer, meshes = logical_wafer(wafer, basis.defects, options.wafers, grow_to=None)
     return PreparedEstimate(
         request=request,
@@ -62,22 +86,23 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         software=basis.software,
         options=options,
         economics=economics,
-        new_tokens=request.new_tokens,
+        new_tokens=new_tokens,
         defects=basis.defects,
         meshes=meshes,
     )
 
 
-def _context(request: EstimateRequest, spec: ModelSpec) -> int:
-    """Tokens of a user's cache."""
+def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
+    """Tokens of each prompt and generated ones, which a user's cache and the model have room for."""
     check_context(request.context, spec)
-    tokens = request.prompt_len + request.new_tokens
     limit = request.context or spec.context_limit
+    prompt_len, new_tokens = request.lengths(limit)
+    tokens = prompt_len + new_tokens
     if tokens > limit:
         whose = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
         message = (
-            f"--prompt-len {request.prompt_len} --new-tokens {request.new_tokens}: {tokens} tokens are more than "
+            f"--prompt-len {prompt_len} --new-tokens {new_tokens}: {tokens} tokens are more than "
             f"{whose}; give at most {limit} together"
         )
         raise BadInput(message)
-    return request.context or tokens
+    return prompt_len, new_tokens

@@ -101,6 +101,7 @@ def result_of(
     tokens = _decoded(prepared, program, counted, grades)
     return EstimateResult(
         inputs=inputs(prepared),
+        note=prepared.note,
         batch=program.batch,
         model=model_result(prepared.spec, program),
         wafer=wafer_result(wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe),
@@ -191,8 +192,8 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "dtype": options.dtype,
         "activations": options.activation_type,
         "accumulate": options.accumulate,
-        "prompt_len": request.prompt_len,
-        "new_tokens": request.new_tokens,
+        "prompt_len": prepared.prompt_len,
+        "new_tokens": prepared.new_tokens,
         "batch": request.batch,
         "context": options.context,
         "capacity": options.capacity,

@@ -62,6 +62,7 @@ class EstimateResult(Result):
         Mapping[str, str | int | float],
         Doc("the options with defaults filled in; `wafer.NAME` and `software.NAME` are numbers that were replaced"),
     ]
+    note: Annotated[str | None, Doc("what was decided unasked: lengths that the model was made for")] = None
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
     model: Annotated[ModelResult, Doc("the model")]
     wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
@@ -122,7 +123,8 @@ def _inputs_table(result: EstimateResult) -> Table:
     options = [
         f"--{name.replace('_', '-')} {printable(value)}" for name, value in result.inputs.items() if name != "model"
     ]
-    return pair_table([("model", printable(result.inputs["model"])), ("options", " ".join(options))], "Asked for")
+    rows = [("model", printable(result.inputs["model"])), ("options", " ".join(options))]
+    return pair_table([*rows, *([("note", printable(result.note))] if result.note else [])], "Asked for")
 
 
 def _answer_table(result: EstimateResult) -> Table:

@@ -172,5 +172,5 @@ def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> Estim
     if context is None:
         return request
     context = max(2, min(context, limit))
-    prompt = min(request.prompt_len, context // 2)
-    return replace(request, prompt_len=prompt, new_tokens=min(request.new_tokens, context - prompt), context=context)
+    prompt, new = request.lengths(context)
+    return replace(request, prompt_len=prompt, new_tokens=new, context=context)
