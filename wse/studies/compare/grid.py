@@ -53,6 +53,7 @@ def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: 
         raise DoesNotFit(message)
     return CompareResult(
         inputs=_inputs(request, first, names, counts),
+        note=first.note,
         model=next(rows.model for rows in rows_by_cell.values() if rows.model is not None),
         wafer={"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols},
         economics=assumptions_of(first.economics),

@@ -37,6 +37,7 @@ class CompareResult(Result):
 
     question: Annotated[str | None, Doc("the question that was asked")] = None
     inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    note: Annotated[str | None, Doc("what was decided unasked: lengths that the model was made for")] = None
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on")]

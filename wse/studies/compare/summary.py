@@ -35,7 +35,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
     """Print a comparison of models: the verdict, the best rows, and with ``detail`` all rows, reasons and inputs."""
     console = console_on(stream)
     heading(console, result.title)
-    for sentence in result.verdict:
+    for sentence in (*result.verdict, *([result.note] if result.note else ())):
         _print_text(console, sentence)
     best, *details = result.tables(detail=detail)
     print_table(console, best)
