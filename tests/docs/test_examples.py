@@ -37,7 +37,7 @@ software = load_software("tuned", wafer.generation)
 rows = [compare(case, wafer, software) for case in cases("pairs", 3, 1)]
 models = [wse.estimate(file, mesh="16x16", context=64, **short) for file in sys.argv[1:]]
 json.dump({
-    "mappings": [mapping["name"] for mapping in bundled.mappings()["mappings"]],
+    "mappings": [mapping.name for mapping in bundled.mappings().mappings],
     "regions": wse.estimate("story", mesh="24x24", mapping="halves", **short).to_dict()["system"]["regions"],
     "loads_equal": [row.loads_equal for row in rows],
     "error_pct": [row.error_pct for row in rows],

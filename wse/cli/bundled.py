@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO, TypeVar
 
 from wse.cli import options as opt
 from wse.request.option import Option
 
-Content = dict[str, Any]
+if TYPE_CHECKING:
+    from wse.report.result import Result
+
+R = TypeVar("R", bound="Result")
 
 
 def models(json: opt.Json = False) -> None:  # noqa: FBT002
@@ -63,7 +66,7 @@ def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
     _print(bundled.mappings(), bundled.print_mappings, json=json)
 
 
-def _print(content: Content, print_text: Callable[[Content, TextIO], None], *, json: bool) -> None:
+def _print(content: R, print_text: Callable[[R, TextIO], None], *, json: bool) -> None:
     from wse.report.as_json import as_json
 
     if json:

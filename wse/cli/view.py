@@ -37,7 +37,7 @@ def view(
       wse view before.h5 after.h5 -o both.html
     """
     from wse.inspect.page.gather import check_names
-    from wse.inspect.page.page import view_page
+    from wse.inspect.page.page import ViewResult, view_page
     from wse.report.as_json import as_json
     from wse.report.output_file import output_path, write_output
     from wse.report.terminal import console_on, printable
@@ -47,7 +47,7 @@ def view(
     page = view_page(paths)
     write_output("--output", path, page)
     if json:
-        sys.stdout.write(as_json({"page": str(path), "bytes": len(page), "traces": [str(p) for p in paths]}))
+        sys.stdout.write(as_json(ViewResult(page=str(path), bytes=len(page), traces=tuple(map(str, paths)))))
     else:
         console_on(sys.stdout).print(
             f"{printable(path)}: {len(page) / 1e6:.2f} MB; open it in a browser", soft_wrap=True

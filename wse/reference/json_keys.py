@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+from wse.inspect.export.files import ExportResult
+from wse.inspect.page.page import ViewResult
 from wse.inspect.query.check import CheckView
 from wse.inspect.query.compare import TracesResult
 from wse.inspect.query.diff import DiffView
@@ -24,6 +26,7 @@ from wse.reference.docstring import GENERATED, first_line
 from wse.report.markdown import markdown_table
 from wse.report.result import Doc, Result
 from wse.request.option import union_parts
+from wse.studies.bundled_result import MachineResult, MappingsResult, ModelsResult, WafersResult
 from wse.studies.compare.result import CompareResult
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.result import EstimateResult
@@ -43,6 +46,16 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "validate --against wavelet": Agreement,
 }
 """The result class of what each command prints with ``--json``, and its function returns in Python."""
+
+WITHOUT_FUNCTION: Final[dict[str, type[Result]]] = {
+    "models": ModelsResult,
+    "wafers": WafersResult,
+    "wafers NAME": MachineResult,
+    "mappings": MappingsResult,
+    "view": ViewResult,
+    "export": ExportResult,
+}
+"""The result class of what a command prints with ``--json`` that is no function in Python."""
 
 VIEWS: Final[dict[str, type[View]]] = {
     "inspect": SummaryView,
@@ -134,7 +147,7 @@ def _kind(hint: Any) -> type:
 def page() -> str:
     """The whole page."""
     lines = [_HEAD]
-    for command, result in (COMMANDS | VIEWS).items():
+    for command, result in (COMMANDS | WITHOUT_FUNCTION | VIEWS).items():
         lines += [f"## wse {command}", "", first_line(result), ""]
         lines += [*markdown_table(("key", "kind", "unit", "meaning"), map(_row, keys_of(result))), ""]
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from wse.compiler.strategies import strategies
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
@@ -17,6 +17,17 @@ from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import console_on, count, heading, hertz, in_bytes, printable
 from wse.report.terminal_table import print_table
+from wse.studies.bundled_result import (
+    ActiveExperts,
+    ConfigurationResult,
+    MachineResult,
+    MappingResult,
+    MappingsResult,
+    ModelsResult,
+    NumberResult,
+    Numbers,
+    WafersResult,
+)
 
 GRADES = "M measured, V stated by the vendor, D derived, I inferred, R reported second-hand, U by the user"
 
@@ -24,55 +35,52 @@ KV_ELEMENT_BYTES: Final = 2
 
 ANNOUNCED: Final = "announced by its vendor, not measured; the rest is carried over: see sources"
 
-Content = dict[str, Any]
-"""A listing as plain values, with the JSON keys that the command line promises."""
 
-
-def models() -> Content:
-    """The names of models, and the families (``model_type``) that can be read.
-
-    ``models``: those with weights, with shape, size and folder. ``configurations``: those without, in short.
-    """
+def models() -> ModelsResult:
+    """The names of models, and the families (``model_type``) that can be read."""
     with_weights = []
     for name in BUNDLED:
         loaded = load_model(name)
         spec = dataclasses.asdict(loaded.spec) | {"layer_count": loaded.spec.layer_count}
         own = {"name": name, "parameters": parameter_count(loaded.spec), "folder": str(loaded.path)}
         with_weights.append({**spec, **own})
-    configurations = [_configuration(name, read_config(path)) for name, path in CONFIGURATIONS.items()]
-    return {"models": with_weights, "configurations": configurations, "families": sorted(known_families())}
+    return ModelsResult(
+        models=tuple(with_weights),
+        configurations=tuple(_configuration(name, read_config(path)) for name, path in CONFIGURATIONS.items()),
+        families=tuple(sorted(known_families())),
+    )
 
 
-def _configuration(name: str, spec: ModelSpec) -> Content:
+def _configuration(name: str, spec: ModelSpec) -> ConfigurationResult:
     """Sizes of a configuration, and where it comes from. Bytes of the cache are those of 16-bit elements."""
     origin = origins()[name]
-    experts = {"count": spec.experts.count, "active": spec.experts.active} if spec.experts else None
-    return {
-        "name": name,
-        "family": spec.family,
-        "parameters": parameter_count(spec),
-        "parameters_per_token": parameters_per_token(spec),
-        "dtype": spec.dtype,
-        "layer_count": spec.layer_count,
-        "hidden_size": spec.hidden_size,
-        "head_count": spec.head_count,
-        "kv_head_count": spec.kv_head_count,
-        "head_size": spec.head_size,
-        "ffn_size": spec.ffn_size,
-        **({"experts": experts} if experts else {}),
-        "vocab_size": spec.vocab_size,
-        "kv_bytes_per_token": kv_bytes_per_token(spec, KV_ELEMENT_BYTES),
-        "context_limit": spec.context_limit,
-        "source": f"huggingface.co/{origin.repository}",
-        "licence_of_weights": origin.licence,
-        **({"note": origin.note} if origin.note else {}),
-    }
+    experts = ActiveExperts(count=spec.experts.count, active=spec.experts.active) if spec.experts else None
+    return ConfigurationResult(
+        name=name,
+        family=spec.family,
+        parameters=parameter_count(spec),
+        parameters_per_token=parameters_per_token(spec),
+        dtype=spec.dtype,
+        layer_count=spec.layer_count,
+        hidden_size=spec.hidden_size,
+        head_count=spec.head_count,
+        kv_head_count=spec.kv_head_count,
+        head_size=spec.head_size,
+        ffn_size=spec.ffn_size,
+        experts=experts,
+        vocab_size=spec.vocab_size,
+        kv_bytes_per_token=kv_bytes_per_token(spec, KV_ELEMENT_BYTES),
+        context_limit=spec.context_limit,
+        source=f"huggingface.co/{origin.repository}",
+        licence_of_weights=origin.licence,
+        note=origin.note or None,
+    )
 
 
-def print_models(content: Content, stream: TextIO) -> None:
+def print_models(content: ModelsResult, stream: TextIO) -> None:
     """Print what ``models`` gives."""
     console = console_on(stream)
-    for model in content["models"]:
+    for model in content.models:
         heads = f"{model['head_count']} heads of {model['head_size']}, {model['kv_head_count']} with keys of their own"
         rows = [
             ("family", model["family"]),
@@ -89,16 +97,16 @@ def print_models(content: Content, stream: TextIO) -> None:
         number("parameters", "size", _parameters),
         number("layer_count", "layers"),
         number("hidden_size", "hidden"),
-        number("experts", "experts", lambda experts: f"{experts['active']}/{experts['count']}"),
+        number("experts", "experts", lambda experts: f"{experts.active}/{experts.count}"),
         number("kv_bytes_per_token", "KV/token", in_bytes),
         number("context_limit", "context"),
     )
     note = "without weights: wse estimate NAME, wse compile NAME"
-    print_table(console, Table(columns=columns, rows=content["configurations"], title="Configurations", note=note))
+    print_table(console, Table(columns=columns, rows=content.configurations, title="Configurations", note=note))
     console.print()
     console.print("Experts: of a token / of a layer. KV: 16-bit elements. wse models --json names each one's source.")
     console.print()
-    families = ", ".join(content["families"])
+    families = ", ".join(content.families)
     console.print(
         f"Hugging Face folders and GGUF files run too: wse run FOLDER|FILE.gguf, its model_type one of {families}"
     )
@@ -109,34 +117,28 @@ def _parameters(parameters: int) -> str:
     return f"{parameters / 1e9:.3g} B" if parameters >= 1e9 else f"{parameters / 1e6:.3g} M"
 
 
-def wafers() -> Content:
-    """The wafer presets and the software profiles, each number with unit, grade and source.
-
-    ``announced``: the wafers that nobody has measured.
-    """
-    return {
-        "announced": [name for name in known_wafers() if load_wafer(name).announced],
-        "wafers": {name: _numbers(name) for name in known_wafers()},
-        "software": {name: _numbers(name) for name in known_software()},
-    }
+def wafers() -> WafersResult:
+    """The wafer presets and the software profiles, each number with unit, grade and source."""
+    return WafersResult(
+        announced=tuple(name for name in known_wafers() if load_wafer(name).announced),
+        wafers={name: _numbers(name) for name in known_wafers()},
+        software={name: _numbers(name) for name in known_software()},
+    )
 
 
-def machine(name: str) -> Content:
+def machine(name: str) -> MachineResult:
     """The numbers of a wafer or a software profile, bundled or from a file. Errors as of ``load_wafer``."""
     numbers = _numbers(name)
     is_wafer = numbers.keys() == numeric_fields(WaferSpec).keys()
-    return {"name": name, **({"announced": load_wafer(name).announced} if is_wafer else {}), "numbers": numbers}
+    return MachineResult(name=name, announced=load_wafer(name).announced if is_wafer else None, numbers=numbers)
 
 
-def _numbers(name: str) -> Content:
-    """Unit, grade, source of each number, and its range where it has one."""
-    return {
-        key: {field: value for field, value in dataclasses.asdict(source).items() if value is not None}
-        for key, source in provenance(name).items()
-    }
+def _numbers(name: str) -> Numbers:
+    """The numbers of a wafer or a software profile by name."""
+    return {key: NumberResult(**dataclasses.asdict(source)) for key, source in provenance(name).items()}
 
 
-def print_wafers(content: Content, stream: TextIO) -> None:
+def print_wafers(content: WafersResult, stream: TextIO) -> None:
     """Print what ``wafers`` gives, in short."""
     console = console_on(stream)
     columns = (
@@ -148,15 +150,13 @@ def print_wafers(content: Content, stream: TextIO) -> None:
         number("clock_hz", "clock", hertz),
         number("wafer_link_bytes_per_s", "wafer to wafer", lambda rate: f"{in_bytes(rate)}/s"),
     )
-    presets = [load_wafer(name) for name in content["wafers"]]
+    presets = [load_wafer(name) for name in content.wafers]
     note = "wse wafers NAME shows every number with its source"
     print_table(console, Table(columns=columns, rows=presets, title="Wafers", note=note))
     console.print(f"  * {ANNOUNCED}")
     keys = ("code_bytes_per_pe", "task_dispatch_cycles", "vector_issue_cycles", "reduce_gap_cycles")
     numbers = (number(key, key.replace("_", " "), wraps=True, min_width=0) for key in keys)
-    rows = [
-        {"name": name, **{key: numbers[key]["value"] for key in keys}} for name, numbers in content["software"].items()
-    ]
+    rows = [{"name": name, **{key: numbers[key].value for key in keys}} for name, numbers in content.software.items()]
     table = Table(
         columns=(Column(key="name", title="name"), *numbers),
         rows=rows,
@@ -170,7 +170,7 @@ def _sram_in_all(wafer: WaferSpec) -> str:
     return in_bytes(wafer.sram_bytes_per_pe * wafer.mesh_rows * wafer.mesh_cols)
 
 
-def print_machine(content: Content, stream: TextIO) -> None:
+def print_machine(content: MachineResult, stream: TextIO) -> None:
     """Print every number of one wafer or software profile."""
     console = console_on(stream)
     columns = (
@@ -179,22 +179,28 @@ def print_machine(content: Content, stream: TextIO) -> None:
         Column(key="grade"),
         Column(key="source", title="source", wraps=True),
     )
-    rows = [{"key": key, **source} for key, source in content["numbers"].items()]
-    heading(console, printable(content["name"]), GRADES)
-    if content.get("announced"):
+    rows = [{"key": key, **source.to_dict()} for key, source in content.numbers.items()]
+    heading(console, printable(content.name), GRADES)
+    if content.announced:
         console.print(ANNOUNCED)
     print_table(console, Table(columns=columns, rows=rows))
 
 
-def mappings() -> Content:
+def mappings() -> MappingsResult:
     """The mapping strategies, the bundled ones first."""
-    keys = ("name", "summary", "source", "regions")
-    return {"mappings": [{key: getattr(strategy, key) for key in keys} for strategy in strategies().values()]}
+    return MappingsResult(
+        mappings=tuple(
+            MappingResult(
+                name=strategy.name, summary=strategy.summary, source=strategy.source, regions=strategy.regions
+            )
+            for strategy in strategies().values()
+        )
+    )
 
 
-def print_mappings(content: Content, stream: TextIO) -> None:
+def print_mappings(content: MappingsResult, stream: TextIO) -> None:
     """Print what ``mappings`` gives."""
     console = console_on(stream)
-    for strategy in content["mappings"]:
-        rows = [("does", strategy["summary"]), ("source", strategy["source"])]
-        print_table(console, pair_table(rows, strategy["name"], f"--mapping {strategy['name']}"))
+    for strategy in content.mappings:
+        rows = [("does", strategy.summary), ("source", strategy.source)]
+        print_table(console, pair_table(rows, strategy.name, f"--mapping {strategy.name}"))

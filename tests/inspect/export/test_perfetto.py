@@ -52,7 +52,7 @@ def test_every_step_of_a_run_is_a_slice_with_its_cycles(name: str, tmp_path: Pat
     for event in found:
         by = [event["args"].get(f"{cause}_cycles", 0) for cause in CAUSES]
         assert sum(by) == event["args"]["cycles"] == event["dur"]
-    assert facts["slices"] == sum(e["ph"] == "X" for e in whole["traceEvents"])
+    assert facts.slices == sum(e["ph"] == "X" for e in whole["traceEvents"])
     assert whole["otherData"]["clock_hz"] == clock
     assert "1 µs in this file is 1 cycle" in whole["otherData"]["time"]
 
@@ -95,7 +95,7 @@ def test_words_on_links_add_up_to_the_hops_and_bytes_of_crossings_are_those_of_e
 def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> None:
     path = write(tmp_path / "sample.h5")
     facts, whole = export(path, tmp_path / "t.json.gz", tokens="4-6")
-    assert facts["tokens"] == [4, 6]
+    assert facts.tokens == (4, 6)
     tokens = [e for e in whole["traceEvents"] if e.get("cat") == "token"]
     assert [e["args"]["token"] for e in tokens] == [4, 5, 6]
     with open_trace(path) as trace:
@@ -152,8 +152,8 @@ def test_a_run_of_too_many_steps_is_begun_and_says_what_is_left_out(
     path = write(tmp_path / "sample.h5")
     monkeypatch.setattr(chosen_passes, "MOST_SLICES", 14)
     facts, whole = export(path, tmp_path / "t.json")
-    assert facts["passes"] == 2
-    assert facts["left_out_passes"] == 7
+    assert facts.passes == 2
+    assert facts.left_out_passes == 7
     assert len(steps_in(whole)) == 8 + 5
     with pytest.raises(BadInput, match="--tokens 3-6: 23 steps, at most 14 are written; give fewer tokens"):
         export(path, tmp_path / "u.json", tokens="3-6")
@@ -172,7 +172,7 @@ def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "t.h5")
     facts, part = export(tmp_path / "t.h5.partial", tmp_path / "p.json")
-    assert facts["incomplete"]
+    assert facts.incomplete
     assert part["otherData"].pop("complete") is False
     assert whole["otherData"].pop("complete") is True
     assert part == whole

@@ -37,8 +37,8 @@ def export(trace: Path, out: Path, wafer: int = 0, cycles: str | None = None) ->
     request = export_request(str(trace), "simulator-log", str(out), wafer_index=wafer, cycles=cycles)
     facts = write_export(request, lambda *_: None)
     size, events = read_simulator_trace(out.read_text())
-    assert facts["events"] == len(events)
-    assert facts["wavelets"] == len({event.ident for event in events})
+    assert facts.events == len(events)
+    assert facts.wavelets == len({event.ident for event in events})
     return size, events
 
 

@@ -77,7 +77,7 @@ def test_steps_and_tokens_are_those_that_plain_h5py_reads(to: str, sample: Path,
         assert told["model"] == HEADER.model
         assert told["report"]["text"] == "é"
         assert told["options"] == dict(HEADER.options)
-    assert facts["rows"] > len(rows)
+    assert facts.rows > len(rows)
 
 
 @pytest.mark.parametrize("to", ["csv", "parquet", "json"])

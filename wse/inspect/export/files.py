@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Annotated, Any, cast
 
 import numpy as np
 
@@ -20,15 +21,34 @@ from wse.inspect.export.table_files import check_json_size, check_parquet, write
 from wse.inspect.export.tables import chosen_tables, run_attributes, with_progress
 from wse.inspect.export.timeline import timeline
 from wse.inspect.query.view import trace_at
+from wse.report.as_json import Report
 from wse.report.output_file import open_output, open_output_folder, output_path
 from wse.report.progress import OnProgress
+from wse.report.result import Doc, Result
 from wse_traces.read import Trace
 
-ExportReport = dict[str, Any]
+
+@dataclass(frozen=True, kw_only=True)
+class ExportResult(Result):
+    """An export that is written."""
+
+    trace: Annotated[str, Doc("The trace")]
+    to: Annotated[str, Doc("The format")]
+    out: Annotated[str, Doc("The file or folder that was written")]
+    incomplete: Annotated[bool | None, Doc("True where the run was not completed")] = None
+    files: Annotated[tuple[str, ...] | None, Doc("Of a folder: the files in it")] = None
+    rows: Annotated[int | None, Doc("Of tables: rows of all")] = None
+    events: Annotated[int | None, Doc("Of a log: lines with an event")] = None
+    wavelets: Annotated[int | None, Doc("Of a log: wavelets in it")] = None
+    slices: Annotated[int | None, Doc("Of a timeline: slices")] = None
+    passes: Annotated[int | None, Doc("Of a timeline: passes that it shows")] = None
+    left_out_passes: Annotated[int | None, Doc("Of a timeline: passes that are more than a viewer takes")] = None
+    tokens: Annotated[tuple[int, int] | None, Doc("Of a timeline: the first and the last token shown")] = None
+    first_generated_token: Annotated[int | None, Doc("Of a timeline: the first token behind the prompt")] = None
 
 
-def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportReport:
-    """Write an export and return its JSON: ``trace``, ``to``, ``out``, and counts and notes of the format.
+def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResult:
+    """Write an export.
 
     ``on_progress`` is called with how much is done, of how much, and the name of what comes next.
 
@@ -42,8 +62,9 @@ def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportRepor
     with trace_at(request.trace) as trace:
         write = _folder if request.to in FOLDERS else _file
         report = write(trace, request, on_progress)
-        note = {} if trace.complete else {"incomplete": True}
-    return {"trace": str(request.trace), "to": request.to, "out": str(request.out), **note, **report}
+        incomplete = None if trace.complete else True
+    trace_name, out = str(request.trace), str(request.out)
+    return ExportResult(trace=trace_name, to=request.to, out=out, incomplete=incomplete, **report)
 
 
 def _check_place(request: ExportRequest) -> None:
@@ -70,19 +91,19 @@ def _check_place(request: ExportRequest) -> None:
         raise BadInput(message)
 
 
-def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> ExportReport:
+def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
     with open_output_folder("-o", request.out) as folder:
         if request.to == "png":
             kinds = map_kinds(trace, request.what)
             count = len(kinds) * trace.header.wafers
-            return {"files": write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, on_progress)}
+            return {"files": tuple(write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, on_progress))}
         tables = chosen_tables(trace, request.what, planes=request.planes)
         write = write_csv if request.to == "csv" else write_parquet
         files = write(with_progress(tables, on_progress), run_attributes(trace), folder)
-        return {"files": files, "rows": sum(table.rows for table in tables)}
+        return {"files": tuple(files), "rows": sum(table.rows for table in tables)}
 
 
-def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> ExportReport:
+def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
     if request.to == "json":
         tables = chosen_tables(trace, request.what, planes=request.planes)
         check_json_size(tables)
@@ -118,9 +139,9 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def _tokens(chosen: PassSelection) -> dict[str, Any]:
+def _tokens(chosen: PassSelection) -> Report:
     """The first and the last token shown."""
-    return {"tokens": [int(chosen.tokens[0]), int(chosen.tokens[-1])]} if len(chosen.tokens) else {}
+    return {"tokens": (int(chosen.tokens[0]), int(chosen.tokens[-1]))} if len(chosen.tokens) else {}
 
 
 def _title(trace: Trace) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import matplotlib as mpl
 
@@ -12,6 +13,7 @@ from wse.inspect.page.gather import view_trace
 from wse.inspect.page.pack import Packer
 from wse.report.colours import style_variables
 from wse.report.inline_page import inline_page
+from wse.report.result import Doc, Result
 from wse_traces.schema import CAUSES, DIRECTIONS, KINDS, PHASES, USES
 
 SCRIPTS: Final = (
@@ -39,6 +41,15 @@ SCRIPTS: Final = (
 )
 """Scripts of the page, in the order in which they are one module; each uses only what stands before it."""
 COLOUR_MAP: Final = "viridis"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewResult(Result):
+    """A page that is written."""
+
+    page: Annotated[str, Doc("The file")]
+    bytes: Annotated[int, Doc("Its size", "byte")]
+    traces: Annotated[tuple[str, ...], Doc("The traces that it shows")]
 
 
 def view_page(paths: list[Path]) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
+from wse.inspect.export.files import ExportResult
 from wse.report.terminal import console_on, heading, lines, plural, printable
 
 _OPEN: Final = {
@@ -12,24 +13,25 @@ _OPEN: Final = {
 }
 
 
-def print_export(report: dict[str, Any], stream: TextIO) -> None:
+def print_export(report: ExportResult, stream: TextIO) -> None:
     """Print the report of an export."""
     console = console_on(stream)
-    heading(console, f"Export to {report['to']}", "of a run that was not completed" if report.get("incomplete") else "")
-    rows = [("trace", printable(report["trace"])), ("written", printable(report["out"]))]
-    if "files" in report:
-        rows.append(("files", ", ".join(report["files"])))
-    counts = [plural(report[f"{name}s"], name) for name in ("row", "slice", "wavelet", "event") if f"{name}s" in report]
-    if "tokens" in report:
-        counts.append(f"tokens {report['tokens'][0]} to {report['tokens'][1]}")
+    heading(console, f"Export to {report.to}", "of a run that was not completed" if report.incomplete else "")
+    rows = [("trace", printable(report.trace)), ("written", printable(report.out))]
+    if report.files is not None:
+        rows.append(("files", ", ".join(report.files)))
+    amounts = {"row": report.rows, "slice": report.slices, "wavelet": report.wavelets, "event": report.events}
+    counts = [plural(amount, name) for name, amount in amounts.items() if amount is not None]
+    if report.tokens is not None:
+        counts.append(f"tokens {report.tokens[0]} to {report.tokens[1]}")
     if counts:
         rows.append(("in it", ", ".join(counts)))
-    if report.get("left_out_passes"):
-        left_out = report["left_out_passes"]
+    if report.left_out_passes:
+        left_out = report.left_out_passes
         later = f"{left_out:,} later {'pass' if left_out == 1 else 'passes'}"
-        first = report.get("first_generated_token")
+        first = report.first_generated_token
         which = "FROM-TO shows others" if first is None else f"{first}-{first + 9} shows the first that were generated"
         rows.append(("left out", f"{later}: more than a viewer takes; --tokens {which}"))
-    if report["to"] in _OPEN:
-        rows.append(("open in", _OPEN[report["to"]]))
+    if report.to in _OPEN:
+        rows.append(("open in", _OPEN[report.to]))
     lines(console, rows)

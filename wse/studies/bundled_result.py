@@ -1,0 +1,102 @@
+"""Results of ``wse models``, ``wse wafers`` and ``wse mappings``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from wse.report.result import Doc, Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveExperts(Result):
+    """Experts of a layer."""
+
+    count: Annotated[int, Doc("Experts of a layer")]
+    active: Annotated[int, Doc("Experts that a token goes through")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigurationResult(Result):
+    """A configuration without weights."""
+
+    name: Annotated[str, Doc("Its name")]
+    family: Annotated[str, Doc("Its ``model_type``")]
+    parameters: Annotated[int, Doc("Weights in all")]
+    parameters_per_token: Annotated[int, Doc("Weights that a token goes through")]
+    dtype: Annotated[str, Doc("Element type of its weights")]
+    layer_count: Annotated[int, Doc("Layers")]
+    hidden_size: Annotated[int, Doc("Width of the residual stream", "element")]
+    head_count: Annotated[int, Doc("Heads of queries")]
+    kv_head_count: Annotated[int, Doc("Heads of keys and values")]
+    head_size: Annotated[int, Doc("Width of a head", "element")]
+    ffn_size: Annotated[int, Doc("Width of the feed-forward part", "element")]
+    experts: Annotated[ActiveExperts | None, Doc("Of a mixture")] = None
+    vocab_size: Annotated[int, Doc("Entries of the vocabulary")]
+    kv_bytes_per_token: Annotated[int, Doc("KV cache of a token, with elements of 16 bits", "byte")]
+    context_limit: Annotated[int, Doc("Tokens that it was made for")]
+    source: Annotated[str, Doc("Where it comes from")]
+    licence_of_weights: Annotated[str, Doc("Licence of the weights, which do not come along")]
+    note: Annotated[str | None, Doc("What differs from the source")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelsResult(Result):
+    """Bundled models, configurations and families that can be read."""
+
+    models: Annotated[
+        tuple[Mapping[str, Any], ...],
+        Doc("Models with weights: all that their configurations say, `parameters` and the `folder`"),
+    ]
+    configurations: Annotated[tuple[ConfigurationResult, ...], Doc("Models without weights")]
+    families: Annotated[tuple[str, ...], Doc("Each ``model_type`` that can be read")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberResult(Result):
+    """A number of a wafer or a software profile."""
+
+    value: Annotated[float, Doc("The number, in `unit`")]
+    unit: Annotated[str, Doc("Its unit")]
+    grade: Annotated[str, Doc("How well it is known: M, V, D, I, R or U")]
+    source: Annotated[str, Doc("Where it comes from")]
+    range: Annotated[tuple[float, float] | None, Doc("The least and the most that it may be")] = None
+
+
+Numbers = Mapping[str, NumberResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WafersResult(Result):
+    """Bundled wafers and software profiles."""
+
+    announced: Annotated[tuple[str, ...], Doc("Wafers that nobody has measured")]
+    wafers: Annotated[Mapping[str, Numbers], Doc("Numbers by wafer")]
+    software: Annotated[Mapping[str, Numbers], Doc("Numbers by software profile")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineResult(Result):
+    """A wafer or a software profile."""
+
+    name: Annotated[str, Doc("Its name or file")]
+    announced: Annotated[bool | None, Doc("Of a wafer: whether nobody has measured it")] = None
+    numbers: Annotated[Numbers, Doc("Its numbers")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingResult(Result):
+    """A mapping strategy."""
+
+    name: Annotated[str, Doc("The value of `--mapping`")]
+    summary: Annotated[str, Doc("What it does")]
+    source: Annotated[str, Doc("Where it comes from")]
+    regions: Annotated[str, Doc("The regions that it makes, in a word")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingsResult(Result):
+    """Mapping strategies."""
+
+    mappings: Annotated[tuple[MappingResult, ...], Doc("The bundled ones first, then those of packages")]
