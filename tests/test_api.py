@@ -86,6 +86,14 @@ def test_notebooks_show_tables() -> None:
         assert "SRAM of the fullest PE" in html
 
 
+def test_two_traces_are_shown_as_tables_and_drawn() -> None:
+    result = wse.compare(GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5")
+    html = result._repr_html_()
+    assert html.count("<table") == len(result.tables()) + 1
+    assert "What changed in a generated token" in html
+    assert result.plot().axes
+
+
 def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="story"):
         wse.estimate("stroy")

@@ -3,9 +3,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wse.inspect.query.compare import TracesResult
 from wse.report.progress import OnProgress
 from wse.studies.compare.result import CompareResult
+from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.run.result import RunResult
@@ -136,7 +136,7 @@ def compare(
     question: str | None = None,
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
-) -> CompareResult | TracesResult: ...
+) -> CompareResult | TracesComparison: ...
 def sweep(
     source: Mapping[str, Any] | str | Path,
     sets: str | Sequence[str] = (),

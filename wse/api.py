@@ -21,8 +21,8 @@ from wse.request.option import request_of
 from wse.request.run_request import CompileRequest, RunRequest
 
 if TYPE_CHECKING:
-    from wse.inspect.query.compare import TracesResult
     from wse.studies.compare.result import CompareResult
+    from wse.studies.compare.traces import TracesComparison
     from wse.studies.compile.result import CompileResult
     from wse.studies.estimate.result import EstimateResult
     from wse.studies.run.result import RunResult
@@ -97,7 +97,7 @@ def compare(
     question: str | None = None,
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
-) -> CompareResult | TracesResult:
+) -> CompareResult | TracesComparison:
     """Set wafers, mappings and links side by side for one model, or two traces. The result of ``wse compare``.
 
     Example:
@@ -122,7 +122,9 @@ def compare(
         if question is not None or request != request_of(CompareRequest, {"economics": economics}):
             message = f"{' and '.join(paths)}: two traces are compared; leave out the options of models"
             raise BadInput(message)
-        return compare_traces(first, second, economics)
+        from wse.studies.compare.traces import TracesComparison
+
+        return compare_traces(first, second, economics).extended(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
     if question is not None:
         return answer(question, request, on_progress or ignore, jobs=jobs)

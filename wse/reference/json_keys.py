@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_ori
 from wse.inspect.export.files import ExportResult
 from wse.inspect.page.page import ViewResult
 from wse.inspect.query.check import CheckView
-from wse.inspect.query.compare import TracesResult
 from wse.inspect.query.diff import DiffView
 from wse.inspect.query.groups import GroupsView
 from wse.inspect.query.links import LinksView
@@ -28,6 +27,7 @@ from wse.report.result import Doc, Result
 from wse.request.option import union_parts
 from wse.studies.bundled_result import MachineResult, MappingsResult, ModelsResult, WafersResult
 from wse.studies.compare.result import CompareResult
+from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.run.result import RunResult
@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "compile": CompileResult,
     "estimate": EstimateResult,
     "compare": CompareResult,
-    "compare TRACE TRACE": TracesResult,
+    "compare TRACE TRACE": TracesComparison,
     "sweep": SweepResult,
     "validate": Validation,
     "validate --against wavelet": Agreement,

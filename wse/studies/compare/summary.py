@@ -9,18 +9,16 @@ from typing import Any, Final, TextIO
 from rich.console import Console
 from rich.padding import Padding
 
-from wse.inspect.print.changes_table import changes_table
 from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import ComparisonRow
 from wse.report.table import pair_table
 from wse.report.terminal import INDENT, console_on, heading, lines, plural, printable, rate_and_latency
 from wse.report.terminal_table import print_table, print_tables, shown_columns
 from wse.studies.compare.result import CompareResult
-from wse.studies.compare.tables import detail_tables, notes, reasons
+from wse.studies.compare.tables import notes, reasons
+from wse.studies.compare.traces import trace_tables
 from wse.studies.compare.verdict import change_of_runs
 
-CHANGED: Final = {"prefill": "What changed in reading the prompts", "decode": "What changed in a generated token"}
-"""Titles of the changes of each phase."""
 KEY: Final = {
     "1 user": "tokens/s of one batch alone",
     "all users": "of all that fit at once",
@@ -79,10 +77,7 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
     heading(console, "Runs", "the same Program" if result.same_program else "")
     _print_text(console, change_of_runs(*result.rows))
     lines(console, [(str(number), text) for number, text in enumerate(runs(result), start=1)])
-    print_tables(console, detail_tables(result.rows))
-    for phase, changes in result.changes.items():
-        note = "in cycles; the largest of each kind first"
-        print_table(console, changes_table(changes, title=CHANGED[phase], note=note))
+    print_tables(console, trace_tables(result))
 
 
 def runs(result: TracesResult) -> list[str]:

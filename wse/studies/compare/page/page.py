@@ -15,8 +15,9 @@ from wse.report.table import Column, Table, value_of
 from wse.report.terminal import plural
 from wse.studies.compare.plot import PANELS
 from wse.studies.compare.result import AssumptionResult, CompareResult
-from wse.studies.compare.summary import CHANGED, input_texts, runs
+from wse.studies.compare.summary import input_texts, runs
 from wse.studies.compare.tables import detail_tables, link_text, mapping_text, reasons
+from wse.studies.compare.traces import CHANGED
 from wse.studies.compare.verdict import change_of_runs
 from wse_traces.schema import CAUSES
 
