@@ -26,7 +26,7 @@ from wse.validation.agreement.against_wavelet import (
 from wse.validation.agreement.layers import layers, prefill_layers
 from wse.validation.agreement.result import AgreementRow
 
-EACH = 2
+CASES_PER_PATTERN = 2
 FIRST = "chain"
 """The pattern that the smoke tests look at."""
 
@@ -49,7 +49,7 @@ def compared(pattern: str) -> list[AgreementRow]:
         machine = load_wafer(wafer)
         for j, profile in enumerate(PROFILES):
             software = load_software(profile, machine.generation)
-            found += [compare(case, machine, software) for case in cases(pattern, EACH, 100 + 2 * i + j)]
+            found += [compare(case, machine, software) for case in cases(pattern, CASES_PER_PATTERN, 100 + 2 * i + j)]
     return found
 
 
