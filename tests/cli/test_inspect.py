@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from tiers import slow_but
 
 from tests.cli.conftest import Wse
 from tests.traces.conftest import HEADER
@@ -204,7 +205,9 @@ def test_a_run_that_goes_on_is_told_to_be_incomplete(wse: Wse, empty: Path) -> N
         writer.close(complete=False)
 
 
-@pytest.mark.parametrize("defects", [[], ["--defects", "0.02"]], ids=["whole", "dead PEs"])
+@pytest.mark.parametrize(
+    "defects", slow_but([[], ["--defects", "0.02"]], ["--defects", "0.02"]), ids=["whole", "dead PEs"]
+)
 def test_a_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: list[str]) -> None:
     placed = ["--wafer", "wse2", "--mesh", "8x8", "--prompt-len", "3", "--new-tokens", "4", *defects]
     said = json.loads(wse("estimate", tiny / "config.json", *placed, "--trace", "e.h5", "--json").out)

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tiers import slow_but
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "examples" / "package" / "wse_example"
@@ -61,7 +60,8 @@ def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page:
                 assert (tmp_path / file).read_text(encoding="utf-8") == same.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", slow_but(MOST_SOURCES, "strategy"))
+@pytest.mark.slow
+@pytest.mark.parametrize("page", MOST_SOURCES)
 def test_what_was_added_works_as_the_page_says(script: ModuleType, page: str, tmp_path: Path) -> None:
     folder, shown = tmp_path / "tree", script.shown(page)
     script.copy_tree(folder, shown.created)

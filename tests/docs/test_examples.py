@@ -115,17 +115,20 @@ def with_package(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return results
 
 
+@pytest.mark.slow
 def test_the_strategy_of_the_package_places_a_model(with_package: dict[str, Any]) -> None:
     assert "halves" in with_package["mappings"]
     assert with_package["regions"] == 2
 
 
+@pytest.mark.slow
 def test_the_pattern_of_the_package_agrees_with_the_wavelets(with_package: dict[str, Any]) -> None:
     assert all(with_package["loads_equal"])
     assert max(map(abs, with_package["error_pct"])) < 10
     assert with_package["form_cycles"] > 0
 
 
+@pytest.mark.slow
 def test_the_family_of_the_package_is_read(with_package: dict[str, Any]) -> None:
     plain, biased = with_package["parameters"]
     assert biased - plain == 2 * 3 * 64  # queries, keys and values of two layers

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from plain_decoder import plain_logits
 from session import SOFTWARE, golden, session, wafer
+from tiers import slow_but
 from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import DECODE, MESH_GEMM, MESH_GEMM_OWN, PREFILL, Choice, Options
@@ -70,7 +71,7 @@ def plain(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
 
 
 @pytest.mark.parametrize(("prompt", "chunk"), PROMPTS)
-@pytest.mark.parametrize("side", [1, 3, 6])
+@pytest.mark.parametrize("side", slow_but([1, 3, 6], 3, 1))
 @pytest.mark.parametrize("heads", HEADS)
 def test_logits_are_those_of_a_plain_decoder_and_of_decodes_weights(
     heads: str, side: int, prompt: int, chunk: int

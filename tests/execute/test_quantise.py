@@ -46,7 +46,7 @@ def drawn(outputs: int, inputs: int, seed: int) -> F32:
 @pytest.mark.parametrize("scale_type", TYPES)
 @pytest.mark.parametrize("coding", CODINGS)
 @given(outputs=st.integers(1, 5), inputs=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_codes_times_scales_are_the_rule_said_slowly(
     coding: str, scale_type: str, outputs: int, inputs: int, seed: int
 ) -> None:
@@ -61,7 +61,7 @@ def test_codes_times_scales_are_the_rule_said_slowly(
 
 @pytest.mark.parametrize("coding", CODINGS)
 @given(inputs=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_weight_is_half_a_code_away_at_most_and_its_negative_has_the_negative_code(
     coding: str, inputs: int, seed: int
 ) -> None:

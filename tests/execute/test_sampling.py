@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import slow_but
 
 from wse.execute.sampling import Sampler, Sampling, adjusted_scores
 from wse.program.program import Program
@@ -39,7 +40,7 @@ def test_what_may_be_drawn_is_what_transformers_draws_from(case: dict[str, Any])
 NUMBERS = st.floats(-12, 12, width=16)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     logits=st.lists(NUMBERS, min_size=4, max_size=30, unique=True),
     seen=st.lists(st.integers(0, 3), min_size=1, max_size=6),
@@ -143,7 +144,7 @@ def on_meshes(shared: Path) -> list[tuple[Prepared, Program]]:
     return found
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", slow_but(OPTIONS, *OPTIONS[-2:]), ids=str)
 def test_the_same_seed_gives_the_same_text_on_any_mesh(
     on_meshes: list[tuple[Prepared, Program]], options: dict[str, Any]
 ) -> None:

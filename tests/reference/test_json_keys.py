@@ -57,6 +57,7 @@ SECOND_LOOKS = {
     "estimate of what moves it",
     "estimate of wafers, traced",
     "estimate of one token",
+    "sweep",
 }
 
 

@@ -41,7 +41,7 @@ def link_loads(schedule: PlaneSchedule) -> I64:
 
 
 @given(rows=st.integers(1, 9), cols=st.integers(1, 9), words=st.integers(1, 40), wafer=st.sampled_from([WSE2, WSE3]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_multicast_from_the_corner_reaches_every_pe(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
     schedule = corner_multicast(rows, cols)
     memory, result = on_plane(schedule, words, wafer=wafer)
@@ -65,7 +65,7 @@ def test_it_takes_the_words_and_the_way_and_one_stage(rows: int, cols: int, word
 
 
 @given(rows=st.integers(1, 9), cols=st.integers(1, 9), words=st.integers(1, 12), wafer=st.sampled_from([WSE2, WSE3]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_neighbours_exchange_their_words_all_at_once(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
     schedule = halo_exchange(rows, cols)
     machine = Machine(wafer, rows, cols, 7 * words)
@@ -114,7 +114,7 @@ def moves(draw: st.DrawFn) -> tuple[int, int, Rect, Rect]:
 
 
 @given(case=moves(), words=st.integers(1, 30), wafer=st.sampled_from([WSE2, WSE3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_rectangle_of_words_arrives_at_its_new_place(
     case: tuple[int, int, Rect, Rect], words: int, wafer: WaferSpec
 ) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from session import SOFTWARE, wafer
+from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.arrays import I64
@@ -73,7 +74,7 @@ def pattern_rectangles(program: Program, found: list[LayerLinks], layer: int | N
     return total
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, *[*CASES][:2]))
 def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
     program, fabric = compiled(name)
     runs = runs_of(program)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import slow_but
 
 from tests.inspect.query.plain import executed_steps, totals
 from tests.traces.conftest import write
@@ -23,7 +24,9 @@ GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 SUMS = ("cycles", "words", "hops")
 
 
-@pytest.fixture(scope="module", params=["story.h5", "story-two-wafers.h5", "written"])
+@pytest.fixture(
+    scope="module", params=slow_but(["story.h5", "story-two-wafers.h5", "written"], "story-two-wafers.h5", "written")
+)
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if request.param == "written":
         return write(tmp_path_factory.mktemp("written") / "t.h5")

@@ -93,7 +93,7 @@ def check(rows: Rows, length: int) -> None:
     np.testing.assert_array_equal(cache.control[:, HEADER_WORDS:], rows.slots)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(request=requests(), replicated=st.booleans())
 def test_a_prompt_and_decoded_tokens_stay_balanced_and_in_order_up_to_the_last_slot(
     request: tuple[int, int, int], *, replicated: bool
@@ -110,7 +110,7 @@ def test_a_prompt_and_decoded_tokens_stay_balanced_and_in_order_up_to_the_last_s
     assert rows.cache.slots == rows.cache.capacity == ceil_div(context, row_count)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     rows=st.integers(1, 9),
     chunks=st.lists(st.integers(1, 12), min_size=1, max_size=5),

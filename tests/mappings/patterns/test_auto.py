@@ -55,8 +55,8 @@ def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:
 
 
 @pytest.mark.parametrize("operation", ["reduce", "all_reduce", "broadcast"])
-@pytest.mark.parametrize("length", [1, 2, 5, 16, 130])
-@pytest.mark.parametrize("words", [1, 128, 2048])
+@pytest.mark.parametrize("length", [1, 2, 16, 130])
+@pytest.mark.parametrize("words", [1, 2048])
 @pytest.mark.parametrize("gap", [0, 52])
 def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: int, gap: int) -> None:
     def cost(schedule: LineSchedule) -> float:
@@ -84,7 +84,7 @@ def test_nor_wavelet_by_wavelet(operation: Operation, length: int, words: int) -
     words=st.integers(1, 300),
     pick=st.randoms(use_true_random=False),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_every_member_of_every_family_does_the_operation(
     operation: Operation, length: int, words: int, pick: object
 ) -> None:

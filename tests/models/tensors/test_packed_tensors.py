@@ -28,7 +28,7 @@ def held(path: Path, tensors: dict[str, NDArray[Any]], packing: Packing) -> dict
     return unpack(open_safetensors(write_safetensors(path, tensors)), packing)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(outputs=SIZES, inputs=SIZES, block=st.tuples(SIZES, SIZES), seed=st.integers(0, 2**32 - 1))
 def test_fp8_is_number_times_the_scale_of_its_block(
     tmp_path_factory: pytest.TempPathFactory, outputs: int, inputs: int, block: tuple[int, int], seed: int

@@ -74,7 +74,7 @@ def test_ids_are_those_of_the_golden(case: dict[str, Any], tmp_path: Path) -> No
     assert {text: tokenizer.encode(text) for text in case["ids"]} == case["ids"]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(alphabet="ab 1é\n😀北'’\u0301👍🏽ﬁ", max_size=25))
 def test_a_stream_joins_to_the_text_and_splits_no_character(case: dict[str, Any], text: str, cache: Any) -> None:
     tokenizer = cache(case)
@@ -85,7 +85,7 @@ def test_a_stream_joins_to_the_text_and_splits_no_character(case: dict[str, Any]
     assert not any("\ufffd" in part for part in parts)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(picks=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
 def test_a_stream_of_any_ids_joins_to_their_text(case: dict[str, Any], picks: list[float], cache: Any) -> None:
     tokenizer = cache(case)
@@ -117,7 +117,7 @@ def test_live_against_transformers(case: dict[str, Any], tmp_path: Path) -> None
 
     theirs, ours = auto_tokenizer(case["files"]), tokenizer_of(case, tmp_path)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=80, deadline=None)
     @given(text=st.text(max_size=20) | st.text(alphabet="ab 1'é\n<s>/@[INST]", max_size=30))
     def same(text: str) -> None:
         assert ours.encode(text) == theirs(text)

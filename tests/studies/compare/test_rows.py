@@ -271,6 +271,7 @@ def test_auto_has_no_row_of_its_own_where_it_chose_another_mapping(base: Estimat
     assert ("auto" in [row["mapping"] for row in rows]) == ("chosen" not in alone)
 
 
+@pytest.mark.slow
 def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None:
     request = CompareRequest(base=base, wafers=(1, 5), mappings=("region", "pipeline"))
     heard: list[tuple[int, int]] = []

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import slow_but
 
 from tests.models.helpers import write_model
 from wse.cli import main
@@ -70,7 +71,7 @@ def of(request: RunRequest) -> Placed:
     return prepared, program, slots, rows_of(prepared, program, slots)
 
 
-@pytest.fixture(params=REQUESTS, ids=str)
+@pytest.fixture(params=slow_but(REQUESTS, *REQUESTS[:2]), ids=str)
 def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Placed:
     return of(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
 

@@ -74,6 +74,7 @@ def test_a_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) 
     assert (tmp_path / "t.csv").read_bytes() == alone(grid, tmp_path / "alone.csv")
 
 
+@pytest.mark.slow
 def test_a_setting_that_kills_its_process_each_time_is_a_row(
     grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,8 +169,7 @@ def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> Estim
     prompt, new, context = lengths(m)
     if prompt is not None and new is not None:
         return replace(request, prompt_len=prompt, new_tokens=new)
-    if context is None:
-        return request
-    context = max(2, min(context, limit))
-    prompt, new = request.lengths(context)
+    if context is not None:
+        context = max(2, min(context, limit))
+    prompt, new = request.lengths(context or limit)
     return replace(request, prompt_len=prompt, new_tokens=new, context=context)
