@@ -167,11 +167,14 @@ def test_a_trace_is_read() -> None:
     [
         ("import wse", HEAVY),
         ("import wse; wse.estimate; wse.run; wse.open_trace", HEAVY),
-        (
+        pytest.param(
             "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)",
             ("numba", "matplotlib", "h5py"),
+            marks=pytest.mark.slow,
         ),
-        ("import wse; wse.run(new_tokens=2, trace=None)", ("matplotlib", "wse.wavelet")),
+        pytest.param(
+            "import wse; wse.run(new_tokens=2, trace=None)", ("matplotlib", "wse.wavelet"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_is_not_needed_is_not_loaded(code: str, spared: tuple[str, ...]) -> None:

@@ -50,7 +50,7 @@ def names_of(view: list[str]) -> str:
 def test_what_is_printed_fits_the_terminal(
     wse: Wse, trace: str, view: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for columns in (40, 80, 120):
+    for columns in (40, 80):
         monkeypatch.setenv("COLUMNS", str(columns))
         seen = wse("inspect", trace, *view)
         assert seen.code == 0, seen.err

@@ -42,6 +42,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_an_estimate_as_json_loads_what_it_needs_alone(tmp_path: Path) -> None:
     code = (
         "import sys; from wse.cli import main;"

@@ -147,6 +147,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(against_wavelet, "CONFIGURATIONS_PER_PATTERN", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_against_the_wavelets_errors_by_pattern_and_then_the_worst(wse: Wse) -> None:
     outcome = wse("validate", "--against", "wavelet")

@@ -17,7 +17,16 @@ from random_gguf import write_gguf
 DATA = Path(__file__).parents[1] / "data"
 
 
-@pytest.mark.parametrize("path", sorted((DATA / "gguf").glob("*.json")), ids=lambda path: path.stem)
+QUICK = ("F16", "Q4_0", "Q8_0")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow)
+        for path in sorted((DATA / "gguf").glob("*.json"))
+    ],
+)
 def test_gguf(path: Path, tmp_path: Path) -> None:
     golden = json.loads(path.read_text(encoding="utf-8"))
     model = write_gguf(tmp_path / "model.gguf", golden)

@@ -84,6 +84,7 @@ def test_stories260k_logits_are_within_1e_4_of_transformers(shared: Path, mesh: 
     assert worst <= 1e-4, f"largest difference {worst:.2e}, allowed 1e-4"
 
 
+@pytest.mark.slow
 def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(shared: Path) -> None:
     """48x48 is the smallest square that the stock wse2 preset allows for it."""
     folder = shared / "models" / "stories15m"
@@ -111,15 +112,13 @@ def nll(logits: npt.NDArray[np.float32], tokens: list[int]) -> float:
     return float((normaliser - wide[np.arange(len(tokens)), tokens]).mean())
 
 
-@pytest.mark.parametrize(
-    ("accumulate", "agreement", "shift"),
-    [("float32", 0.99, 1e-3), pytest.param("float16", 0.98, 3e-3, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("accumulate", "agreement", "shift"), [("float32", 0.99, 1e-3), ("float16", 0.98, 3e-3)])
 @pytest.mark.parametrize(
     ("name", "mesh"),
     [
         ("stories260k", (16, 16)),
-        pytest.param("stories15m", (48, 48), marks=pytest.mark.slow),
+        ("stories15m", (48, 48)),
     ],
 )
 def test_float16_keeps_the_top_token_and_the_likelihood(

@@ -22,6 +22,7 @@ def script() -> ModuleType:
         sys.path.remove(str(ROOT / "tools"))
 
 
+@pytest.mark.slow
 def test_the_page_is_as_the_script_writes_it(script: ModuleType) -> None:
     told = "run: python tools/collective_tables.py docs/collectives.md"
     assert script.tables() in PAGE.read_text(encoding="utf-8"), told

@@ -66,6 +66,7 @@ def test_each_pe_has_the_colour_of_its_number(rows: int, cols: int, tmp_path: Pa
                 assert np.abs(found - colours(float(values[row, col]))[:3]).max() < 0.02, (kind, row, col)
 
 
+@pytest.mark.slow
 def test_stages_are_outlined_but_not_over_links_where_pes_are_dead(tmp_path: Path) -> None:
     whole = draw(trace_of(tmp_path / "t.h5", ROWS, COLS), tmp_path / "a", "sram,east")
     dead = draw(trace_of(tmp_path / "d.h5", ROWS, COLS, defects="1e-2"), tmp_path / "b", "sram,busy,east")

@@ -32,6 +32,8 @@ from tests.inspect.page.driving import (
     window,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_hovering_a_pe_names_its_op_tile_and_bytes(story: Any) -> None:
     choose(story, "wafer-number", "1")

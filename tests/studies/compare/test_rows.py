@@ -246,6 +246,7 @@ def test_the_best_of_each_machine_is_marked(compared: Report) -> None:
             assert best[key] == max(row[key] for row in rows)
 
 
+@pytest.mark.slow
 def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateRequest) -> None:
     unasked = here(CompareRequest(base=base, wafers=(1, 2), own_link=True))
     assert {(row["mapping"], row["wafers"]) for row in unasked["rows"]} - {("auto", 1), ("auto", 2)} == {

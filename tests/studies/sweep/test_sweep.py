@@ -39,6 +39,7 @@ def alone(grid: Grid, table: Path) -> bytes:
     return table.read_bytes()
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_each_estimate_alone_and_failures_are_rows(tmp_path: Path, grid_of: MakeGrid) -> None:
     grid = grid_of("mesh=3x3", "wafers=2,3", "wafer.hop_cycles=1,4")
     table, heard = tmp_path / "t.csv", list[HEARD]()
