@@ -67,6 +67,8 @@ class Window(NamedTuple):
     def left_after(self, offset: Offset, pace: Pace) -> tuple[float, float]:
         """Return when words begin to pass a place as the operation takes them, and when the last one does."""
         shift = pace.at(offset)
+        if not self.departed_words:
+            return self.first + shift, self.last + shift
         filled = max(0.0, min(self.departed_words - shift, self.room - pace.room(offset)))
         return self.first + shift + filled / self.rate, self.last + shift
 
@@ -169,16 +171,16 @@ def _worst(window: Window, contender: Contender[Owner], pace: Pace) -> tuple[Int
     are on their way; those still come at half the rate when the other has ended.
     """
     worst = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
-    other_window = contender.window
+    rate, other_rate = window.rate, contender.window.rate
     in_order = contender.conflict.resource == Resource.OUT_OF_PE
     for place in _places(window, contender, pace):
         overlap_start = max(place.first, place.other_first)
         if overlap_start > min(place.last, place.other_last):
             continue
-        words = window.rate * (place.last - overlap_start + 1)
-        other_words = other_window.rate * (place.other_last - overlap_start + 1)
+        words = rate * (place.last - overlap_start + 1)
+        other_words = other_rate * (place.other_last - overlap_start + 1)
         # 2, 3
-        effect, effect_on_other = _interleave(window.rate, words, other_window.rate, other_words, in_order=in_order)
+        effect, effect_on_other = _interleave(rate, words, other_rate, other_words, in_order=in_order)
         if contender.feeds:  # 4
             behind = min(effect.cycles, place.lag / 2)
             effect = Interleaving(effect.cycles + behind, effect.words + behind)

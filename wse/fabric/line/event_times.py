@@ -19,17 +19,15 @@ class EventTime(NamedTuple):
 
     def after(self, hops: float = 0.0, relays: float = 0.0, launch: float = 0.0) -> EventTime:
         """The time so much later."""
+        total, in_hops, in_relays, in_launch, contention = self
         return EventTime(
-            total=self.total + hops + relays + launch,
-            hops=self.hops + hops,
-            relays=self.relays + relays,
-            launch=self.launch + launch,
-            contention=self.contention,
+            total + hops + relays + launch, in_hops + hops, in_relays + relays, in_launch + launch, contention
         )
 
     def delay(self, cycles: float) -> EventTime:
         """The time so much later, because of words of others."""
-        return self._replace(total=self.total + cycles, hops=self.hops + cycles, contention=self.contention + cycles)
+        total, hops, relays, launch, contention = self
+        return EventTime(total + cycles, hops + cycles, relays, launch, contention + cycles)
 
 
 START: Final = EventTime()
@@ -56,9 +54,9 @@ class Stream(NamedTuple):
 
     def farther(self, room: int, hops: int = 0, relays: int = 0, software: int = 0) -> Stream:
         """The stream so many cycles farther on, ``software`` cycles for its first word alone, past ``room`` words."""
-        spent = {"hops": hops, "relays": relays + software}
-        return Stream(self.first.after(**spent), self.last.after(**spent), self.farther_back(hops + relays, room))
+        first, last = self.first.after(hops, relays + software), self.last.after(hops, relays + software)
+        return Stream(first, last, self.farther_back(hops + relays, room))
 
     def farther_back(self, cycles: int, room: int) -> tuple[PassedPiece, ...]:
         """The way, so many cycles and room for so many words farther from here."""
-        return tuple(PassedPiece(passed.piece, passed.age + cycles, passed.room + room) for passed in self.way)
+        return tuple(PassedPiece(piece, age + cycles, before + room) for piece, age, before in self.way)

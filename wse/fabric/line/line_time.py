@@ -135,7 +135,7 @@ class _LineState:
 
     @staticmethod
     def _by(piece: int, stream: Stream) -> Stream:
-        return stream._replace(way=(*stream.way, PassedPiece(piece, 0, 0)))
+        return Stream(stream.first, stream.last, (*stream.way, PassedPiece(piece, 0, 0)))
 
     def finish(self) -> None:
         """Receives after which a PE sends no more end in its memory."""
@@ -196,11 +196,10 @@ class _LineState:
 
         While they wait for it to begin they fill the room on the way; only what finds none there still has to come.
         """
-        ramp = self.costs.ramp
+        ramp, words, waiting_words = self.costs.ramp, self.words, self.costs.waiting_words
         for piece, age, room in stream.way:
             first, departed_words = begin - ramp - age, age + ramp + stall if stall > 0 else 0.0
-            window = Window(first, last - ramp - age, self.words, departed_words, room + self.costs.waiting_words)
-            self.windows[piece] = window
+            self.windows[piece] = Window(first, last - ramp - age, words, departed_words, room + waiting_words)
 
     def _words_taken(self, stream: Stream, later: list[Stream], begin: EventTime) -> int:
         """Words that streams that have yet to wait take from the ramp while this one is received."""
@@ -229,13 +228,13 @@ class _LineState:
         alone = Window(stream.first.total, stream.last.total, self.words)
         behind = max(self._behind(piece, alone) for piece in pieces)
         if behind > 0:
-            stream = stream._replace(first=stream.first.delay(behind), last=stream.last.delay(behind))
+            stream = Stream(stream.first.delay(behind), stream.last.delay(behind), stream.way)
             alone = Window(stream.first.total, stream.last.total, self.words)
         cycles = max(self._delay(stream.way, piece, alone) for piece in pieces)
         last = max(stream.last, stream.first.after(hops=self.tail).delay(cycles))
         for piece in pieces:
             self.windows[piece] = Window(stream.first.total, last.total, self.words)
-        return stream._replace(last=last)
+        return Stream(stream.first, last, stream.way)
 
     def _behind(self, piece: int, window: Window) -> float:
         """Cycles for which words on the same colour are still before these."""
@@ -263,6 +262,8 @@ class _LineState:
             shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
 
     def _contenders(self, conflicts: list[Conflict], way: tuple[PassedPiece, ...]) -> list[Contender[_LineState]]:
+        if not conflicts:
+            return []
         feeding = {passed.piece for passed in way}
         known = ((conflict, self.windows[conflict.other_piece]) for conflict in conflicts)
         return [
