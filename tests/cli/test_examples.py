@@ -17,7 +17,7 @@ STORY = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story.h5"
 @pytest.mark.parametrize(
     ("command", "least", "shown"),
     [
-        ("run", 4, "Placement"),
+        pytest.param("run", 4, "Placement", marks=pytest.mark.slow),
         ("compile", 1, "Placement"),
         pytest.param("estimate", 3, "What limits a token", marks=pytest.mark.slow),
         ("view", 3, ".html: "),

@@ -26,6 +26,7 @@ def story(empty: Path) -> Path:
     return Path(shutil.copy(GOLDEN / "story.h5", empty / "wse-run.h5"))
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_help_work(wse: Wse, story: Path, empty: Path) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         pytest.skip("pyarrow is not installed")

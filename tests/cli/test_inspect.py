@@ -68,6 +68,7 @@ def test_json_is_one_object_with_the_view(wse: Wse, trace: str, view: list[str])
     assert facts.get("trace", facts.get("traces", [""])[0]) == trace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", TABLES, ids=names_of)
 def test_csv_is_the_table_of_the_view(wse: Wse, trace: str, empty: Path, view: list[str]) -> None:
     out = wse("inspect", trace, *view, "--csv", "-").out
@@ -98,6 +99,7 @@ def test_csv_has_every_row_where_nobody_said_how_many(wse: Wse) -> None:
     assert "more" not in wse("inspect", path, "--by", "op", "--top", "38").out
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(wse: Wse, empty: Path) -> None:
     with TraceWriter(empty / "t.h5", replace(HEADER, model=HOSTILE, wafer=HOSTILE, mapping=HOSTILE)) as writer:
         name = writer.append_names([HOSTILE])

@@ -7,6 +7,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Wse
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
@@ -23,6 +25,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_help_work(wse: Wse, empty: Path, tiny: Path) -> None:
     shutil.copy(GOLDEN / "story.h5", empty / "wse-run.h5")
     shutil.copy(GOLDEN / "story-two-wafers.h5", empty / "other.h5")

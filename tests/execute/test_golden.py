@@ -43,7 +43,7 @@ def start(folder: Path, mesh: tuple[int, int], case: dict[str, Any], **options: 
         for i, mesh in enumerate(MESHES)
         for j, mapping in enumerate(["region", "pipeline"])
         for wafers in (1, 2, 3)
-        if (i + j + wafers) % 3 == 1
+        if (i + j + wafers) % 3 == 1 and mesh != (33, 20)
     ],
 )
 def test_stories260k_gives_its_golden_tokens_whatever_the_mapping(

@@ -48,7 +48,9 @@ def spec_with(trait: str, **sizes: int) -> ModelSpec:
     return replace(tiny_spec(hidden=72, vocab=259, **sizes), **TRAITS[trait])
 
 
-@pytest.mark.parametrize(("mesh", "prefill", "chunk"), WAYS)
+@pytest.mark.parametrize(
+    ("mesh", "prefill", "chunk"), [WAYS[0], *(pytest.param(*way, marks=pytest.mark.slow) for way in WAYS[1:])]
+)
 @pytest.mark.parametrize("trait", TRAITS)
 def test_logits_are_those_of_a_plain_decoder(
     trait: str, mesh: tuple[int, int], prefill: str, chunk: int | None

@@ -61,6 +61,7 @@ def test_two_runs_on_one_mesh_are_equal_bit_for_bit(shared: Path, mesh: tuple[in
     assert logits[0].tobytes() == logits[1].tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mesh", "prefill"),
     [((5, 5), "mesh-gemm"), ((5, 5), "mesh-gemm-own-weights"), ((5, 5), "thin-gemm"), ((5, 4), "thin-gemm")],

@@ -71,7 +71,7 @@ def plain(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
 
 
 @pytest.mark.parametrize(("prompt", "chunk"), PROMPTS)
-@pytest.mark.parametrize("side", slow_but([1, 3, 6], 3, 1))
+@pytest.mark.parametrize("side", slow_but([1, 3, 6], 3))
 @pytest.mark.parametrize("heads", HEADS)
 def test_logits_are_those_of_a_plain_decoder_and_of_decodes_weights(
     heads: str, side: int, prompt: int, chunk: int

@@ -28,6 +28,7 @@ def compile_(folder: Path, **wanted: object) -> tuple[Prepared, Program]:
     return prepared, compile_program(prepared)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new_tokens", [1, 5])
 def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_tokens: int) -> None:
     prepared, program = compile_(tmp_path, new_tokens=new_tokens)

@@ -58,6 +58,7 @@ SECOND_LOOKS = {
     "estimate of wafers, traced",
     "estimate of one token",
     "sweep",
+    "compare",
 }
 
 

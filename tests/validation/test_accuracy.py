@@ -33,6 +33,7 @@ def table(phase: str) -> Pick:
     return lambda m: m.text("system") == "WaferLLM" and m.text("phase") == phase and m.text("source") != ""
 
 
+@pytest.mark.slow
 def test_every_row_that_comes_with_wse_is_predicted(kernels: Rows) -> None:
     assert [row.measurement.line for row in kernels if row.prediction.value is None] == []
 
@@ -41,6 +42,7 @@ def log(kernel: str) -> Pick:
     return lambda m: m.text("system").startswith(kernel) and m.text("hardware") == "Cerebras WSE-3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("phase", "rows", "most"), [("decode", 9, 3.0), ("prefill", 7, 4.0)])
 def test_layers_of_8b_and_72b_on_three_grids_each(kernels: Rows, phase: str, rows: int, most: float) -> None:
     found = errors(kernels, table(phase))
@@ -48,6 +50,7 @@ def test_layers_of_8b_and_72b_on_three_grids_each(kernels: Rows, phase: str, row
     assert max(found) <= most, f"{phase}: worst {max(found):.2f} %, stated {most} %"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "rows", "middle", "worst"),
     [("MeshGEMV", 119, 3.0, 10.0), ("MeshGEMM", 131, 3.0, 10.0), ("Shift", 108, 5.0, 25.0)],

@@ -33,11 +33,11 @@ PROMPT = tuple(range(1, 18))
 ON_WAFER = ("hops", "relays", "compute", "launch")
 FIVE_STAGES = Choice(bands=5, prefill="thin-gemm", prefill_chunk=5, head_chunk=40)
 CASES = [
-    ("region", 1, (8, 8), None),
+    pytest.param(("region", 1, (8, 8), None), marks=pytest.mark.slow),
     pytest.param(("region", 1, (7, 5), None), marks=pytest.mark.slow),
     pytest.param(("region", 1, (24, 24), None), marks=pytest.mark.slow),
     ("region", 2, (9, 8), None),
-    ("pipeline", 1, (15, 13), FIVE_STAGES),
+    pytest.param(("pipeline", 1, (15, 13), FIVE_STAGES), marks=pytest.mark.slow),
     ("pipeline", 3, (6, 9), None),
 ]
 

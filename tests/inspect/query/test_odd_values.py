@@ -34,6 +34,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("good") / "t.h5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "large"),
     [

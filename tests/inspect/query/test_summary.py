@@ -124,6 +124,7 @@ def test_a_trace_of_another_program_is_read(tmp_path: Path, capsys: pytest.Captu
     assert "toy <script>" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "value"),
     [

@@ -47,6 +47,7 @@ def here(request: CompareRequest) -> Report:
     return compare(request, jobs=1).to_dict()
 
 
+@pytest.mark.slow
 def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: Report) -> None:
     assert [(row["mapping"], row["wafers"]) for row in compared["rows"]] == [
         (mapping, wafers) for mapping in ("region", "pipeline") for wafers in (1, 2, 2, 2, 4, 4, 4)
@@ -115,6 +116,7 @@ def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) 
     assert 0 < extra[0] < 0.1 * layer_cycles
 
 
+@pytest.mark.slow
 def test_more_streams_until_a_stage_is_busy(base: EstimateRequest) -> None:
     rows = {
         streams: here(CompareRequest(base=base, wafers=(4,), mappings=("region",), streams=streams))["rows"][0]
@@ -186,6 +188,7 @@ def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateReq
     assert "link_latency_s" not in rows[0]
 
 
+@pytest.mark.slow
 def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
     small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
     (row,) = here(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]

@@ -204,6 +204,7 @@ def test_no_more_pes_are_searched_than_the_limit(story: Placed, monkeypatch: pyt
     assert {row["pes"] for row in short} == {3, 10}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "told"), [(1000, False), (23, True), (9, True)])
 def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
     *, limit: int, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -47,6 +47,7 @@ def report(result: EstimateResult) -> dict[str, Any]:
     return result.to_dict()
 
 
+@pytest.mark.slow
 def test_a_users_cache_takes_whole_slots_of_what_is_free(request_: EstimateRequest, report: dict[str, Any]) -> None:
     """As many users as are said to fit do when they are compiled with next to nothing else; see the module."""
     rows = report["sram"]["users"]
