@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Any, tuple[int, int], int, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param("heads of whole wafers", marks=pytest.mark.smoke), *list(CASES)[1:]])
+@pytest.mark.parametrize("name", CASES)
 def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(name: str) -> None:
     spec, mesh, wafers, wanted = CASES[name]
     run = wafer_run(spec, mesh, wafers, [PROMPT], **wanted)
