@@ -99,10 +99,9 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
     prompt_len, new_tokens = request.lengths(limit)
     tokens = prompt_len + new_tokens
     if tokens > limit:
+        lengths = (("--prompt-len", request.prompt_len), ("--new-tokens", request.new_tokens))
+        stated = [f"{option} {length}" for option, length in lengths if length is not None] or ["a prompt"]
         whose = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
-        message = (
-            f"--prompt-len {prompt_len} --new-tokens {new_tokens}: {tokens} tokens are more than "
-            f"{whose}; give at most {limit} together"
-        )
+        message = f"{' '.join(stated)}: {tokens} tokens are more than {whose}; give at most {limit} together"
         raise BadInput(message)
     return prompt_len, new_tokens
