@@ -130,14 +130,10 @@ def expert_in_quantised(
                 expert = _index(f32, block, at + 1, list_lane, local_experts)
                 first, scales = w + expert * N, scale + expert * N
                 _clear(acc, block, lane, row, N)
-                for k in range(K):
-                    if k % rows == 0:
-                        for row_k in range(k, min(k + rows, K)):
-                            e = codes + (row_k - k) * N
-                            unpack_scaled(
-                                act, raw, wgt, block, lane, e, first, groups, scales, N, row_k, k_stride, coding, G
-                            )
-                    _multiply_add(acc, act, act, block, lane, row, x + token * K + k, codes + k % rows * N, N)
+                _multiply_codes(
+                    acc, act, raw, wgt, block, lane, row, x + token * K, first, groups, scales, codes,
+                    K, N, k_stride, coding, G, rows,
+                )  # fmt: skip
         if weighted == 1:
             _weigh(acc, f32, block, row, N, pairs, i, lane_count)
 
@@ -169,14 +165,10 @@ def expert_out_quantised(
                 token = _index(f32, block, at, list_lane, M)
                 expert = _index(f32, block, at + 1, list_lane, local_experts)
                 first, scales, row = w + expert * N, scale + expert * N, out + token * N
-                for k in range(K):
-                    if k % rows == 0:
-                        for row_k in range(k, min(k + rows, K)):
-                            e = codes + (row_k - k) * N
-                            unpack_scaled(
-                                act, raw, wgt, block, lane, e, first, groups, scales, N, row_k, stride, coding, G
-                            )
-                    _multiply_add(acc, act, act, block, lane, row, x + i * K + k, codes + k % rows * N, N)
+                _multiply_codes(
+                    acc, act, raw, wgt, block, lane, row, x + i * K, first, groups, scales, codes,
+                    K, N, stride, coding, G, rows,
+                )  # fmt: skip
 
 
 def expert_bias(block, wgt, acc, f32, x, bias, pairs, P, M, N, local_experts, stride, by_token, weighted):
@@ -231,6 +223,19 @@ def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
             old = acc[block, row + n, lane]
             product = widen(act[block, value, lane]) * widen(right[block, weights + n, lane])
             acc[block, row + n, lane] = narrow(widen(old) + product, old)
+
+
+@inline_function
+def _multiply_codes(
+    acc, act, raw, wgt, block, lane, row, value, w, groups, scales, codes, K, N, stride, coding, G, rows
+):
+    """acc[row + n] += act[value + k] * (w x scales)[k, n], k < K, n < N; codes are unpacked ``rows`` rows at once."""
+    for k in range(K):
+        if k % rows == 0:
+            for row_k in range(k, min(k + rows, K)):
+                e = codes + (row_k - k) * N
+                unpack_scaled(act, raw, wgt, block, lane, e, w, groups, scales, N, row_k, stride, coding, G)
+        _multiply_add(acc, act, act, block, lane, row, value + k, codes + k % rows * N, N)
 
 
 @inline_function

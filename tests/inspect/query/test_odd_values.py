@@ -42,17 +42,12 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("schedules/first_step", True),
         ("steps/layer", False),
         ("steps/cycles", True),
-        *(
-            pytest.param(path, large, marks=pytest.mark.slow)
-            for path, large in (
-                ("sram/buffers/bytes", True),
-                ("routes/rows", False),
-                ("steps/layer", True),
-                ("steps/cycles", False),
-                ("passes/start_cycle", False),
-                ("tokens/pass", False),
-            )
-        ),
+        ("sram/buffers/bytes", True),
+        ("routes/rows", False),
+        ("steps/layer", True),
+        ("steps/cycles", False),
+        ("passes/start_cycle", False),
+        ("tokens/pass", False),
     ],
 )
 def test_every_view_tells_or_refuses(good: Path, tmp_path: Path, path: str, large: bool) -> None:  # noqa: FBT001

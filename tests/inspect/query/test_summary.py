@@ -132,15 +132,10 @@ def test_a_trace_of_another_program_is_read(tmp_path: Path, capsys: pytest.Captu
         ("steps/name", -7),
         ("schedules/phase", 9),
         ("links/layers/pattern", 10**6),
-        *(
-            pytest.param(column, value, marks=pytest.mark.slow)
-            for column, value in (
-                ("steps/kind", 200),
-                ("tokens/is_prompt", 7),
-                ("links/layers/pattern", -7),
-                ("links/layers/layer", -(10**6)),
-            )
-        ),
+        ("steps/kind", 200),
+        ("tokens/is_prompt", 7),
+        ("links/layers/pattern", -7),
+        ("links/layers/layer", -(10**6)),
     ],
 )
 def test_a_number_that_points_nowhere_is_no_reason_to_break(

@@ -245,8 +245,8 @@ class PhaseBuilder:
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
         if only_row is None:
-            return {0: _number(0), 1: _number(self.rows)}
-        return {0: _number(only_row), 1: _number(1)}
+            return {0: SymNumber(), 1: SymNumber(fixed=self.rows)}
+        return {0: SymNumber(fixed=only_row), 1: SymNumber(fixed=1)}
 
     def _enter(self) -> None:
         """Begin another block where the stage is another."""
@@ -290,11 +290,5 @@ def _operand(value: Operand) -> SymAddress | SymNumber:
     if isinstance(value, SymBuffer):
         return SymAddress(buffer=value)
     if isinstance(value, int):
-        return _number(value)
+        return SymNumber(fixed=value)
     return value
-
-
-@lru_cache(maxsize=1 << 12)
-def _number(value: int) -> SymNumber:
-    """A number that is the same in every round and for any number of slots; most operands are among few."""
-    return SymNumber(fixed=value)

@@ -47,25 +47,24 @@ class BlockArrays:
 def block_arrays(block: Block) -> BlockArrays:
     """Make the arrays of one block."""
     steps, number = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
-    terms: dict[str, dict[int, int]] = {
-        name: {} for name in ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")
+    operands = {
+        name: np.zeros((len(steps), OPERAND_COUNT), np.int64)
+        for name in ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")
     }
     at, turns = [], []
     for index, step in enumerate(steps):
         for place, operand in step.operands.items():
-            flat = index * OPERAND_COUNT + place
             if isinstance(operand, SymAddress):
                 at.append((index, place, number[operand.buffer]))
-                terms["fixed"][flat] = operand.offset
-                terms["per_slot_round"][flat] = operand.per_slot_round
+                operands["fixed"][index, place] = operand.offset
+                operands["per_slot_round"][index, place] = operand.per_slot_round
                 if operand.odd_round_buffer is not None:
                     turns.append((*at[-1], number[operand.odd_round_buffer]))
             else:
-                terms["fixed"][flat] = operand.fixed
-                terms["per_slot"][flat] = operand.per_slot
-                terms["per_pair"][flat] = operand.per_pair
-            terms["per_round"][flat] = operand.per_round
-    operands = {name: _scattered(values, len(steps)) for name, values in terms.items()}
+                operands["fixed"][index, place] = operand.fixed
+                operands["per_slot"][index, place] = operand.per_slot
+                operands["per_pair"][index, place] = operand.per_pair
+            operands["per_round"][index, place] = operand.per_round
     columns = {
         "kind": [s.kind for s in steps],
         "code": [s.code for s in steps],
@@ -83,10 +82,3 @@ def block_arrays(block: Block) -> BlockArrays:
         at=np.array(at, np.int64).reshape(-1, 3).T,
         turns=np.array(turns, np.int64).reshape(-1, 4).T,
     )
-
-
-def _scattered(values: dict[int, int], steps: int) -> I64:
-    """int64 ``[steps, OPERAND_COUNT]``: values by their index in the array laid flat, 0 elsewhere."""
-    array = np.zeros(steps * OPERAND_COUNT, np.int64)
-    array[np.fromiter(values, np.int64, len(values))] = np.fromiter(values.values(), np.int64, len(values))
-    return array.reshape(steps, OPERAND_COUNT)
