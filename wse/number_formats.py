@@ -2,13 +2,15 @@
 
 A weight is code x scale. Codes are symmetric around 0; a scale is that of the largest magnitude that shares it,
 max|w| / the largest code, which is how LLM.int8() (Dettmers et al., arXiv 2208.07339) holds rows of weights and GPTQ
-(Frantar et al., arXiv 2210.17323) groups of them. fp8 is e4m3 as in Micikevicius et al., arXiv 2209.05433.
+(Frantar et al., arXiv 2210.17323) groups of them. fp8 is e4m3 as in Micikevicius et al., arXiv 2209.05433; with a scale
+for each block of inputs and outputs it is what DeepSeek-V3 is trained in (arXiv 2412.19437, section 3.3.2). mxfp4 is
+e2m1 with a power of two, e8m0, for each 32 inputs (OCP Microscaling Formats 1.0, sections 5.2 and 6.3).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 DTYPES: Final = ("float32", "float16", "bfloat16")
@@ -35,13 +37,31 @@ def rounded(value: float, element: str) -> float:
 class Coding:
     """A way to hold weights ``[out, in]``.
 
-    Scales are of the activations' type, one for ``group`` neighbouring inputs of an output; 0 for all of them.
+    Attributes:
+        name: Its name, which kernels have too.
+        bits: Of a code.
+        largest: Magnitude of a code.
+        group: Neighbouring inputs that share a scale; 0 for all of them.
+        block: Neighbouring outputs that share it; 1 where each output has its own.
+        scale_view: The view that scales are in: ``wgt``, the activations' type; ``f32``; ``raw``, powers of two e8m0.
     """
 
     name: str
     bits: int
-    largest: int  # magnitude of a code
+    largest: int
     group: int
+    block: int = 1
+    scale_view: str = "wgt"
+
+    @property
+    def number(self) -> int:
+        """Its place among all codings, by which kernels know it."""
+        return _CODINGS_IN_ORDER.index(self.name)
+
+    @property
+    def is_factored(self) -> bool:
+        """Whether scales become numbers of the activations' type only when a row of codes is unpacked."""
+        return self.scale_view != "wgt"
 
     def groups(self, inputs: int) -> int:
         """Scales of one output."""
@@ -51,18 +71,38 @@ class Coding:
         """Bytes of the codes of a tile ``[rows, columns]``: codes that share a byte are neighbours in a column."""
         return -(-rows * self.bits // 8) * columns
 
+    def scale_bytes(self, float_bytes: int) -> int:
+        """Bytes of a scale beside activations of so many bytes."""
+        return {"wgt": float_bytes, "f32": 4, "raw": 1}[self.scale_view]
+
+
+E8M0_BIAS: Final = 127
+E8M0_NAN: Final = 255
+"""The byte that stands for no number; byte e is 2 ** (e - 127) otherwise."""
+
+FP8, MXFP4, FP8_BLOCKS = "fp8", "mxfp4", "fp8_blocks"
 
 CODINGS: Final = {
     coding.name: coding
     for coding in (
         Coding(name="int8", bits=8, largest=127, group=0),
-        Coding(name="fp8", bits=8, largest=448, group=0),
+        Coding(name=FP8, bits=8, largest=448, group=0),
         Coding(name="int4", bits=4, largest=7, group=32),
+        Coding(name=MXFP4, bits=4, largest=6, group=32, scale_view="raw"),
     )
 }
+"""Codings of weights that a checkpoint holds as plain numbers, by what ``--dtype`` calls them."""
+
+_CODINGS_IN_ORDER: Final = (*CODINGS, FP8_BLOCKS)
+
+
+def fp8_blocks(outputs: int, inputs: int) -> Coding:
+    """The coding of a checkpoint in FP8 whose float32 scales are of blocks of that many outputs and inputs."""
+    return replace(CODINGS[FP8], name=FP8_BLOCKS, group=inputs, block=outputs, scale_view="f32")
+
 
 GROUP_NUMBERS: Final = "group_numbers"
-"""The made tensor 0, 1, 2, ...: the groups that a PE touches are numbered in a byte."""
+"""The made tensor 0, 1, 2, ...: the groups that a PE touches are numbered in a byte, and runs of outputs counted."""
 MOST_GROUPS: Final = 256
 
 

@@ -1,5 +1,8 @@
 """Dequantisation, row by row: codes of quantised weights become activations, and sums are multiplied with scales.
 
+Scales that a block of inputs and outputs shares, or that are powers of two, do not stand beside the codes as numbers of
+the activations' type. Those of a row's group are written out as ``factors``, one an output, where the group changes.
+
 Pointers of these functions do not alias, so that they vectorise over the lanes of a row; the compiler cannot see by
 itself that views of one memory do not overlap.
 """
@@ -25,14 +28,30 @@ from wse_kernels._jit import (
     widen_ir,
 )
 
-__all__ = ["FP8", "INT4", "INT8", "scale_rows", "unpack_fp8", "unpack_int4", "unpack_int8", "unpack_scaled"]
+__all__ = [
+    "FP8",
+    "FP8_BLOCKS",
+    "INT4",
+    "INT8",
+    "MXFP4",
+    "bytes_of_rows",
+    "scale_rows",
+    "unpack_e2m1",
+    "unpack_fp8",
+    "unpack_int4",
+    "unpack_int8",
+    "unpack_scaled",
+    "unpack_with_factors",
+]
 
-INT8, FP8, INT4 = range(3)
+INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 """Codings by number."""
 
 WORD, HALF_WORD, BYTE = ir.IntType(64), ir.IntType(16), ir.IntType(8)
 E4M3_BIAS = 256.0
 """The factor from a half to the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
+E2M1_BIAS = 16384.0
+"""The same to the e2m1 value: 2^(15 - 1)."""
 
 
 def _function(module: Any, name: str, pointers: list[Any], numbers: int, body: Callable[[Any, list[Any]], None]) -> Any:
@@ -62,6 +81,14 @@ def _fp8_ir(builder: Any, byte: Any) -> Any:
     return builder.fmul(builder.fpext(half, ir.FloatType()), ir.Constant(ir.FloatType(), E4M3_BIAS))
 
 
+def _e2m1_ir(builder: Any, nibble: Any) -> Any:
+    wide = builder.zext(nibble, HALF_WORD)
+    sign = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 8)), ir.Constant(HALF_WORD, 12))
+    magnitude = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 7)), ir.Constant(HALF_WORD, 9))
+    half = builder.bitcast(builder.or_(sign, magnitude), ir.HalfType())
+    return builder.fmul(builder.fpext(half, ir.FloatType()), ir.Constant(ir.FloatType(), E2M1_BIAS))
+
+
 def _unpack(name: str, value_ir: Callable[[Any, Any], Any]) -> Any:
     """The compiled form of ``unpack_int8`` or ``unpack_fp8``."""
 
@@ -83,6 +110,26 @@ def _unpack(name: str, value_ir: Callable[[Any, Any], Any]) -> Any:
         return types.void(act, raw, *(types.int64,) * 4), generate
 
     return compiled
+
+
+@intrinsic
+def _unpack_e2m1_compiled(typing_context: Any, act: Any, raw: Any, block: Any, e: Any, w: Any, n: Any, k: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        acts, lanes = row_pointer(context, builder, act, args[0], args[2], args[3])
+        codes = row_pointer(context, builder, raw, args[1], args[2], args[4])[0]
+
+        def body(inner: Any, a: list[Any]) -> None:
+            odd = inner.trunc(inner.and_(a[3], ir.Constant(WORD, 1)), BYTE)
+            shift = inner.mul(odd, ir.Constant(BYTE, 4))
+            with cgutils.for_range(inner, a[2], intp=WORD) as at:
+                value = _e2m1_ir(inner, inner.lshr(inner.load(inner.gep(a[1], [at.index])), shift))
+                inner.store(narrow_ir(inner, act.dtype, value), inner.gep(a[0], [at.index]))
+
+        function = _function(builder.module, f"wse_unpack_e2m1_{act.dtype}", [acts, codes], 2, body)
+        builder.call(function, [acts, codes, builder.mul(args[5], lanes), args[6]])
+        return context.get_dummy_value()
+
+    return types.void(act, raw, *(types.int64,) * 5), generate
 
 
 @intrinsic
@@ -161,6 +208,11 @@ def _fp8_value(byte: Any) -> np.float32:
     return np.float32(bits.view(np.float16)) * np.float32(E4M3_BIAS)
 
 
+def _e2m1_value(nibble: int) -> np.float32:
+    bits = np.uint16((nibble & 8) << 12 | (nibble & 7) << 9)
+    return np.float32(bits.view(np.float16)) * np.float32(E2M1_BIAS)
+
+
 def _unpack_interpreted(value: Callable[[Any], np.float32]) -> Any:
     def unpack(act: Any, raw: Any, block: int, e: int, w: int, n: int) -> None:
         for i in range(n):
@@ -168,6 +220,13 @@ def _unpack_interpreted(value: Callable[[Any], np.float32]) -> Any:
                 act[block, e + i, lane] = narrow(value(raw[block, w + i, lane]), act[block, e + i, lane])
 
     return unpack
+
+
+def _unpack_e2m1_interpreted(act: Any, raw: Any, block: int, e: int, w: int, n: int, k: int) -> None:
+    for i in range(n):
+        for lane in range(act.shape[2]):
+            value = _e2m1_value(int(raw[block, w + i, lane]) >> 4 * (k % 2))
+            act[block, e + i, lane] = narrow(value, act[block, e + i, lane])
 
 
 def _unpack_int4_interpreted(
@@ -201,6 +260,12 @@ noticed: the caller vouches for them.
 unpack_fp8: Any = _unpack_interpreted(_fp8_value) if _INTERPRETED else _unpack("unpack_fp8", _fp8_ir)
 """``unpack_fp8(act, raw, block, e, w, n)``: act[e + i] = the e4m3 number raw[w + i], i < n."""
 
+unpack_e2m1: Any = _unpack_e2m1_interpreted if _INTERPRETED else _unpack_e2m1_compiled
+"""``unpack_e2m1(act, raw, block, e, w, n, k)``: act[e + i] = the e2m1 number in a nibble of raw[w + i], i < n.
+
+The low nibble for an even k, the high one for an odd.
+"""
+
 unpack_int4: Any = _unpack_int4_interpreted if _INTERPRETED else _unpack_int4_compiled
 """``unpack_int4(act, raw, wgt, block, e, w, n, k, g, at, s)``: act[e + i] = nibble of raw[w + i] x wgt[s + i], i < n.
 
@@ -213,11 +278,20 @@ scale_rows: Any = _scale_rows_interpreted if _INTERPRETED else _scale_rows_compi
 
 
 @kernel
+def bytes_of_rows(rows: int, coding: int) -> int:
+    """Rows of bytes that rows of codes take."""
+    return (rows + 1) // 2 if coding in (INT4, MXFP4) else rows
+
+
+@kernel
 def _code_value(byte: Any, coding: int, k: int) -> Any:
     if coding == INT8:
         return np.float32((np.int64(byte) ^ 128) - 128)
+    nibble = np.int64(byte) >> 4 * (k % 2) & 15
     if coding == INT4:
-        return np.float32(((np.int64(byte) >> 4 * (k % 2) & 15) ^ 8) - 8)
+        return np.float32((nibble ^ 8) - 8)
+    if coding == MXFP4:
+        return widen(np.uint16((nibble & 8) << 12 | (nibble & 7) << 9)) * np.float32(E2M1_BIAS)
     bits = (np.int64(byte) & 0x80) << 8 | (np.int64(byte) & 0x7F) << 7
     return widen(np.uint16(bits)) * np.float32(E4M3_BIAS)
 
@@ -265,3 +339,63 @@ def unpack_scaled(
         else:
             unpack_fp8(act, raw, block, e, codes, n)
         scale_rows(act, wgt, block, e, scale, n)
+
+
+@kernel
+def unpack_with_factors(
+    act: Any,
+    raw: Any,
+    scales: Any,
+    block: int,
+    lane: int,
+    e: int,
+    w: int,
+    groups: int,
+    widths: int,
+    scale: int,
+    factors: int,
+    n: int,
+    k: int,
+    stride: int,
+    scale_stride: int,
+    coding: int,
+    G: Any,
+    B: int,
+) -> None:
+    """act[e + i] = code i of row k x its factor, i < n, in one lane, or in all of them where ``lane`` is negative.
+
+    Rows of codes begin at raw[w], each ``stride`` further. raw[groups + k] is the group of the row, of G; where it is
+    not that of the row before, the factors act[factors + i] are written: for mxfp4 the powers of two
+    scales[scale + group * scale_stride + i], for blocks of fp8 the scales of B runs of outputs, which are as long as
+    raw[widths + b] says. Factors and products are rounded to act's type.
+    """
+    first_lane, last_lane = max(lane, 0), lane + 1 if lane >= 0 else act.shape[2]
+    for code_lane in range(first_lane, last_lane):
+        group = np.int64(raw[block, groups + k, code_lane])
+        same = k > 0 and group == np.int64(raw[block, groups + max(k - 1, 0), code_lane])
+        if not same and group < G:  # lanes without a PE may hold anything
+            at = scale + group * scale_stride
+            if coding == MXFP4:
+                for i in range(n):
+                    old = act[block, factors + i, code_lane]
+                    act[block, factors + i, code_lane] = narrow(widen(scales[block, at + i, code_lane]), old)
+            else:
+                first = 0
+                for b in range(B):
+                    last = min(first + int(raw[block, widths + b, code_lane]), n)
+                    for i in range(first, last):
+                        old = act[block, factors + i, code_lane]
+                        act[block, factors + i, code_lane] = narrow(widen(scales[block, at + b, code_lane]), old)
+                    first = last
+    codes = w + (k // 2 if coding == MXFP4 else k) * stride
+    if lane >= 0:
+        for i in range(n):
+            value = _code_value(raw[block, codes + i, lane], coding, k)
+            product = np.float32(value * widen(act[block, factors + i, lane]))
+            act[block, e + i, lane] = narrow(product, act[block, e + i, lane])
+    else:
+        if coding == MXFP4:
+            unpack_e2m1(act, raw, block, e, codes, n, k)
+        else:
+            unpack_fp8(act, raw, block, e, codes, n)
+        scale_rows(act, act, block, e, factors, n)

@@ -1,8 +1,9 @@
 """The only import of numba: how every kernel is compiled, and the element types that numba lacks.
 
 An element view of SRAM says its arithmetic type by its storage type: ``float32`` is itself, ``uint16`` is
-IEEE half, ``int16`` is bfloat16. ``widen`` and ``narrow`` convert one element to and from float32; for half
-they compile to the processor's conversion instruction, and all round to nearest even.
+IEEE half, ``int16`` is bfloat16, and ``uint8``, which is only read as a number, the power of two e8m0 (OCP Microscaling
+Formats 1.0, section 5.4.1). ``widen`` and ``narrow`` convert one element to and from float32; for half they compile to
+the processor's conversion instruction, and all round to nearest even.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ __all__ = [
 
 PREFETCH_BYTES = 8192  # how far ahead weights are fetched; 4 to 64 KiB were tried and did alike from 8 on
 CACHE_LINE_BYTES = 64  # a cache line
+E8M0_BIAS = 127
+E8M0_NAN = 255
 _STORED = (types.uint16, types.int16, types.float32)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -90,6 +93,8 @@ def _widen_element(value: Any) -> np.float32:
         return np.float32(value.view(np.float16))
     if isinstance(value, np.int16):
         return (np.uint32(value.view(np.uint16)) << np.uint32(16)).view(np.float32)
+    if isinstance(value, np.uint8):
+        return np.float32(np.nan if value == E8M0_NAN else np.ldexp(1.0, int(value) - E8M0_BIAS))
     return np.float32(value)
 
 
@@ -113,6 +118,14 @@ def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
     if stored == types.int16:
         bits = builder.shl(builder.zext(value, ir.IntType(32)), ir.Constant(ir.IntType(32), 16))
         return builder.bitcast(bits, ir.FloatType())
+    if stored == types.uint8:
+        word = ir.IntType(32)
+        exponent = builder.zext(value, word)
+        bits = builder.shl(exponent, ir.Constant(word, 23))
+        smallest = builder.icmp_unsigned("==", exponent, ir.Constant(word, 0))  # 2 ** -127 is below the normal numbers
+        bits = builder.select(smallest, ir.Constant(word, 1 << 22), bits)
+        none = builder.icmp_unsigned("==", exponent, ir.Constant(word, E8M0_NAN))
+        return builder.bitcast(builder.select(none, ir.Constant(word, 0x7FC00000), bits), ir.FloatType())
     return value
 
 
@@ -138,7 +151,7 @@ def _widen_compiled(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return widen_ir(builder, value, args[0])
 
-    return (types.float32(value), generate) if value in _STORED else None
+    return (types.float32(value), generate) if value in (*_STORED, types.uint8) else None
 
 
 @intrinsic

@@ -5,7 +5,7 @@ pair (token, expert counted from the column's first, weight); a PE takes tiles b
 more than P pairs and never beyond its M tokens or its ``local_experts``, those of its column, whatever the list says.
 ``w`` is ``[K, local_experts, N]``, or the codes of that with their scales, of which a PE takes of each row the stretch
 of the expert. A token's sums go over experts with scales of their own, so codes are scaled as they are unpacked,
-``rows`` rows at once into ``codes``.
+``rows`` rows at once into ``codes``; ``factors`` is scratch for the scales of a row's group.
 
 PEs with the same pair are worked on side by side; ``columns``, those of the mesh, tells them from lanes without a PE.
 With ``weighted`` of 1 a product is multiplied by the pairs' weights.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._codes import INT4, unpack_scaled
+from wse_kernels._codes import FP8_BLOCKS, INT4, MXFP4, bytes_of_rows, unpack_scaled, unpack_with_factors
 from wse_kernels._jit import clear_rows, inline_function, multiply_add_rows, narrow, widen
 
 
@@ -114,12 +114,50 @@ def expert_in_quantised(
     ``k_stride`` is the stride of codes and scales along rows and ``out_stride`` that of ``out`` along pairs, in
     elements; ``groups`` has the group of each row, of G, and is read for int4 alone.
     """
+    _codes_in(
+        block, block_col, act, wgt, acc, f32, raw, x, w, groups, w, scale, codes, pairs, codes, out,
+        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, columns, coding, G, N, rows,
+    )  # fmt: skip
+
+
+def expert_in_mxfp4(
+    block, block_col, act, acc, f32, raw,
+    x, w, groups, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, G, rows,
+):  # fmt: skip
+    """`expert_in_quantised` with e2m1 codes and a power of two, a byte, for each output and group of rows."""
+    _codes_in(
+        block, block_col, act, raw, acc, f32, raw, x, w, groups, w, scale, factors, pairs, codes, out,
+        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, columns, MXFP4, G, N, rows,
+    )  # fmt: skip
+
+
+def expert_in_fp8_blocks(
+    block, block_col, act, acc, f32, raw,
+    x, w, groups, widths, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, G, B, rows,
+):  # fmt: skip
+    """`expert_in_quantised` with e4m3 codes and a float32 scale for each of B runs of outputs and group of rows.
+
+    ``widths`` has the outputs of each run of an expert; ``scale_stride`` is the stride of scales along groups.
+    """
+    _codes_in(
+        block, block_col, act, f32, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
+        P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, FP8_BLOCKS, G, B, rows,
+    )  # fmt: skip
+
+
+@inline_function
+def _codes_in(
+    block, block_col, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, coding, G, B, rows,
+):  # fmt: skip
     lane_count = min(acc.shape[2], columns - block_col)
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
-    far += raw[block, w + ((K + 1) // 2 if coding == INT4 else K) * k_stride - k_stride + local_experts * N - 1, 0]
+    far += raw[block, w + (bytes_of_rows(K, coding) - 1) * k_stride + local_experts * N - 1, 0]
     far += widen(act[block, codes + min(rows, K) * N - 1, 0])
-    far += widen(wgt[block, scale + (G - 1) * k_stride + local_experts * N - 1, 0])
+    far += widen(scales[block, scale + (G - 1) * scale_stride + local_experts * B - 1, 0])
     for i in range(P):
         at, row = pairs + 1 + 3 * i, out + i * out_stride
         equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
@@ -128,11 +166,10 @@ def expert_in_quantised(
             if i < f32[block, pairs, list_lane]:
                 token = _index(f32, block, at, list_lane, M)
                 expert = _index(f32, block, at + 1, list_lane, local_experts)
-                first, scales = w + expert * N, scale + expert * N
                 _clear(acc, block, lane, row, N)
                 _multiply_codes(
-                    acc, act, raw, wgt, block, lane, row, x + token * K, first, groups, scales, codes,
-                    K, N, k_stride, coding, G, rows,
+                    acc, act, raw, scales, block, lane, row, x + token * K, w + expert * N, groups, widths,
+                    scale + expert * B, factors, codes, K, N, k_stride, scale_stride, coding, G, B, rows,
                 )  # fmt: skip
         if weighted == 1:
             _weigh(acc, f32, block, row, N, pairs, i, lane_count)
@@ -148,11 +185,46 @@ def expert_out_quantised(
     Where that is asked for, x is first multiplied by the pairs' weights, in place. ``groups`` has the group of each
     row, of G, and is read for int4 alone.
     """
-    lane_count, stride = min(acc.shape[2], columns - block_col), local_experts * N
+    _codes_out(
+        block, block_col, act, wgt, acc, f32, raw, x, w, groups, w, scale, codes, pairs, codes, out,
+        P, M, K, N, local_experts, weighted, columns, coding, G, N, rows,
+    )  # fmt: skip
+
+
+def expert_out_mxfp4(
+    block, block_col, act, acc, f32, raw,
+    x, w, groups, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, weighted, columns, G, rows,
+):  # fmt: skip
+    """`expert_out_quantised` with e2m1 codes and a power of two, a byte, for each output and group of rows."""
+    _codes_out(
+        block, block_col, act, raw, acc, f32, raw, x, w, groups, w, scale, factors, pairs, codes, out,
+        P, M, K, N, local_experts, weighted, columns, MXFP4, G, N, rows,
+    )  # fmt: skip
+
+
+def expert_out_fp8_blocks(
+    block, block_col, act, acc, f32, raw,
+    x, w, groups, widths, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, weighted, columns, G, B, rows,
+):  # fmt: skip
+    """`expert_out_quantised` with e4m3 codes and a float32 scale for each of B runs of outputs and group of rows."""
+    _codes_out(
+        block, block_col, act, f32, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
+        P, M, K, N, local_experts, weighted, columns, FP8_BLOCKS, G, B, rows,
+    )  # fmt: skip
+
+
+@inline_function
+def _codes_out(
+    block, block_col, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, weighted, columns, coding, G, B, rows,
+):  # fmt: skip
+    lane_count, stride, scale_stride = min(acc.shape[2], columns - block_col), local_experts * N, local_experts * B
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + P * K - 1, 0]) + widen(act[block, codes + min(rows, K) * N - 1, 0])
-    far += raw[block, w + ((K + 1) // 2 if coding == INT4 else K) * stride - 1, 0]
-    far += widen(wgt[block, scale + G * stride - 1, 0])
+    far += raw[block, w + bytes_of_rows(K, coding) * stride - 1, 0]
+    far += widen(scales[block, scale + G * scale_stride - 1, 0])
     clear_rows(acc, block, out, M * N)
     for i in range(P):
         at = pairs + 1 + 3 * i
@@ -164,10 +236,9 @@ def expert_out_quantised(
             if i < f32[block, pairs, list_lane]:
                 token = _index(f32, block, at, list_lane, M)
                 expert = _index(f32, block, at + 1, list_lane, local_experts)
-                first, scales, row = w + expert * N, scale + expert * N, out + token * N
                 _multiply_codes(
-                    acc, act, raw, wgt, block, lane, row, x + i * K, first, groups, scales, codes,
-                    K, N, stride, coding, G, rows,
+                    acc, act, raw, scales, block, lane, out + token * N, x + i * K, w + expert * N, groups, widths,
+                    scale + expert * B, factors, codes, K, N, stride, scale_stride, coding, G, B, rows,
                 )  # fmt: skip
 
 
@@ -227,14 +298,21 @@ def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
 
 @inline_function
 def _multiply_codes(
-    acc, act, raw, wgt, block, lane, row, value, w, groups, scales, codes, K, N, stride, coding, G, rows
-):
+    acc, act, raw, scales, block, lane, row, value, w, groups, widths, scale, factors, codes,
+    K, N, stride, scale_stride, coding, G, B, rows,
+):  # fmt: skip
     """acc[row + n] += act[value + k] * (w x scales)[k, n], k < K, n < N; codes are unpacked ``rows`` rows at once."""
     for k in range(K):
         if k % rows == 0:
             for row_k in range(k, min(k + rows, K)):
                 e = codes + (row_k - k) * N
-                unpack_scaled(act, raw, wgt, block, lane, e, w, groups, scales, N, row_k, stride, coding, G)
+                if coding <= INT4:
+                    unpack_scaled(act, raw, scales, block, lane, e, w, groups, scale, N, row_k, stride, coding, G)
+                else:
+                    unpack_with_factors(
+                        act, raw, scales, block, lane, e, w, groups, widths, scale, factors,
+                        N, row_k, stride, scale_stride, coding, G, B,
+                    )  # fmt: skip
         _multiply_add(acc, act, act, block, lane, row, value + k, codes + k % rows * N, N)
 
 

@@ -6,14 +6,25 @@ along M. With ``add`` other than 0 the product is added to what ``out`` holds.
 Codes of quantised weights are unpacked a few rows at a time into activations, then multiplied. A code is exact in every
 activation type, so with one scale an output the sums are of activations times codes and are scaled at their end. With a
 scale a group of inputs, which begins and ends elsewhere on every PE, codes are scaled as they are unpacked. ``codes``
-is scratch for ``rows`` rows of N, which are unpacked at once.
+is scratch for ``rows`` rows of N, which are unpacked at once, and ``factors`` for the scales of a row's group.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._codes import FP8, INT8, scale_rows, unpack_fp8, unpack_int4, unpack_int8
+from wse_kernels._codes import (
+    FP8,
+    FP8_BLOCKS,
+    INT8,
+    MXFP4,
+    bytes_of_rows,
+    scale_rows,
+    unpack_fp8,
+    unpack_int4,
+    unpack_int8,
+    unpack_with_factors,
+)
 from wse_kernels._jit import clear_rows, inline_function, multiply_add_rows, widen
 
 
@@ -98,6 +109,52 @@ def matmul_int4(block, act, wgt, acc, raw, x, w, groups, scale, codes, out, M, K
             row, pair = codes + (k - first) * N, w + k // 2 * N
             for g in range(low, min(high + 1, G)):
                 unpack_int4(act, raw, wgt, block, row, pair, N, k, g, groups + k, scale + g * N)
+        for k in range(first, last):
+            for m in range(M):
+                row = codes + (k - first) * N
+                multiply_add_rows(acc, act, act, block, out + m * N, x + m * K + k, row, N, 1)
+
+
+def matmul_mxfp4(block, act, acc, raw, x, w, groups, scale, factors, codes, out, M, K, N, G, rows):
+    """out[M, N] = x[M, K] @ (e2m1 w[K, N] * e8m0 scale[groups[K], N]), each factor rounded to activations.
+
+    A byte holds the codes of an even row, its low half, and of the odd row behind it; ``groups`` has the group of each
+    row, of G.
+    """
+    _with_factors(
+        block, act, raw, acc, raw, x, w, groups, w, scale, factors, codes, out, M, K, N, G, N, N, rows, MXFP4
+    )  # fmt: skip
+
+
+def matmul_fp8_blocks(
+    block, act, acc, f32, raw, x, w, groups, widths, scale, factors, codes, out, M, K, N, G, B, rows
+):  # fmt: skip
+    """out[M, N] = x[M, K] @ (e4m3 w[K, N] * scale[groups[K], B]), each factor rounded to activations.
+
+    ``groups`` has the group of each row, of G, and ``widths`` the outputs of each of B runs that share a scale.
+    """
+    _with_factors(
+        block, act, f32, acc, raw, x, w, groups, widths, scale, factors, codes, out, M, K, N, G, B, B, rows, FP8_BLOCKS
+    )  # fmt: skip
+
+
+@inline_function
+def _with_factors(
+    block, act, scales, acc, raw, x, w, groups, widths, scale, factors, codes, out,
+    M, K, N, G, B, scale_stride, rows, coding,
+):  # fmt: skip
+    clear_rows(acc, block, out, M * N)
+    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
+    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + M * N - 1, 0])
+    far += raw[block, w + bytes_of_rows(K, coding) * N - 1, 0] + widen(act[block, codes + min(rows, K) * N - 1, 0])
+    far += widen(act[block, factors + N - 1, 0])
+    for first in range(0, K, rows):
+        last = min(first + rows, K)
+        for k in range(first, last):
+            unpack_with_factors(
+                act, raw, scales, block, -1, codes + (k - first) * N, w, groups, widths, scale, factors,
+                N, k, N, scale_stride, coding, G, B,
+            )  # fmt: skip
         for k in range(first, last):
             for m in range(M):
                 row = codes + (k - first) * N

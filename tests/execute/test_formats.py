@@ -39,7 +39,15 @@ def test_safetensors(path: Path, tmp_path: Path) -> None:
     check_tokens_and_logits(golden, write_checkpoint(tmp_path / "model", golden, golden["dtype"]))
 
 
-def check_tokens_and_logits(golden: dict[str, Any], model: Path) -> None:
+@pytest.mark.parametrize("method", ["fp8", "mxfp4"])
+def test_packed_matrices_that_stay_packed_are_those_that_transformers_unpacks(method: str, tmp_path: Path) -> None:
+    """As codes with the checkpoint's own scales, to the same tokens and bounds as unpacked."""
+    golden = json.loads((DATA / "formats" / f"{method}.json").read_text(encoding="utf-8"))
+    model = write_checkpoint(tmp_path / "model", golden, golden["dtype"])
+    check_tokens_and_logits(golden, model, dtype=method, activations="float32")
+
+
+def check_tokens_and_logits(golden: dict[str, Any], model: Path, **held: str) -> None:
     """The longer prompt on two wafers, the shorter one on one."""
-    check(golden["cases"][0], model, mesh=(3, 4), wafers=2)
-    check(golden["cases"][1], model, mesh=(3, 3))
+    check(golden["cases"][0], model, mesh=(3, 4), wafers=2, **held)
+    check(golden["cases"][1], model, mesh=(3, 3), **held)

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dequantised import dequantised
+from dequantised import GROUP, dequantised
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from session import SOFTWARE, wafer
@@ -31,9 +31,15 @@ TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bflo
 
 def numbers(codes: Any, coding: str) -> F32:
     """Codes as the numbers that they stand for."""
-    if coding == "fp8":
-        return np.asarray(codes.view(ml_dtypes.float8_e4m3fn), np.float32)
+    if coding in ("fp8", "mxfp4"):
+        kind = ml_dtypes.float8_e4m3fn if coding == "fp8" else ml_dtypes.float4_e2m1fn
+        return np.asarray(codes.view(kind), np.float32)
     return np.asarray(codes.view(np.int8) if coding == "int8" else np.where(codes > 7, codes - 16.0, codes), np.float32)
+
+
+def factors(scales: Any, coding: str) -> F32:
+    """Scales as the numbers that they stand for."""
+    return np.asarray(scales.view(ml_dtypes.float8_e8m0fnu) if coding == "mxfp4" else scales, np.float32)
 
 
 def drawn(outputs: int, inputs: int, seed: int) -> F32:
@@ -52,10 +58,10 @@ def test_codes_times_scales_are_the_rule_said_slowly(
 ) -> None:
     weights = drawn(outputs, inputs, seed)
     codes, scales = quantise("w", weights, CODINGS[coding], TYPES[scale_type])
-    assert (codes.dtype, scales.dtype) == (np.uint8, TYPES[scale_type])
-    assert scales.shape == (outputs, -(-inputs // 32) if coding == "int4" else 1)
-    width = 32 if coding == "int4" else inputs
-    got = numbers(codes, coding) * np.repeat(scales.astype(np.float32), width, axis=1)[:, :inputs]
+    assert (codes.dtype, scales.dtype) == (np.uint8, np.uint8 if coding == "mxfp4" else TYPES[scale_type])
+    width = GROUP[coding] or inputs
+    assert scales.shape == (outputs, -(-inputs // width))
+    got = numbers(codes, coding) * np.repeat(factors(scales, coding), width, axis=1)[:, :inputs]
     np.testing.assert_array_equal(got, dequantised(weights, coding, TYPES[scale_type]))
 
 
@@ -67,12 +73,15 @@ def test_a_weight_is_half_a_code_away_at_most_and_its_negative_has_the_negative_
 ) -> None:
     weights = drawn(3, inputs, seed)
     codes, scales = quantise("w", weights, CODINGS[coding], TYPES["float32"])
-    scale = np.repeat(scales, 32 if coding == "int4" else inputs, axis=1)[:, :inputs]
+    scale = np.repeat(factors(scales, coding), GROUP[coding] or inputs, axis=1)[:, :inputs]
     got = numbers(codes, coding)
     largest = CODINGS[coding].largest
     assert np.abs(got).max() <= largest
-    # e4m3: half a unit of the last of 3 bits below the number, or of the smallest.
-    unit = np.maximum(np.abs(weights) * 2.0**-3, scale * 2.0**-9) if coding == "fp8" else scale
+    unit = scale
+    if coding == "fp8":  # half a unit of the last of 3 bits below the number, or of the smallest
+        unit = np.maximum(np.abs(weights) * 2.0**-3, scale * 2.0**-9)
+    elif coding == "mxfp4":  # of the last of 1 bit; less than 8 times the scale is cut to 6 times that
+        unit = np.maximum(np.maximum(np.abs(weights) * 2.0**-1, scale * 2.0**-1), 2 * (np.abs(weights) - 6 * scale))
     assert (np.abs(got * scale - weights) <= 0.5 * unit * (1 + 1e-5) + 1e-30).all()
     mirrored, _ = quantise("w", -weights, CODINGS[coding], TYPES["float32"])
     np.testing.assert_array_equal(numbers(mirrored, coding), -got)
@@ -91,9 +100,10 @@ def test_what_shares_a_scale_with_no_number_is_none(coding: str, bad: float) -> 
     weights = drawn(3, 40, 0)
     weights[2, 4] = bad
     codes, scales = quantise("w", weights, CODINGS[coding], TYPES["float32"])
+    scales = factors(scales, coding)
     assert np.isfinite(scales[:2]).all()
-    assert np.isfinite(scales[2]).tolist() == ([False, True] if coding == "int4" else [False])
-    shared = slice(32) if coding == "int4" else slice(None)
+    assert np.isfinite(scales[2]).tolist() == ([False, True] if GROUP[coding] else [False])
+    shared = slice(GROUP[coding])
     assert not codes[2, shared].any()
 
 

@@ -95,7 +95,7 @@ def test_one_corrupted_byte_of_an_expert_shows_in_the_logits(coding: str, expert
     program, made = compiled(ALL_CHOSEN, (2, 3), coding, experts), tensors(ALL_CHOSEN)
     clean = logits_of(Engine(program, ALL_CHOSEN, made.__getitem__))
     layer = [b for b in program.buffers if b.use == "weights" and ".experts." in b.name]
-    assert len(layer) == {"int8": 4, "fp8": 4, "int4": 6}[coding]
+    assert len(layer) == {"int8": 4, "fp8": 4, "int4": 6, "mxfp4": 6}[coding]
     unseen = []
     for buffer in layer:
         engine, size = Engine(program, ALL_CHOSEN, made.__getitem__), ELEMENT_BYTES[buffer.element]
@@ -136,16 +136,16 @@ def test_a_pe_holds_the_codes_and_scales_of_its_experts_and_nothing_else(coding:
     held, features = {SPREAD: (5, 14), OWN: (1, 70)}[experts]
     program = compiled(spec, (3, 5), coding, experts, activations="float16")
     got = {b.name: b.bytes for b in program.buffers if b.use == "weights" and ".experts." in b.name}
-    bits = CODINGS[coding].bits
+    bits, each = CODINGS[coding].bits, CODINGS[coding].scale_bytes(2)
     up, down = "layers.1.experts.gate+layers.1.experts.up", "layers.1.experts.down"
-    groups = {SPREAD: (2, 2), OWN: (2, 3)}[experts] if coding == "int4" else (1, 1)  # rows 28 to 39; 28 to 41
+    groups = {SPREAD: (2, 2), OWN: (2, 3)}[experts] if CODINGS[coding].group else (1, 1)  # rows 28 to 39; 28 to 41
     want = {
         up: ceil_div(14 * bits, 8) * 2 * held * features,
-        f"{up}.scales": 2 * groups[0] * 2 * held * features,
+        f"{up}.scales": each * groups[0] * 2 * held * features,
         down: ceil_div(features * bits, 8) * held * 14,
-        f"{down}.scales": 2 * groups[1] * held * 14,
+        f"{down}.scales": each * groups[1] * held * 14,
     }
-    if coding == "int4":
+    if CODINGS[coding].group:
         want |= {"groups.experts.gate": 14, "groups.experts.down": features}
     assert got == want
 
@@ -160,7 +160,8 @@ def test_model_bytes_count_experts_as_they_are_held(coding: str) -> None:
     saved = 0
     for name, (outputs, inputs) in ((n, s) for n, s in tensor_shapes(spec).items() if len(s) == 2):
         if name.startswith("layers.") and not name.endswith("router"):
-            each = ceil_div(inputs, 2) + 2 * ceil_div(inputs, 32) if coding == "int4" else inputs + 2
+            grouped = {"int4": 2, "mxfp4": 1}.get(coding, 0) * ceil_div(inputs, 32)
+            each = ceil_div(inputs, 2) + grouped if grouped else inputs + 2
             saved += outputs * (2 * inputs - each)
     assert isinstance(half, int)
     assert half - saved == codes

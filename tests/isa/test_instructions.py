@@ -88,6 +88,8 @@ def test_every_activation_function_costs_its_function_and_more_where_it_gates() 
         ("matmul_int8", 1 / 2 + 3 / 2 / 4 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),  # scales to float32, and times sums
         ("matmul_fp8", 3 / 2 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),
         ("matmul_int4", 3 / 4 + 7 / 4 / 4 + 1 / 4 + 1 / 4 + 1 / 2, 0.0),  # times scales as halves
+        ("matmul_mxfp4", 7 / 4 + 1 / 4 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 4 + 1 / 4),  # bytes to powers of two, once a group
+        ("matmul_fp8_blocks", 3 / 2 + 1 / 4 + 1 / 4 + 1 / 2, 1 / 4),  # scales to all outputs, once a group
     ],
 )
 def test_a_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float, per_output: float) -> None:
@@ -95,10 +97,14 @@ def test_a_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
 
     def cycles(K: int, N: int) -> float:
-        return kernel_cycles(kernel, costs, K=K, N=N, rows=K)
+        return kernel_cycles(kernel, costs, K=K, N=N, rows=K, G=1, B=1)
 
     def issues(K: int) -> float:
-        return K * SOFTWARE.mapped_issue_cycles * (2 if kernel == "matmul_int4" else 1)
+        return (
+            K
+            * SOFTWARE.mapped_issue_cycles
+            * (2 if kernel in ("matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks") else 1)
+        )
 
     wide, narrow = 8000, 4000
     zeroing = (wide - narrow) / 2

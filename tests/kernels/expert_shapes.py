@@ -23,6 +23,10 @@ SIZES: dict[str, tuple[str, ...]] = {
     "expert_out": ("M", "A", "K", "N", "local_experts"),
     "expert_in_quantised": ("M", "A", "K", "N", "local_experts", "rows"),
     "expert_out_quantised": ("M", "A", "K", "N", "local_experts", "rows"),
+    "expert_in_mxfp4": ("M", "A", "K", "N", "local_experts", "rows"),
+    "expert_out_mxfp4": ("M", "A", "K", "N", "local_experts", "rows"),
+    "expert_in_fp8_blocks": ("M", "A", "K", "N", "local_experts", "B", "rows"),
+    "expert_out_fp8_blocks": ("M", "A", "K", "N", "local_experts", "B", "rows"),
     "expert_bias": ("M", "A", "N", "local_experts"),
 }
 GROUPS = 3
@@ -54,9 +58,11 @@ def drawn(
         "k_stride": s.get("local_experts", 1) * s.get("N", 1) + int(rng.integers(0, 3)),
         "out_stride": s.get("N", 1) + int(rng.integers(0, 3)),
         "stride": s.get("N", 1) + int(rng.integers(0, 3)),
+        "B": 1,
         "coding": int(rng.integers(INT8, INT4 + 1)),
     } | s
-    plain["G"] = GROUPS if plain["coding"] == INT4 else 1
+    plain["G"] = 1 if kernel.endswith("quantised") and plain["coding"] != INT4 else GROUPS
+    plain["scale_stride"] = s.get("local_experts", 1) * s.get("B", 1) + int(rng.integers(0, 3))
     numbers = {name: plain[name] for name, view in kernel_named(kernel).views.items() if not view}
     return numbers, _contents(kernel, plain, (rows, cols), rng)
 
@@ -74,8 +80,40 @@ def _contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.ran
             return pairs | _codes(p, last_row + p["local_experts"] * p["N"], line, rng)
         case "expert_out_quantised":
             return pairs | _codes(p, -(-p["K"] // _per_byte(p)) * p["local_experts"] * p["N"], line, rng)
+        case "expert_in_mxfp4":
+            last_row, last_group = (-(-p["K"] // 2) - 1) * p["k_stride"], (p["G"] - 1) * p["k_stride"]
+            size = p["local_experts"] * p["N"]
+            return pairs | factored(kernel, p, last_row + size, last_group + size, line, rng)
+        case "expert_out_mxfp4":
+            size = p["local_experts"] * p["N"]
+            return pairs | factored(kernel, p, -(-p["K"] // 2) * size, p["G"] * size, line, rng)
+        case "expert_in_fp8_blocks":
+            return pairs | factored(kernel, p, (p["K"] - 1) * p["k_stride"] + p["local_experts"] * p["N"], 0, line, rng)
+        case "expert_out_fp8_blocks":
+            return pairs | factored(kernel, p, p["K"] * p["local_experts"] * p["N"], 0, line, rng)
         case _:
             return pairs
+
+
+def factored(
+    kernel: str, p: dict[str, int], codes: int, scales: int, line: tuple[int, int], rng: np.random.Generator
+) -> dict[str, Array]:
+    """Codes with scales that are written out as factors: powers of two near 1, or those of runs of outputs."""
+    groups = np.sort(rng.integers(0, p["G"], (*line, p["K"])), axis=-1)
+    if kernel.endswith("mxfp4"):
+        return {
+            "w": rng.integers(0, 256, (*line, codes)),
+            "groups": groups,
+            "scale": rng.integers(0 if rng.integers(0, 2) else 110, 140, (*line, scales)),
+        }
+    ends = np.sort(rng.integers(0, p["N"] + 1, (*line, p["B"])), axis=-1)
+    ends[..., -1] = p["N"]
+    w = rng.integers(0, 256, (*line, codes))
+    return {
+        "w": np.where(w % 128 == 127, 0, w),
+        "groups": groups,
+        "widths": np.diff(ends, prepend=0, axis=-1),
+    }
 
 
 def _per_byte(p: dict[str, int]) -> int:

@@ -40,7 +40,7 @@ UNTOUCHED = 0x11
 
 ORACLES = {k: v for module in (attention, elementwise, products, router) for k, v in vars(module).items()}
 
-OPERAND_COUNT = 22
+OPERAND_COUNT = 25
 GUARD_BYTES = 8
 
 

@@ -25,6 +25,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "matmul_int8": ("M", "K", "N", "rows"),
     "matmul_fp8": ("M", "K", "N", "rows"),
     "matmul_int4": ("M", "K", "N", "rows"),
+    "matmul_mxfp4": ("M", "K", "N", "rows"),
+    "matmul_fp8_blocks": ("M", "K", "N", "B", "rows"),
     "sum_squares": ("M", "K"),
     "rms_scale": ("M", "K"),
     "l2_scale": ("M", "K"),
@@ -175,6 +177,8 @@ def _contents(
         case "matmul_int4":  # groups of rows that differ from PE to PE
             groups = np.sort(rng.integers(0, GROUPS, (*line, counts["groups"])), axis=-1)
             return {"w": rng.integers(0, 256, (*line, counts["w"])), "groups": groups}
+        case "matmul_mxfp4" | "matmul_fp8_blocks":
+            return expert_shapes.factored(kernel, p, counts["w"], counts["scale"], line, rng)
         case "place_heads" | "place_rotated" | "pick_heads":
             return _ordinals(kernel, p, rows, cols, rng)
         case _:

@@ -14,7 +14,7 @@ from tests.kernels.helpers import ORACLES
 from wse.isa.activation import ACTIVATIONS
 from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import FIRST_OPERAND, VIEWS
-from wse.number_formats import CODINGS
+from wse.number_formats import CODINGS, fp8_blocks
 from wse_kernels import _blocks, _codes, activation, attention, oracle, transfers
 from wse_kernels.library import COMPUTE, TIMING, TRANSFER
 from wse_kernels.oracle import elementwise as elementwise_oracle
@@ -183,9 +183,9 @@ def test_activation_functions_have_one_numbering() -> None:
 
 def test_codings_have_one_numbering() -> None:
     """The oracle and the cycle model count them as the compiler does."""
-    assert list(CODINGS) == ["int8", "fp8", "int4"]
-    assert [list(CODINGS).index(name) for name in ("int8", "fp8", "int4")] == [_codes.INT8, _codes.FP8, _codes.INT4]
-    assert [products.INT8, products.FP8, products.INT4] == [_codes.INT8, _codes.FP8, _codes.INT4]
+    for coding in (*CODINGS.values(), fp8_blocks(128, 128)):
+        name = coding.name.upper()
+        assert coding.number == getattr(_codes, name) == getattr(products, name)
 
 
 def test_the_rounding_rules_are_written_down() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,18 +12,25 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-GROUP = {"int8": None, "fp8": None, "int4": 32}
+GROUP = {"int8": None, "fp8": None, "int4": 32, "mxfp4": 32}
 LARGEST = {"int8": 127, "fp8": 448, "int4": 7}
+E2M1 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 LINEAR = ("q", "k", "v", "o", "gate", "up", "down", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 
 
 def dequantised(weights: Array, coding: str, scale_type: np.dtype[Any]) -> npt.NDArray[np.float32]:
-    """Each group of each row: the nearest codes times the smallest scale of its type that keeps them in range."""
+    """Each group of each row: the nearest codes times the smallest scale of its type that keeps them in range.
+
+    mxfp4: times the power of two that the largest power of two in the group is 4 of.
+    """
     out = np.zeros(weights.shape, np.float32)
     width = GROUP[coding] or weights.shape[1]
     for row, first in np.ndindex(weights.shape[0], -(-weights.shape[1] // width)):
         part = slice(first * width, (first + 1) * width)
         group = weights[row, part].astype(np.float32)
+        if coding == "mxfp4":
+            out[row, part] = _microscaled(group)
+            continue
         wanted = np.abs(group).max() / np.float32(LARGEST[coding])
         scale = wanted.astype(scale_type)
         if np.float32(scale) < wanted:
@@ -32,6 +40,17 @@ def dequantised(weights: Array, coding: str, scale_type: np.dtype[Any]) -> npt.N
             codes = ratio.astype(ml_dtypes.float8_e4m3fn) if coding == "fp8" else np.rint(ratio)
             out[row, part] = codes.astype(np.float32) * np.float32(scale)
     return out
+
+
+def _microscaled(group: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """The nearest e2m1 numbers times a power of two; of two equally near ones that with the even mantissa."""
+    top = float(np.abs(group).max())
+    if top == 0:
+        return np.zeros(len(group))
+    scale = 2.0 ** max(math.floor(math.log2(top)) - 2, -127)
+    distance = np.abs(np.abs(group.astype(np.float64))[:, None] / scale - E2M1)
+    near = np.array([min(range(8), key=lambda code: (row[code], code % 2)) for row in distance])
+    return np.copysign(E2M1[near] * scale, group)
 
 
 class Dequantised:

@@ -7,7 +7,7 @@ from functools import cache
 from wse.compiler.options import MODEL, PRODUCT, Options
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.model_tensors import is_linear, layer_shapes, tensor_bytes
+from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.strategies.strategy import Demand
 
@@ -39,7 +39,7 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float]:
         weights = {
-            name: tensor_bytes(shape, options.dtype if is_linear(f"layers.0.{name}") else "", float_bytes)
+            name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
             for name, shape in layer_shapes(spec, layer).items()
         }
         experts = sum(size for name, size in weights.items() if name.startswith("experts."))

@@ -2,7 +2,8 @@
 
 Symmetric, to the nearest, ties to even: scale = max|w| / the largest code over what shares it, rounded up to the
 scale's type so that no code is beyond the largest; code = w / scale. fp8's codes are the e4m3 numbers nearest to
-w / scale. For sources see `wse.number_formats`.
+w / scale, those of mxfp4 the e2m1 numbers, with a power of two as scale. What a checkpoint holds in the type that is
+asked for stays as it is. For sources see `wse.number_formats`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,25 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F32
-from wse.errors import BadModel
 from wse.execute.arena import number_type
+from wse.execute.kept_codes import KeptPart, too_large
 from wse.execute.tiles import Source, Tensor
-from wse.number_formats import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
+from wse.models.spec import ModelSpec
+from wse.models.tensors.checkpoint import TensorRows
+from wse.models.tensors.model_tensors import coding_of
+from wse.number_formats import (
+    CODINGS,
+    E8M0_BIAS,
+    E8M0_NAN,
+    FP8,
+    FP8_BLOCKS,
+    GROUP_NUMBERS,
+    MOST_GROUPS,
+    MXFP4,
+    Coding,
+    codes_name,
+    scales_name,
+)
 from wse.program.program import Program, Tile
 
 Codes = npt.NDArray[np.uint8]
@@ -30,12 +46,14 @@ Read = Callable[[str, Source, tuple[int, int]], Tensor]
 """Rows of a tensor, by its name, from the first to one past the last, as float32; it refuses what is no number."""
 
 
-def with_codes(program: Program, tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
-    """A source of tensors by name that has codes and scales of quantised weights too, made from those of ``tensor``."""
-    coding = CODINGS.get(program.weight_type)
-    if coding is None:
-        return tensor
-    scale_type = number_type(program.element_type("wgt"))
+def with_codes(
+    program: Program, spec: ModelSpec, tensor: Callable[[str], Source], read: Read, *, allow_nonfinite: bool
+) -> Callable[[str], Source]:
+    """A source of tensors by name that has codes and scales of quantised weights too, made from those of ``tensor``.
+
+    A matrix that a checkpoint holds as such codes keeps its own, bit for bit, and their scales.
+    """
+    weight_type, activations = program.weight_type, program.element_type("act")
 
     def coded_tensor(name: str) -> Source:
         if name == GROUP_NUMBERS:
@@ -44,7 +62,12 @@ def with_codes(program: Program, tensor: Callable[[str], Source], read: Read) ->
         stored_names = [codes_name(whole), scales_name(whole)]
         if name not in stored_names:
             return tensor(name)
-        return _Part(whole, tensor(whole), coding, scale_type, read, stored_names.index(name))
+        source, part = tensor(whole), stored_names.index(name)
+        coding = coding_of(spec, whole, weight_type)
+        assert coding is not None
+        if isinstance(source, TensorRows) and weight_type == spec.packing.method and source.packed is not None:
+            return KeptPart(name, source.packed[part], coding, part, None if allow_nonfinite else activations)
+        return _Part(whole, source, coding, number_type(program.element_type(coding.scale_view)), read, part)
 
     return coded_tensor
 
@@ -58,17 +81,23 @@ class _Part:
         self._name, self._source, self._coding, self._scale_type = name, source, coding, scale_type
         self._read, self._part = read, part
         outputs, inputs = source.shape
-        self.shape: tuple[int, ...] = (outputs, inputs if part == 0 else coding.groups(inputs))
+        self.shape: tuple[int, ...] = (
+            (outputs, inputs) if part == 0 else (-(-outputs // coding.block), coding.groups(inputs))
+        )
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         first, last, _ = rows.indices(self.shape[0])
+        unit = self._coding.block if self._part else 1  # outputs of a row of ours
+        block, outputs = self._coding.block, self._source.shape[0]
         result = np.empty((last - first, *self.shape[1:]), (np.dtype(np.uint8), self._scale_type)[self._part])
-        step = max(1, VALUES_AT_ONCE // max(1, self._source.shape[1]))
-        for begin in range(first, last, step):
-            end = min(begin + step, last)
+        step = block * max(1, VALUES_AT_ONCE // max(1, block * self._source.shape[1]))
+        for begin in range(first * unit // block * block, min(last * unit, outputs), step):  # whole blocks
+            end = min(begin + step, outputs)
             weights = self._read(self._name, self._source, (begin, end)).astype(np.float32, copy=False)
-            both = quantise(self._name, weights, self._coding, self._scale_type)
-            result[begin - first : end - first] = both[self._part]
+            part = quantise(self._name, weights, self._coding, self._scale_type)[self._part]
+            at = begin // unit
+            wanted = slice(max(first, at), min(last, at + len(part)))
+            result[wanted.start - first : wanted.stop - first] = part[wanted.start - at : wanted.stop - at]
         return result
 
 
@@ -83,27 +112,44 @@ def pack_codes(tile: Tile, codes: Tensor) -> Tensor:
 
 
 def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any]) -> tuple[Codes, Tensor]:
-    """Codes uint8 ``[out, in]`` (the low bits of two's complement numbers, or e4m3) and scales ``[out, groups]``.
+    """Codes uint8 ``[out, in]`` (the low bits of two's complement numbers, e4m3 or e2m1), scales ``[blocks, groups]``.
 
     A weight that is not finite makes the scale of its group not finite, and so all weights that share it.
 
     Raises BadModel when a weight is too large for the type of scales.
     """
     outputs, inputs = weights.shape
+    blocks, height = -(-outputs // coding.block), coding.block
     groups, width = coding.groups(inputs), coding.group or inputs
-    padded = np.zeros((outputs, groups * width), np.float32)
-    padded[:, :inputs] = weights
-    whole = padded.reshape(outputs, groups, width)
-    top = np.abs(whole).max(axis=2)
-    scale = _rounded_up(top / np.float32(coding.largest), scale_type)
-    finite = np.isfinite(scale.astype(np.float32))
-    if not finite[np.isfinite(top)].all():
-        largest = top[np.isfinite(top)].max()
-        message = f"{name}: holds {largest:.3g}, too much for a scale of {scale_type.name}; use --activations float32"
-        raise BadModel(message)
-    divisor = np.where(finite & (top > 0), scale.astype(np.float32), np.float32(1))[:, :, None]
-    ratio = np.divide(np.where(finite[:, :, None], whole, np.float32(0)), divisor, dtype=np.float32)
-    return _nearest(ratio, coding).reshape(outputs, -1)[:, :inputs], scale
+    padded = np.zeros((blocks * height, groups * width), np.float32)
+    padded[:outputs, :inputs] = weights
+    whole = padded.reshape(blocks, height, groups, width)
+    top = np.abs(whole).max(axis=(1, 3))
+    scale: Tensor
+    if coding.scale_view == "raw":
+        scale, factor = _powers(top, coding.largest)
+    else:
+        scale = _rounded_up(top / np.float32(coding.largest), scale_type)
+        factor = scale.astype(np.float32)
+        if not np.isfinite(factor)[np.isfinite(top)].all():
+            raise too_large(name, float(top[np.isfinite(top)].max()), scale_type)
+    finite = np.isfinite(factor)
+    divisor = np.where(finite & (top > 0), factor, np.float32(1))[:, None, :, None]
+    ratio = np.divide(np.where(finite[:, None, :, None], whole, np.float32(0)), divisor, dtype=np.float32)
+    return _nearest(ratio, coding).reshape(blocks * height, -1)[:outputs, :inputs], scale
+
+
+def _powers(top: F32, largest: int) -> tuple[Codes, F32]:
+    """The e8m0 scales of groups by their largest magnitudes, and the powers of two that they stand for.
+
+    OCP Microscaling Formats 1.0, section 6.3: the largest power of two that is not above the magnitude over that of the
+    largest code. What is then beyond the largest code becomes that.
+    """
+    is_finite = np.isfinite(top)
+    exponent = np.frexp(np.where(is_finite, top, np.float32(1)))[1] - np.frexp(np.float32(largest))[1]
+    exponent = np.where(top > 0, np.clip(exponent, -E8M0_BIAS, E8M0_BIAS), -E8M0_BIAS)
+    scale = np.where(is_finite, exponent + E8M0_BIAS, E8M0_NAN).astype(np.uint8)
+    return scale, np.where(is_finite, np.ldexp(np.float32(1), exponent), np.float32(np.nan)).astype(np.float32)
 
 
 def _rounded_up(values: F32, scale_type: np.dtype[Any]) -> Tensor:
@@ -115,7 +161,9 @@ def _rounded_up(values: F32, scale_type: np.dtype[Any]) -> Tensor:
 
 
 def _nearest(ratio: F32, coding: Coding) -> Codes:
-    if coding.name == "fp8":
+    if coding.name == MXFP4:
+        return ratio.astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
+    if coding.name in (FP8, FP8_BLOCKS):
         return ratio.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
     whole = np.rint(ratio).astype(np.int8).view(np.uint8)
     return whole & np.uint8((1 << coding.bits) - 1)

@@ -38,7 +38,8 @@ def store_weights(
     """
     constants = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
     constants[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
-    tensor = with_codes(program, tensor, _Reader("float32", allow_nonfinite=allow_nonfinite).read)
+    read = _Reader("float32", allow_nonfinite=allow_nonfinite).read
+    tensor = with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite)
     for tile in program.tiles:
         arena = arenas[tile.stage]
         reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from wse.isa.kernel import Kernel
-from wse.isa.linear import one_expert_cycles, tile_bytes
+from wse.isa.linear import blocks_bytes, one_expert_cycles, power_cycles, run_cycles, tile_bytes
 from wse.isa.operands import acc, act, f32, numbers, raw, wgt
 from wse.isa.pe_costs import PeCosts
 from wse.number_formats import CODINGS
 
-_INT4: Final = tuple(CODINGS).index("int4")
+_FP8: Final = CODINGS["fp8"].number
+_MXFP4: Final = CODINGS["mxfp4"].number
+_NAMES: Final = tuple(CODINGS)
 
 
 def _products(P: int, K: int, N: int) -> int:
@@ -27,7 +29,7 @@ def _pair_list(P: int) -> int:
 
 def _code_rows(K: int, coding: int) -> int:
     """Rows of bytes that K rows of codes take."""
-    return (K + 1) // 2 if coding == _INT4 else K
+    return CODINGS[_NAMES[coding]].code_bytes(K, 1)
 
 
 def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
@@ -57,7 +59,23 @@ def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: in
 
 
 def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, coding: int, G: int) -> int:
-    return min(P, local_experts) * tile_bytes(tuple(CODINGS)[coding], b, K, N, G)
+    return min(P, local_experts) * tile_bytes(_NAMES[coding], b, K, N, G)
+
+
+def _mxfp4_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int) -> int:
+    return min(P, local_experts) * tile_bytes("mxfp4", b, K, N, G)
+
+
+def _fp8_blocks_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int, B: int) -> int:
+    return min(P, local_experts) * blocks_bytes(b, K, N, G, B)
+
+
+def _mxfp4_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
+    return one_expert_cycles(c, _MXFP4, K, N, rows) + power_cycles(c, N, G)
+
+
+def _fp8_blocks_cycles(c: PeCosts, K: int, N: int, G: int, B: int, rows: int) -> float:
+    return one_expert_cycles(c, _FP8, K, N, rows) + run_cycles(c, N, G, B)
 
 
 EXPERTS: Final = (
@@ -117,6 +135,43 @@ EXPERTS: Final = (
         ),
     ),
     Kernel(
+        name="expert_in_mxfp4",
+        operands=(
+            act("x", "M K"),
+            raw("w", lambda K, N, local_experts, k_stride: _coded_tile_extent(K, N, local_experts, k_stride, _MXFP4)),
+            raw("groups", "K"),
+            raw("scale", lambda N, local_experts, k_stride, G: (G - 1) * k_stride + local_experts * N),
+            act("factors", "N", output=True),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True),
+            acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
+            *numbers("P M K N local_experts k_stride out_stride weighted columns G rows"),
+        ),
+        macs=_products,
+        read_bytes=_mxfp4_bytes,
+        cycles=lambda c, P, K, N, weighted, G, rows: _in_cycles(c, _mxfp4_cycles(c, K, N, G, rows), P, N, weighted),
+    ),
+    Kernel(
+        name="expert_in_fp8_blocks",
+        operands=(
+            act("x", "M K"),
+            raw("w", lambda K, N, local_experts, k_stride: (K - 1) * k_stride + local_experts * N),
+            raw("groups", "K"),
+            raw("widths", "B"),
+            f32("scale", lambda B, local_experts, scale_stride, G: (G - 1) * scale_stride + local_experts * B),
+            act("factors", "N", output=True),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True),
+            acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
+            *numbers("P M K N local_experts k_stride scale_stride out_stride weighted columns G B rows"),
+        ),
+        macs=_products,
+        read_bytes=_fp8_blocks_bytes,
+        cycles=lambda c, P, K, N, weighted, G, B, rows: _in_cycles(
+            c, _fp8_blocks_cycles(c, K, N, G, B, rows), P, N, weighted
+        ),
+    ),
+    Kernel(
         name="expert_out_quantised",
         operands=(
             act("x", "P K"),
@@ -132,6 +187,45 @@ EXPERTS: Final = (
         read_bytes=_coded_tiles_bytes,
         cycles=lambda c, P, M, K, N, weighted, coding, rows: _out_cycles(
             c, one_expert_cycles(c, coding, K, N, rows), P, M, K, N, weighted
+        ),
+    ),
+    Kernel(
+        name="expert_out_mxfp4",
+        operands=(
+            act("x", "P K"),
+            raw("w", lambda K, N, local_experts: _code_rows(K, _MXFP4) * local_experts * N),
+            raw("groups", "K"),
+            raw("scale", "G local_experts N"),
+            act("factors", "N", output=True),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True),
+            acc("out", "M N", output=True),
+            *numbers("P M K N local_experts weighted columns G rows"),
+        ),
+        macs=_products,
+        read_bytes=_mxfp4_bytes,
+        cycles=lambda c, P, M, K, N, weighted, G, rows: _out_cycles(
+            c, _mxfp4_cycles(c, K, N, G, rows), P, M, K, N, weighted
+        ),
+    ),
+    Kernel(
+        name="expert_out_fp8_blocks",
+        operands=(
+            act("x", "P K"),
+            raw("w", "K local_experts N"),
+            raw("groups", "K"),
+            raw("widths", "B"),
+            f32("scale", "G local_experts B"),
+            act("factors", "N", output=True),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True),
+            acc("out", "M N", output=True),
+            *numbers("P M K N local_experts weighted columns G B rows"),
+        ),
+        macs=_products,
+        read_bytes=_fp8_blocks_bytes,
+        cycles=lambda c, P, M, K, N, weighted, G, B, rows: _out_cycles(
+            c, _fp8_blocks_cycles(c, K, N, G, B, rows), P, M, K, N, weighted
         ),
     ),
     Kernel(

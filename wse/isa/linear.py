@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.isa.kernel import Kernel
-from wse.isa.operands import Operand, acc, act, numbers, raw, wgt
+from wse.isa.operands import Operand, acc, act, f32, numbers, raw, wgt
 from wse.isa.pe_costs import PeCosts
 from wse.number_formats import CODINGS
 
@@ -37,7 +37,14 @@ FP8: Final = Unpacking(operations=5, shifts=3 / 2, logic=1, adds=0)
 """Two codes a word; in the upper half an arithmetic shift by 1 and a mask leave the bits of the half that is the
 256th part, a factor that the scale takes in; the lower one is shifted up first."""
 
-_BY_CODING: Final = (INT8, FP8, INT4)
+MXFP4: Final = Unpacking(operations=11, shifts=7 / 4, logic=1, adds=0)
+"""Four codes a word: an arithmetic shift by 3 and a mask leave the bits of the half that is the 2^14th part, a factor
+that the scale takes in; three of four are shifted up first."""
+E8M0: Final = Unpacking(operations=6, shifts=1, logic=1, adds=1)
+"""Powers of two, two a word, each shifted to the place of the exponent and masked; the biases apart are added there."""
+
+_BY_CODING: Final = (INT8, FP8, INT4, MXFP4, FP8)
+"""By the numbers of codings."""
 
 
 def _cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
@@ -81,6 +88,16 @@ def _scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: i
     return _unpacking_cycles(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
 
 
+def power_cycles(c: PeCosts, N: int, G: int) -> float:
+    """Cycles to make factors of the powers of two of G groups, N each."""
+    return _unpacking_cycles(c, E8M0, G, N, 1)
+
+
+def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
+    """Cycles to write out the float32 scales of B runs of N outputs, for G groups: each is converted, then moved."""
+    return G * (c.vector(B, c.convert) + B * (c.loop + c.issue) + math.ceil(N / c.act))
+
+
 def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
     """Cycles of a token's product with an expert whose codes are multiplied with scales before, its sums not zeroed.
 
@@ -109,7 +126,12 @@ def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
 
 def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
     """Bytes of a tile of codes and of its scales, of which there is one for each output and group."""
-    return CODINGS[coding].code_bytes(K, N) + N * G * b["wgt"]
+    return CODINGS[coding].code_bytes(K, N) + N * G * b[CODINGS[coding].scale_view]
+
+
+def blocks_bytes(b: Mapping[str, int], K: int, N: int, G: int, B: int) -> int:
+    """Bytes of a tile of fp8 codes and of its scales, of which there is one for each run of outputs and group."""
+    return K * N * b["raw"] + G * B * b["f32"]
 
 
 def _one_scale(name: str, coding: str, unpacking: Unpacking) -> Kernel:
@@ -155,5 +177,38 @@ LINEAR: Final = (
         macs=_products,
         read_bytes=lambda b, K, N, G: tile_bytes("int4", b, K, N, G),
         cycles=lambda c, M, K, N, rows: _scale_a_group_cycles(c, INT4, M, K, N, rows),
+    ),
+    Kernel(
+        name="matmul_mxfp4",
+        operands=(
+            act("x", "M K"),
+            raw("w", lambda K, N: (K + 1) // 2 * N),
+            raw("groups", "K"),
+            raw("scale", "G N"),
+            act("factors", "N", output=True),
+            act("codes", "rows N", output=True),
+            acc("out", "M N", output=True),
+            *numbers("M K N G rows"),
+        ),
+        macs=_products,
+        read_bytes=lambda b, K, N, G: tile_bytes("mxfp4", b, K, N, G),
+        cycles=lambda c, M, K, N, G, rows: _scale_a_group_cycles(c, MXFP4, M, K, N, rows) + power_cycles(c, N, G),
+    ),
+    Kernel(
+        name="matmul_fp8_blocks",
+        operands=(
+            act("x", "M K"),
+            raw("w", "K N"),
+            raw("groups", "K"),
+            raw("widths", "B"),
+            f32("scale", "G B"),
+            act("factors", "N", output=True),
+            act("codes", "rows N", output=True),
+            acc("out", "M N", output=True),
+            *numbers("M K N G B rows"),
+        ),
+        macs=_products,
+        read_bytes=blocks_bytes,
+        cycles=lambda c, M, K, N, G, B, rows: _scale_a_group_cycles(c, FP8, M, K, N, rows) + run_cycles(c, N, G, B),
     ),
 )

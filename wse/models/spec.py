@@ -84,6 +84,26 @@ class PositionScale:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """The packing of a checkpoint's matrices; it changes no mathematics.
+
+    Attributes:
+        method: ``fp8``, ``mxfp4`` or none ("").
+        block: (outputs, inputs) of the file's matrices that share a scale of fp8.
+        runs: By name of a matrix of ours without its layer, how many neighbouring outputs share a scale of fp8 where
+            these are not ``block[0]``, as its outputs are others or in another order than the file's.
+    """
+
+    method: str = ""
+    block: tuple[int, int] = (128, 128)
+    runs: tuple[tuple[str, int], ...] = ()
+
+    def run_of(self, name: str) -> int:
+        """Neighbouring outputs of a matrix that share a scale."""
+        return dict(self.runs).get(name, self.block[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """The shape and the mathematics of one decoder-only transformer; the defaults are those of Llama.
 
@@ -114,6 +134,7 @@ class ModelSpec:
         learned_positions: Rows of a table of positions that is added to the embedding; 0 for none.
         embedding_scale: What embeddings are multiplied with, rounded to the element type first.
         logit_cap: As ``score_cap``, of the logits.
+        packing: How the checkpoint holds its matrices.
     """
 
     name: str
@@ -151,6 +172,7 @@ class ModelSpec:
     learned_positions: int = 0
     embedding_scale: float = 1.0
     logit_cap: float | None = None
+    packing: Packing = Packing()
 
     @property
     def layer_count(self) -> int:

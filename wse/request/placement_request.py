@@ -95,7 +95,8 @@ class PlacementRequest:
         str | None,
         Option(
             doc="float32, float16 or bfloat16 throughout; or weights of linear layers as int8 or fp8 (e4m3) with a "
-            "scale an output, or as int4 with a scale every 32 inputs. Default: the model's own.",
+            "scale an output, as int4 with a scale every 32 inputs, as mxfp4 (e2m1) with a power of two every 32 "
+            "inputs. FP8 and MXFP4 checkpoints keep their own. Default: the model's own.",
             panel="Model",
             metavar="TYPE",
             known_values=(*DTYPES, *CODINGS),

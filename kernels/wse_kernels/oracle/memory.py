@@ -46,6 +46,20 @@ def e4m3(codes: Bytes) -> F32:
     return np.where(codes & 0x80, -size, size)
 
 
+def e2m1(nibbles: Bytes) -> F32:
+    """e2m1: 1 sign, 2 exponent bits of bias 1, 1 mantissa bit; exponent 0 is that of 1, without the leading 1."""
+    exponent, mantissa = (nibbles >> 1 & 3).astype(np.int32), (nibbles & 1).astype(np.float32)
+    leading = np.where(exponent > 0, np.float32(2), np.float32(0))
+    size: F32 = np.ldexp(leading + mantissa, np.maximum(exponent, 1) - 2)
+    return np.where(nibbles & 8, -size, size)
+
+
+def e8m0(exponents: Bytes) -> F32:
+    """e8m0: a power of two with a bias of 127; 255 is no number."""
+    size = np.ldexp(np.float64(1), exponents.astype(np.int32) - 127)
+    return np.where(exponents == 255, np.nan, size).astype(np.float32)
+
+
 def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
     """A copy of ``count`` raw elements of one PE."""
     size = ELEMENT_BYTES[element]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from wse_kernels.oracle.memory import F32, Pe, e4m3
+from wse_kernels.oracle.memory import F32, Pe, e2m1, e4m3, e8m0
 
-INT8, FP8, INT4 = range(3)
+INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 """Codings by number."""
 
 
@@ -51,6 +53,29 @@ def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
 def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
     """acc[M, N] = act[M, K] @ (int4[K, N] * scale[group[K], N])."""
     weights = _unpack(pe, w, groups, scale, K, N, N, INT4, G)
+    for m in range(M):
+        pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
+    _leave(pe, codes, weights, rows)
+
+
+def matmul_mxfp4(pe, x, w, groups, scale, factors, codes, out, M, K, N, G, rows):
+    """acc[M, N] = act[M, K] @ (e2m1[K, N] * e8m0[group[K], N])."""
+    of_group = _powers(pe, scale, N, N, G)
+    _with_factors(pe, MXFP4, of_group, x, w, groups, factors, codes, out, M, K, N, rows)
+
+
+def matmul_fp8_blocks(pe, x, w, groups, widths, scale, factors, codes, out, M, K, N, G, B, rows):
+    """acc[M, N] = act[M, K] @ (e4m3[K, N] * f32[group[K], run of N])."""
+    of_group = _runs(pe, scale, B, widths, N, G, B)
+    _with_factors(pe, FP8_BLOCKS, of_group, x, w, groups, factors, codes, out, M, K, N, rows)
+
+
+def _with_factors(
+    pe: Pe, coding: int, of_group: F32, x: int, w: int, groups: int, factors: int, codes: int, out: int,
+    M: int, K: int, N: int, rows: int,
+) -> None:  # fmt: skip
+    """A product with codes times the factors ``[G, N]`` of their group."""
+    weights = _times_factors(pe, coding, of_group, w, groups, factors, K, N, N)
     for m in range(M):
         pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
     _leave(pe, codes, weights, rows)
@@ -137,6 +162,89 @@ def expert_out_quantised(
         _leave(pe, codes, weights, rows)
 
 
+def expert_in_mxfp4(
+    pe, x, w, groups, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, G, rows,
+):  # fmt: skip
+    """acc[pair, N] = x[token, K] @ (e2m1 x e8m0)[expert][K, N], weighed where asked for."""
+
+    def of_group(expert: int) -> F32:
+        return _powers(pe, scale + expert * N, k_stride, N, G)
+
+    _in_with_factors(
+        pe, MXFP4, of_group, x, w, groups, factors, pairs, codes, out,
+        P, M, K, N, local_experts, k_stride, out_stride, weighted, rows,
+    )  # fmt: skip
+
+
+def expert_in_fp8_blocks(
+    pe, x, w, groups, widths, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, G, B, rows,
+):  # fmt: skip
+    """acc[pair, N] = x[token, K] @ (e4m3 x f32)[expert][K, N], weighed where asked for."""
+
+    def of_group(expert: int) -> F32:
+        return _runs(pe, scale + expert * B, scale_stride, widths, N, G, B)
+
+    _in_with_factors(
+        pe, FP8_BLOCKS, of_group, x, w, groups, factors, pairs, codes, out,
+        P, M, K, N, local_experts, k_stride, out_stride, weighted, rows,
+    )  # fmt: skip
+
+
+def expert_out_mxfp4(
+    pe, x, w, groups, scale, factors, pairs, codes, out, P, M, K, N, local_experts, weighted, columns, G, rows
+):
+    """acc[token, N] = the sum over its pairs of x[pair, K] @ (e2m1 x e8m0)[expert][K, N]; x is weighed in place."""
+
+    def of_group(expert: int) -> F32:
+        return _powers(pe, scale + expert * N, local_experts * N, N, G)
+
+    _out_with_factors(
+        pe, MXFP4, of_group, x, w, groups, factors, pairs, codes, out, P, M, K, N, local_experts, weighted, rows
+    )
+
+
+def expert_out_fp8_blocks(
+    pe, x, w, groups, widths, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, weighted, columns, G, B, rows,
+):  # fmt: skip
+    """acc[token, N] = the sum over its pairs of x[pair, K] @ (e4m3 x f32)[expert][K, N]; x is weighed in place."""
+
+    def of_group(expert: int) -> F32:
+        return _runs(pe, scale + expert * B, local_experts * B, widths, N, G, B)
+
+    _out_with_factors(
+        pe, FP8_BLOCKS, of_group, x, w, groups, factors, pairs, codes, out, P, M, K, N, local_experts, weighted, rows
+    )
+
+
+def _in_with_factors(
+    pe: Pe, coding: int, of_group: Callable[[int], F32], x: int, w: int, groups: int, factors: int, pairs: int,
+    codes: int, out: int, P: int, M: int, K: int, N: int, local_experts: int, k_stride: int, out_stride: int,
+    weighted: int, rows: int,
+) -> None:  # fmt: skip
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
+        weights = _times_factors(pe, coding, of_group(expert), w + expert * N, groups, factors, K, N, k_stride)
+        total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
+        _leave(pe, codes, weights, rows)
+        pe.write("acc", out + i * out_stride, pe.round_to("acc", total * weight) if weighted else total)
+
+
+def _out_with_factors(
+    pe: Pe, coding: int, of_group: Callable[[int], F32], x: int, w: int, groups: int, factors: int, pairs: int,
+    codes: int, out: int, P: int, M: int, K: int, N: int, local_experts: int, weighted: int, rows: int,
+) -> None:  # fmt: skip
+    pe.write("acc", out, np.zeros(M * N, np.float32))
+    stride = local_experts * N
+    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
+        if weighted:
+            pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
+        weights = _times_factors(pe, coding, of_group(expert), w + expert * N, groups, factors, K, N, stride)
+        pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
+        _leave(pe, codes, weights, rows)
+
+
 def _pair_list(pe: Pe, pairs: int, P: int, M: int, local_experts: int) -> list[tuple[int, int, np.float32]]:
     """(token, expert, weight) of the pairs in the list, each index at most the last that there is."""
     count = min(int(pe.read("f32", pairs, 1)[0]), P)
@@ -164,6 +272,30 @@ def _unpack(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: i
         nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF).astype(np.float32)
         values = np.where(nibbles > 7, nibbles - 16, nibbles)
     return pe.round_to("act", values * scales[of_row])
+
+
+def _powers(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
+    """The factors ``[G, N]`` that bytes stand for."""
+    return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])
+
+
+def _runs(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, B: int) -> F32:
+    """The factors ``[G, N]`` of B runs of outputs with a scale each."""
+    width = pe.bytes(widths, B).astype(np.int64)
+    return np.stack([np.repeat(pe.read("f32", scale + g * stride, B), width)[:N] for g in range(G)])
+
+
+def _times_factors(
+    pe: Pe, coding: int, of_group: F32, w: int, groups: int, factors: int, K: int, N: int, k_stride: int
+) -> F32:
+    """The weights ``[K, N]``, rounded to activations, of codes and rounded factors; those of the last row are left."""
+    halves = 2 if coding == MXFP4 else 1
+    codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
+    nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF)
+    values = e2m1(nibbles) if coding == MXFP4 else e4m3(codes)
+    of_row = pe.round_to("act", of_group[pe.bytes(groups, K)])
+    pe.write("act", factors, of_row[-1])
+    return pe.round_to("act", values * of_row)
 
 
 def _sums(pe: Pe, x: int, weights: F32, total: F32) -> F32:

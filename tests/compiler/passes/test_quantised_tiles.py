@@ -27,6 +27,8 @@ from wse.studies.results.placement import model_result
 from wse_mappings.cuts.split import ceil_div
 
 SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
+SCALE_BYTES = {"int4": 2, "mxfp4": 1}
+"""Bytes of a scale of codes in groups."""
 OPTIONS = Options(
     mapping="region",
     wafers=1,
@@ -70,19 +72,20 @@ def test_buffers_hold_codes_and_scales_and_nothing_else(coding: str, rows: int, 
         K, N = plain[tile.name].outer, plain[tile.name].inner
         scales = next(t for t in program.tiles if t.name == f"{tile.name}.scales")
         assert (tile.outer, tile.inner, scales.inner) == (K, N, N)
-        assert by_name[tile.name].bytes == (ceil_div(K, 2) if coding == "int4" else K) * N
-        assert by_name[scales.name].bytes == 2 * N * scales.outer
-        groups = 1 if coding != "int4" else most_groups(tile)
+        assert by_name[tile.name].bytes == (ceil_div(K, 2) if coding in SCALE_BYTES else K) * N
+        assert by_name[scales.name].bytes == SCALE_BYTES.get(coding, 2) * N * scales.outer
+        groups = most_groups(tile) if coding in SCALE_BYTES else 1
         assert scales.outer == groups
 
 
 def test_an_int8_program_holds_about_half_and_an_int4_one_about_a_quarter_of_float16() -> None:
     """What scales add: 2 bytes for the rows that a PE holds of an output, or for 32 of them, and a byte a row."""
     spec = tiny_spec(hidden=512, heads=8, kv_heads=4, head_size=64, ffn=1024)
-    half, int8, fp8, int4 = (linear_bytes(compiled(d, 2, 2, spec)) for d in ("float16", "int8", "fp8", "int4"))
+    half, int8, fp8, int4, mxfp4 = (linear_bytes(compiled(d, 2, 2, spec)) for d in ("float16", *CODINGS))
     assert int8 == fp8
     assert 0.5 < int8 / half < 0.51
     assert 0.25 + 1 / 32 < int4 / half < 0.30
+    assert 0.25 + 1 / 64 < mxfp4 / half < 0.30 - 1 / 64
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", *CODINGS])
@@ -95,8 +98,9 @@ def test_model_bytes_are_those_of_all_tensors_as_stored(dtype: str) -> None:
             total += int(np.prod(shape)) * each
         else:
             outputs, inputs = shape
-            codes = outputs * inputs if dtype != "int4" else outputs * ceil_div(inputs, 2)
-            total += codes + 2 * outputs * (ceil_div(inputs, 32) if dtype == "int4" else 1)
+            codes = outputs * inputs if dtype not in SCALE_BYTES else outputs * ceil_div(inputs, 2)
+            groups = ceil_div(inputs, 32) if dtype in SCALE_BYTES else 1
+            total += codes + SCALE_BYTES.get(dtype, 2) * outputs * groups
     result = model_result(SPEC, program)
     assert (result.bytes, result.dtype) == (total, dtype)
     assert result.activations == ("float16" if dtype in CODINGS else dtype)
@@ -125,7 +129,7 @@ def test_every_row_of_a_tile_finds_the_scale_of_its_own_group(lines: int, inputs
     inner = np.zeros((1, 1), np.int32)
     part = TilePart(tensor="layers.0.o", outer=index, outer_axis=axis, inner=inner, inner_axis=ROWS, transposed=True)
     whole = Tile(stage=0, name="layers.0.o", address=-1, view="wgt", outer=inputs, inner=1, parts=(part,))
-    codes, scales, groups = coded_tiles(whole, "int4")
+    codes, scales, groups = coded_tiles(whole, SPEC, "int4")
     assert (codes.view, scales.view, groups.view, groups.name) == ("raw", "wgt", "raw", "groups.o")
     touched, number = scales.parts[0].outer, groups.parts[0].inner
     assert touched is not None
@@ -143,9 +147,9 @@ def test_more_groups_than_a_byte_numbers_are_refused() -> None:
         tensor="layers.0.q", outer=index, outer_axis=COLUMNS, inner=index[:, :1], inner_axis=ROWS, transposed=True
     )
     whole = Tile(stage=0, name="layers.0.q", address=-1, view="wgt", outer=index.size, inner=1, parts=(part,))
-    assert coded_tiles(whole, "int8")[0].coding == "int8"
+    assert coded_tiles(whole, SPEC, "int8")[0].coding == "int8"
     with pytest.raises(DoesNotFit, match=r"^layers\.0\.q does not fit as int4: a PE would hold 257 groups of inputs"):
-        coded_tiles(whole, "int4")
+        coded_tiles(whole, SPEC, "int4")
 
 
 def kernels_of(program: Program) -> set[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wse.compiler.lower.context import Context
-from wse.compiler.passes.quantised_tiles import groups_name
+from wse.compiler.passes.quantised_tiles import groups_name, widths_name
 from wse.compiler.state import SymAddress, SymBuffer
 from wse.errors import WseBug
-from wse.number_formats import CODINGS, scales_name
+from wse.models.tensors.model_tensors import coding_of
+from wse.number_formats import Coding, scales_name
 
 UNPACKED_CODES = 128
 """Codes that are unpacked at once, into scratch of no more than 512 bytes: what starting costs is spread over them."""
@@ -54,13 +55,40 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
     An expert is K rows of N neighbours there.
     """
     if w.buffer.view == "raw":
-        coding, (rows, codes), scale = CODINGS[c.options.dtype], _scratch(c, K, N), c.tile(scales_name(w.buffer.name))
-        columns = w.buffer.elements // coding.code_bytes(K, 1)
-        groups = c.tile(groups_name(w.buffer.name)) if coding.group else w
-        operands |= {"groups": groups, "scale": SymAddress(buffer=scale, offset=w.offset), "codes": codes, "rows": rows}
-        operands |= {"G": scale.elements // columns, "coding": list(CODINGS).index(coding.name)}
-        kernel = f"{kernel}_quantised"
+        coding, scale = _coding(c, w.buffer), c.tile(scales_name(w.buffer.name))
+        operands |= _unpacked(c, coding, w.buffer, K, N)
+        columns, scales = w.buffer.elements // coding.code_bytes(K, 1), operands.get("B", N)
+        offset, operands["G"] = w.offset // N * scales, scale.elements // (columns // N * scales)
+        operands["scale"] = SymAddress(buffer=scale, offset=offset)
+        if coding.is_factored:
+            kernel = f"{kernel}_{coding.name}"
+        else:
+            operands |= {"groups": operands.get("groups", w), "coding": coding.number}
+            kernel = f"{kernel}_quantised"
+        if "B" in operands and "k_stride" in operands:
+            operands["scale_stride"] = columns // N * scales
     c.builder.compute(kernel, w=w, K=K, N=N, **operands)
+
+
+def _coding(c: Context, w: SymBuffer) -> Coding:
+    """The coding of a tile of codes."""
+    coding = coding_of(c.spec, w.name.partition("+")[0], c.options.dtype)
+    assert coding is not None
+    return coding
+
+
+def _unpacked(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
+    """The operands of a product with a tile of codes that say how they are unpacked, and where to."""
+    rows, codes = _scratch(c, K, N)
+    operands: dict[str, Any] = {"codes": codes, "rows": rows}
+    if coding.group:
+        operands["groups"] = c.tile(groups_name(w.name))
+    if coding.is_factored:
+        operands["factors"] = c.temp("factors", N, "act", "buffers")
+    if coding.scale_view == "f32":
+        widths = c.tile(widths_name(w.name))
+        operands |= {"widths": widths, "B": widths.elements}
+    return operands
 
 
 def _scratch(c: Context, K: int, N: int) -> tuple[int, SymBuffer]:
@@ -72,9 +100,9 @@ def _scratch(c: Context, K: int, N: int) -> tuple[int, SymBuffer]:
 def _quantised_product(
     c: Context, x: SymAddress | SymBuffer, w: SymBuffer, out: SymAddress | SymBuffer, K: int, N: int
 ) -> None:
-    coding, (rows, codes), scale = CODINGS[c.options.dtype], _scratch(c, K, N), c.tile(scales_name(w.name))
-    product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "codes": codes, "out": out}
-    product |= {"M": c.tokens, "K": K, "N": N, "rows": rows}
+    coding, scale = _coding(c, w), c.tile(scales_name(w.name))
+    product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "out": out, "M": c.tokens, "K": K, "N": N}
+    product |= _unpacked(c, coding, w, K, N)
     if coding.group:
-        product |= {"groups": c.tile(groups_name(w.name)), "G": scale.elements // N}
+        product["G"] = scale.elements // product.get("B", N)
     c.builder.compute(f"matmul_{coding.name}", **product)

@@ -2,6 +2,7 @@
 
 Groups run along the model's own contraction index, so that weights are the same on every mesh; a PE's share of it may
 begin and end inside groups. It holds the scales of those that it touches, as many as the PE that touches the most.
+Where neighbouring outputs share a scale, a PE's outputs are cut into runs in the same way.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import numpy as np
 from wse.arrays import I32
 from wse.compiler.passes.tiles import part_of, tile_of
 from wse.errors import DoesNotFit
-from wse.models.tensors.model_tensors import is_linear
-from wse.number_formats import CODINGS, GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
-from wse.program.program import Tile
+from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import coding_of
+from wse.number_formats import GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
+from wse.program.program import Tile, TilePart
 
 
 def groups_name(tile: str) -> str:
@@ -24,21 +26,31 @@ def groups_name(tile: str) -> str:
     >>> groups_name("layers.3.q+layers.3.k+layers.3.v")
     'groups.q'
     """
-    first = tile.partition("+")[0]
-    return f"groups.{first.split('.', 2)[-1]}"
+    return f"groups.{_first_matrix(tile)}"
 
 
-def coded_tiles(tile: Tile, weight_type: str) -> list[Tile]:
+def widths_name(tile: str) -> str:
+    """The tile that says how many outputs of a weight tile each run has that shares a scale; layers share it."""
+    return f"widths.{_first_matrix(tile)}"
+
+
+def _first_matrix(tile: str) -> str:
+    """The name of a tile's first matrix without its layer."""
+    return tile.partition("+")[0].split(".", 2)[-1]
+
+
+def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, experts: int = 1) -> list[Tile]:
     """The tiles that stand for a tile ``[inputs, outputs]`` of weights: itself, or what a coding makes of it.
 
-    Its parts hold the same inputs as the first, or none where a column has fewer experts than others.
+    Its parts hold the same inputs as the first, or none where a column has fewer experts than others. Outputs are
+    those of ``experts``, one after another in each part, alike.
 
     Raises DoesNotFit when a PE would hold more groups than a byte can number.
     """
-    coding = CODINGS.get(weight_type)
-    if coding is None or not all(is_linear(part.tensor) for part in tile.parts):
+    codings = [coding for part in tile.parts if (coding := coding_of(spec, part.tensor, weight_type)) is not None]
+    if len(codings) < len(tile.parts):
         return [tile]
-    index, axis = tile.parts[0].outer, tile.parts[0].outer_axis
+    coding, index, axis = codings[0], tile.parts[0].outer, tile.parts[0].outer_axis
     assert index is not None
     touched, number = _groups(index, coding)
     if touched.shape[1] > MOST_GROUPS:
@@ -48,15 +60,59 @@ def coded_tiles(tile: Tile, weight_type: str) -> list[Tile]:
         )
         raise DoesNotFit(message)
     codes = tuple(replace(part, tensor=codes_name(part.tensor)) for part in tile.parts)
-    scales = tuple(replace(part, tensor=scales_name(part.tensor), outer=touched) for part in tile.parts)
+    scales = [replace(part, tensor=scales_name(part.tensor), outer=touched) for part in tile.parts]
+    widths: list[TilePart] = []
+    if coding.scale_view == "f32":
+        scales, widths = _in_runs(scales, codings, experts)
     tiles = [
-        replace(tile, view="raw", coding=coding.name, parts=codes),
-        replace(tile, name=scales_name(tile.name), outer=touched.shape[1], parts=scales),
+        replace(tile, view="raw", coding=weight_type, parts=codes),
+        tile_of(scales, view=coding.scale_view, name=scales_name(tile.name)),
     ]
     if coding.group:
         numbers = tile_of([part_of(GROUP_NUMBERS, None, (number, axis))], view="raw", name=groups_name(tile.name))
         tiles.append(numbers)
+    if widths:
+        tiles.append(tile_of(widths, view="raw", name=widths_name(tile.name)))
     return tiles
+
+
+def _in_runs(scales: list[TilePart], codings: list[Coding], experts: int) -> tuple[list[TilePart], list[TilePart]]:
+    """Parts of scales with one for each run of outputs in place of each output, and the parts of the runs' widths.
+
+    Runs of experts have the same widths, which are there once, as have the parts that then stand side by side.
+    """
+    of_runs, widths = [], []
+    for part, coding in zip(scales, codings, strict=True):
+        lines, outputs = part.inner.shape
+        block, width = _runs(part.inner.reshape(lines * experts, outputs // experts), coding.block)
+        offset = None
+        if part.offset is not None:
+            offset = np.where(part.offset < 0, np.int32(-1), part.offset // coding.block)
+        of_runs.append(replace(part, inner=block.reshape(lines, -1), offset=offset))
+        of_first = np.ascontiguousarray(width.reshape(lines, experts, -1)[:, 0])
+        widths.append(part_of(GROUP_NUMBERS, None, (of_first, part.inner_axis)))
+    return of_runs, widths[:1] if experts > 1 else widths
+
+
+def _runs(index: I32, block: int) -> tuple[I32, I32]:
+    """Blocks that the runs of each line are of, int32 ``[lines, most]``, -1 for padding, and how long they are.
+
+    ``index`` is int32 ``[lines, outputs]``. A run has neighbours of one block, no more than a byte can count; what is
+    padding there belongs to the run before it.
+    """
+    last_real = np.maximum.accumulate(np.where(index >= 0, np.arange(index.shape[1]), 0), axis=1)
+    number = np.take_along_axis(index, last_real, axis=1)
+    number = np.where(number < 0, -1, number // block)
+    begins = np.ones(index.shape, bool)
+    begins[:, 1:] = number[:, 1:] != number[:, :-1]
+    since = np.arange(index.shape[1]) - np.maximum.accumulate(np.where(begins, np.arange(index.shape[1]), 0), axis=1)
+    begins |= since % (MOST_GROUPS - 1) == 0
+    run = np.cumsum(begins, axis=1) - 1
+    blocks = np.full((len(index), int(run.max(initial=-1)) + 1), -1, np.int32)
+    widths = np.zeros_like(blocks)
+    np.put_along_axis(blocks, run, number.astype(np.int32), axis=1)
+    np.add.at(widths, (np.arange(len(index))[:, None], run), 1)
+    return blocks, widths
 
 
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:

@@ -177,12 +177,14 @@ def _op_tiles(
     They are in the arrangements of the phases that use them. What is outside the layers has but one.
     """
     if op.kind in ("router", *ROUTED):
-        tiles = [tile for whole in expert_tiles(op, cut, spec.hidden_size) for tile in coded_tiles(whole, dtype)]
+        experts = cut.experts.experts_per_col if cut.experts is not None and op.kind == "experts" else 1
+        whole_tiles = expert_tiles(op, cut, spec.hidden_size)
+        tiles = [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, dtype, experts)]
     else:
         tiles = column_vectors(op, cut, spec)
         twice = op.layer >= 0 and prefill == MESH_GEMM_OWN
         if not twice or DECODE in phases:
-            tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, dtype)]
+            tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, dtype)]
             tiles += hidden_vectors(op, cut, COLUMNS)
         if twice and PREFILL in phases:
             own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,9 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import finish
 from wse.models.configs.json_file import read_object
 from wse.models.family import Family
-from wse.models.spec import ModelSpec
-from wse.models.tensors.packing import Packing, read_packing
+from wse.models.spec import ModelSpec, Packing
+from wse.models.tensors.packing import read_packing, runs_of_outputs
+from wse.number_formats import FP8
 from wse.plugins import FAMILIES as GROUP
 from wse.plugins import with_plugins
 
@@ -91,7 +93,7 @@ def read_weight_packing(path: Path) -> Packing:
 
 def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The model ``name`` that the keys of a config describe; errors as of `read_config`."""
-    read_packing(config)
+    packing = read_packing(config)
     kind = config.any("model_type")
     if not isinstance(kind, str):
         family_names = ", ".join(sorted(known_families()))
@@ -102,7 +104,11 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     family = family_of(kind, where=str(config.path))
     spec = family.read(config, name, unstated_dtype)
     finish(config, family.harmless_keys)
-    return spec
+    if packing.method == FP8:
+        layers = {layer.experts: layer for layer in spec.layers}  # one of each kind
+        tensors = family.tensors(replace(spec, layers=tuple(layers.values())), ())
+        packing = replace(packing, runs=runs_of_outputs(tensors, packing.block[0]))
+    return replace(spec, packing=packing)
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -159,6 +159,21 @@ class TensorRows:
         self._counts = [shape[0] for shape in shapes]
         self._files = files
         self.shape = (sum(self._counts), *shapes[0][1:])
+
+    @property
+    def packed(self) -> tuple[TensorRows, TensorRows] | None:
+        """The codes ``[out, in]``, one a byte, and the scales ``[out, groups]`` as files hold them, if all do."""
+        codes = [(piece, entry.codes) for piece, entry in self._pieces if entry.codes is not None]
+        scales = [(piece, entry.scales) for piece, entry in self._pieces if entry.scales is not None]
+        if len(codes) < len(self._pieces):
+            return None
+        return self._instead(codes), self._instead(scales)
+
+    def _instead(self, parts: Sequence[tuple[Piece, TensorEntry]]) -> TensorRows:
+        """Rows that are cut in the same way out of other tensors."""
+        pieces = tuple(replace(piece, file_name=str(i), file_shape=part.shape) for i, (piece, part) in enumerate(parts))
+        entries = {str(i): part for i, (_, part) in enumerate(parts)}
+        return TensorRows(WantedTensor(name="", pieces=pieces), entries, self._files)
 
     def __getitem__(self, rows: slice) -> Array:
         """The rows of a slice without a step."""

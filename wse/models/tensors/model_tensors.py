@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 
 from wse.models.spec import Experts, Latent, Layer, ModelSpec
-from wse.number_formats import CODINGS
+from wse.number_formats import CODINGS, MXFP4, Coding, fp8_blocks
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -80,22 +80,39 @@ def is_linear(tensor: str) -> bool:
     return (where.isdigit() and name in _LINEAR) or tensor == "product"
 
 
+def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
+    """The coding that holds a tensor where weights are of that type; None where it is held as plain numbers.
+
+    A checkpoint that is packed keeps its own codes and scales: FP8 its blocks. Of one in MXFP4 the experts are codes,
+    and what it has in another type stays in that.
+    """
+    coding, packing = CODINGS.get(weight_type), spec.packing
+    if coding is None or not is_linear(tensor):
+        return None
+    if weight_type != packing.method:
+        return coding
+    name = tensor.split(".", 2)[-1]
+    if weight_type == MXFP4:
+        return coding if name.startswith("experts.") else None
+    return fp8_blocks(packing.run_of(name), packing.block[1])
+
+
 def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
     """Bytes of all tensors of a model held as ``weight_type``, codes and scales among them, each value once.
 
     ``float_bytes`` are those of an element of what is not quantised.
     """
     tensors = tensor_shapes(spec).items()
-    return sum(tensor_bytes(shape, weight_type if is_linear(name) else "", float_bytes) for name, shape in tensors)
+    return sum(tensor_bytes(shape, coding_of(spec, name, weight_type), float_bytes) for name, shape in tensors)
 
 
-def tensor_bytes(shape: tuple[int, ...], weight_type: str, float_bytes: int) -> int:
-    """Bytes of a tensor's values, or of its codes and scales where ``weight_type`` is a coding."""
-    coding = CODINGS.get(weight_type)
+def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int) -> int:
+    """Bytes of a tensor's values, or of its codes and scales."""
     if coding is None:
         return math.prod(shape) * float_bytes
     outputs, inputs = shape
-    return coding.code_bytes(inputs, outputs) + outputs * coding.groups(inputs) * float_bytes
+    scales = -(-outputs // coding.block) * coding.groups(inputs)
+    return coding.code_bytes(inputs, outputs) + scales * coding.scale_bytes(float_bytes)
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:

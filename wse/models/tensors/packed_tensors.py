@@ -13,6 +13,7 @@ first, and its matrices [experts, in, out] are that with the axes swapped.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -21,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wse.errors import BadModel
-from wse.models.tensors.packing import Packing
+from wse.models.spec import Packing
 from wse.models.tensors.tensor_entry import Stretch, TensorEntry
+from wse.number_formats import E8M0_BIAS, E8M0_NAN, FP8, MXFP4
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
@@ -47,10 +49,17 @@ def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: Stretch) 
     return decoded
 
 
+def codes_of_mxfp4(blocks: U8, rows: Stretch) -> U8:
+    """The codes ``[experts, groups x 32, out]`` of the experts ``rows``, one a byte."""
+    packed = blocks[rows]
+    experts, out = packed.shape[:2]
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(experts, out, -1).swapaxes(1, 2)
+
+
 def decode_e8m0(exponents: U8) -> F32:
     """The scales ``2 ** (e - 127)`` of bytes e; 255 is not a number."""
-    powers = exponents.astype(np.int32) - 127
-    return np.where(powers == 128, np.nan, np.ldexp(1.0, powers)).astype(np.float32)
+    powers = exponents.astype(np.int32) - E8M0_BIAS
+    return np.where(exponents == E8M0_NAN, np.nan, np.ldexp(1.0, powers)).astype(np.float32)
 
 
 def decode_mxfp4(blocks: U8, scales: U8, rows: Stretch) -> F32:
@@ -74,11 +83,11 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
         BadModel: scales without numbers or the other way round, or of sizes that do not belong together.
     """
     result = dict(entries)
-    if packing.method == "fp8":
+    if packing.method == FP8:
         for name in [name for name in entries if name.endswith(FP8_SCALES)]:
             plain = name.removesuffix("_scale_inv")
             result[plain] = _fp8(plain, result.pop(name), entries, packing)
-    elif packing.method == "mxfp4":
+    elif packing.method == MXFP4:
         for name in [name for name in entries if name.endswith(SCALES)]:
             plain = name.removesuffix(SCALES)
             result[plain] = _mxfp4(plain, result.pop(name), result.pop(plain + BLOCKS, None))
@@ -97,13 +106,21 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
             f"F32 {list(scale_shape)}: {FETCH_AGAIN}"
         )
         raise BadModel(msg)
+    codes, of_blocks = numbers.array().view(np.uint8), scales.array()
+    block_of_row = np.arange(numbers.shape[0]) // packing.block[0]
     return TensorEntry(
         name=name,
         kind="FP8",
         shape=numbers.shape,
         stored_bytes=numbers.stored_bytes + scales.stored_bytes,
         file=numbers.file,
-        rows=partial(decode_fp8, numbers.array().view(np.uint8), scales.array(), packing.block),
+        rows=partial(decode_fp8, codes, of_blocks, packing.block),
+        codes=replace(numbers, rows=lambda rows: codes[rows]),
+        scales=replace(
+            scales,
+            shape=(numbers.shape[0], scales.shape[1]),
+            rows=lambda rows: of_blocks[block_of_row[rows]],
+        ),
     )
 
 
@@ -119,13 +136,17 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
         )
         raise BadModel(msg)
     experts, out, groups = scales.shape
+    shape = (experts, groups * GROUP, out)
+    numbers, exponents = blocks.array(), scales.array()
     return TensorEntry(
         name=name,
         kind="MXFP4",
-        shape=(experts, groups * GROUP, out),
+        shape=shape,
         stored_bytes=blocks.stored_bytes + scales.stored_bytes,
         file=blocks.file,
-        rows=partial(decode_mxfp4, blocks.array(), scales.array()),
+        rows=partial(decode_mxfp4, numbers, exponents),
+        codes=replace(blocks, shape=shape, rows=partial(codes_of_mxfp4, numbers)),
+        scales=replace(scales, shape=(experts, groups, out), rows=lambda rows: exponents[rows].swapaxes(1, 2)),
     )
 
 

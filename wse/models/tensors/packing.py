@@ -7,22 +7,21 @@ mxfp4   X_blocks and X_scales (gpt-oss): see `wse.models.tensors.packed_tensors`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+import numpy as np
+
 from wse.models.configs.config_reader import ConfigReader
+from wse.models.family import Piece, WantedTensor
+from wse.models.spec import Packing
+from wse.models.tensors.model_tensors import is_linear
+from wse.number_formats import FP8, MXFP4
 
 KEY: Final = "quantization_config"
-METHODS: Final = ("fp8", "mxfp4")
+METHODS: Final = (FP8, MXFP4)
 LARGEST_BLOCK: Final = 2**16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packing:
-    """A packing: ``method`` is ``fp8``, ``mxfp4`` or none (""); ``block``: (outputs, inputs) of an fp8 scale."""
-
-    method: str = ""
-    block: tuple[int, int] = (128, 128)
 
 
 def read_packing(config: ConfigReader) -> Packing:
@@ -40,7 +39,7 @@ def read_packing(config: ConfigReader) -> Packing:
     method = inner.choice("quant_method", METHODS)
     inner.any("modules_to_not_convert")  # the file tells which matrices are packed
     inner.any("dequantize")
-    if method == "mxfp4":
+    if method == MXFP4:
         inner.finish(())
         return Packing(method=method)
     block = inner.any("weight_block_size")
@@ -59,3 +58,28 @@ def read_packing(config: ConfigReader) -> Packing:
     )
     inner.finish(())
     return Packing(method=method, block=(block[0], block[1]))
+
+
+def runs_of_outputs(tensors: Iterable[WantedTensor], block: int) -> tuple[tuple[str, int], ...]:
+    """``Packing.runs`` of matrices cut out of files whose scales are of ``block`` outputs.
+
+    The greatest number that divides each place where the next output has another scale.
+    """
+    runs = {}
+    for tensor in tensors:
+        if is_linear(tensor.name):
+            blocks = np.concatenate([*_blocks(tensor.pieces, block)])
+            run = math.gcd(*(np.flatnonzero(np.diff(blocks)) + 1).tolist())
+            runs[tensor.name.split(".", 2)[-1]] = run or len(blocks)
+    return tuple((name, run) for name, run in runs.items() if run != block)
+
+
+def _blocks(pieces: Iterable[Piece], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """The number of the scale that each output of a tensor has, counted through its pieces."""
+    first = 0
+    for piece in pieces:
+        rows = np.arange(piece.file_shape[0])
+        rows = rows[piece.index[:1]] if piece.index else rows
+        rows = rows if piece.rows is None else rows[piece.rows]
+        yield first + rows // block
+        first += -(-piece.file_shape[0] // block)

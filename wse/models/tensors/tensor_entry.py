@@ -70,6 +70,8 @@ class TensorEntry:
         file: The file that holds it.
         rows: Reads or decodes a stretch of the first axis. Plain kinds give views of the file in the file's element
             type, all others new float32 arrays.
+        codes, scales: The numbers and the scales that it was put together of, with the axes of the array; numbers are
+            uint8, one a byte, and each output has scales of its own. None where it is not packed.
     """
 
     name: str
@@ -78,6 +80,8 @@ class TensorEntry:
     stored_bytes: int
     file: MappedFile
     rows: Rows
+    codes: TensorEntry | None = None
+    scales: TensorEntry | None = None
 
     @property
     def path(self) -> Path:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wse.models.spec import ModelSpec
-from wse.models.tensors.model_tensors import is_linear, kv_bytes_per_token, tensor_bytes, tensor_shapes
+from wse.models.tensors.model_tensors import coding_of, kv_bytes_per_token, tensor_bytes, tensor_shapes
 from wse.number_formats import ELEMENT_BYTES
 from wse.report.comparison_row import ComparisonRow
 from wse.report.terminal import in_bytes, plural, rate_and_latency, seconds
@@ -31,7 +31,7 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
     for name, shape in tensor_shapes(spec).items():
         if name in _BY_ROW and not (name == "embedding" and spec.tied_embedding):
             continue
-        stored = tensor_bytes(shape, dtype if is_linear(name) else "", float_bytes)
+        stored = tensor_bytes(shape, coding_of(spec, name, dtype), float_bytes)
         if ".experts." in name:
             of_experts += stored
         else:

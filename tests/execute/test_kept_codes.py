@@ -1,0 +1,191 @@
+"""Checkpoints in FP8 and MXFP4 that keep their codes and scales: bit for bit, and as the model that they stand for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+from plain_decoder import plain_logits
+from random_checkpoint import quantised, write_checkpoint
+from safetensors_writer import write_safetensors
+from session import SOFTWARE, model, session, wafer
+
+from wse.compiler.options import Options
+from wse.compiler.search.search import compile_model
+from wse.errors import BadModel, WseBug
+from wse.execute.kept_codes import KeptPart
+from wse.execute.quantise import with_codes
+from wse.models.load import LoadedModel
+from wse.number_formats import CODINGS, codes_name, fp8_blocks, scales_name
+
+DATA = Path(__file__).parents[1] / "data"
+IDS = (1, 40, 7, 66, 23, 5, 11, 30)
+PROMPT = 5
+Golden = dict[str, Any]
+
+
+def golden(path: str) -> Golden:
+    loaded: Golden = json.loads((DATA / path).read_text(encoding="utf-8"))
+    return loaded
+
+
+def in_fp8(family: str, block: tuple[int, int]) -> Golden:
+    """A family's golden with all its matrices in FP8 but tables, routers and what expands latent vectors."""
+    made = golden(f"families/{family}.json")
+    matrices = [
+        name
+        for name, shape in made["tensors"].items()
+        if len(shape) == 2 and ".layers." in name and not name.endswith(("mlp.gate.weight", "kv_b_proj.weight"))
+    ]
+    coded = dict.fromkeys(matrices, "fp8") | {f"{name}_scale_inv": "fp8_scale" for name in matrices}
+    scales = {f"{n}_scale_inv": [-(-s // b) for s, b in zip(made["tensors"][n], block, strict=True)] for n in matrices}
+    packing = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": list(block)}
+    config = made["config"] | {"quantization_config": packing}
+    return made | {"config": config, "tensors": made["tensors"] | scales, "quantised": coded}
+
+
+def unpacked(loaded: LoadedModel) -> npt.NDArray[np.float32]:
+    """Logits of the whole matrices that codes and scales stand for."""
+    assert loaded.checkpoint is not None
+    logits = plain_logits(loaded.spec, loaded.checkpoint.tensor, IDS[:-1])
+    return np.asarray(logits[PROMPT - 1 :], np.float32)
+
+
+@pytest.mark.parametrize("mesh", [(3, 3), (5, 4)], ids=str)
+@pytest.mark.parametrize("experts", ["spread", "own"])
+@pytest.mark.parametrize("block", [(16, 16), (6, 32)], ids=str)
+def test_fp8_blocks_of_parts_of_heads_and_of_experts_are_those_of_the_file(
+    block: tuple[int, int], experts: str, mesh: tuple[int, int], tmp_path: Path
+) -> None:
+    """Rows of the file stand in other orders in our matrices, and blocks end inside heads and experts."""
+    folder = write_checkpoint(tmp_path / "model", in_fp8("deepseek_v3", block))
+    held: Mapping[str, Any] = {"dtype": "fp8", "activations": "float32", "sram_bytes": 1 << 20, "logits": True}
+    run = session(folder, mesh, prompt=IDS[:PROMPT], new_tokens=3, experts=experts, **held)
+    got, want = run.forced(IDS[PROMPT:]), unpacked(model(folder))
+    assert np.abs(got - want).max() / np.abs(want).max() <= 1e-5
+    scales = [buffer for buffer in run.program.buffers if buffer.name.endswith(".scales")]
+    assert {buffer.element for buffer in scales} == {"float32"}
+
+
+def source_of(folder: Path, dtype: str, *, activations: str = "float32", allow_nonfinite: bool = False) -> Any:
+    loaded = model(folder)
+    assert loaded.checkpoint is not None
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype=dtype,
+        activations=activations,
+        accumulate="float32",
+        context=2,
+        prompt_tokens=(1,),
+    )
+    program = compile_model(loaded.spec, wafer(2, 2, 1 << 20), SOFTWARE, options)
+
+    def read(name: str, source: Any, rows: tuple[int, int]) -> Any:
+        message = f"{name} is made anew"
+        raise AssertionError(message)
+
+    return with_codes(program, loaded.spec, loaded.checkpoint.rows, read, allow_nonfinite=allow_nonfinite)
+
+
+def test_mxfp4_codes_and_scales_are_the_bits_of_the_file(tmp_path: Path) -> None:
+    made = golden("formats/mxfp4.json")
+    source = source_of(write_checkpoint(tmp_path / "model", made), "mxfp4")
+    stacked = "model.layers.1.mlp.experts.gate_up_proj"
+    blocks, exponents = (
+        quantised(name, made["tensors"][name], kind, made["seed"])
+        for name, kind in ((f"{stacked}_blocks", "mxfp4"), (f"{stacked}_scales", "mxfp4_scale"))
+    )
+    experts, outputs, groups, _ = blocks.shape
+    nibbles = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(experts, outputs, groups * 32)
+    for half, name in enumerate(("layers.1.experts.gate", "layers.1.experts.up")):  # outputs in turn
+        got = source(codes_name(name))
+        np.testing.assert_array_equal(got[:], nibbles[:, half::2].reshape(got.shape))
+        np.testing.assert_array_equal(got[5:9], got[:][5:9])
+        scales = source(scales_name(name))
+        np.testing.assert_array_equal(scales[:], exponents[:, half::2].reshape(scales.shape))
+
+
+def changed(made: Golden, folder: Path, name: str, value: Any) -> Path:
+    """The checkpoint with the first element of a tensor changed."""
+    write_checkpoint(folder, made)
+    tensors = {
+        other: quantised(other, shape, made["quantised"][other], made["seed"])
+        if other in made["quantised"]
+        else np.zeros(shape, np.float32)
+        for other, shape in made["tensors"].items()
+    }
+    tensors[name].reshape(-1).view(np.asarray(value).dtype)[0] = value
+    write_safetensors(folder / "model.safetensors", tensors)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("method", "tensor", "value", "ours"),
+    [
+        ("mxfp4", "model.layers.0.mlp.experts.down_proj_scales", np.uint8(255), "layers.0.experts.down.scales"),
+        ("fp8", "model.layers.1.mlp.up_proj.weight", np.uint8(0x7F), "layers.1.up.codes"),
+        ("fp8", "model.layers.1.mlp.up_proj.weight_scale_inv", np.float32(np.inf), "layers.1.up.scales"),
+    ],
+)
+def test_kept_codes_and_scales_that_are_no_numbers_are_refused(
+    method: str, tensor: str, value: Any, ours: str, tmp_path: Path
+) -> None:
+    folder = changed(golden(f"formats/{method}.json"), tmp_path / "model", tensor, value)
+    with pytest.raises(BadModel, match=rf"^{ours}: 1 of [\d,]+ values read are not finite numbers; fetch or convert"):
+        source_of(folder, method)(ours)[:]
+    source_of(folder, method, allow_nonfinite=True)(ours)[:]
+
+
+def test_scales_beyond_the_activations_are_refused(tmp_path: Path) -> None:
+    ours, tensor = "layers.0.experts.down.scales", "model.layers.0.mlp.experts.down_proj_scales"
+    folder = changed(golden("formats/mxfp4.json"), tmp_path / "model", tensor, np.uint8(127 + 16))
+    source_of(folder, "mxfp4", activations="bfloat16")(ours)[:]
+    with pytest.raises(BadModel, match=rf"^{ours}: holds 6\.55e\+04, too much for a scale of float16; use"):
+        source_of(folder, "mxfp4", activations="float16")(ours)[:]
+
+
+def test_outputs_that_should_share_a_scale_and_do_not_are_a_bug() -> None:
+    scales = np.arange(8, dtype=np.float32).reshape(4, 2)
+    with pytest.raises(WseBug, match=r"^w: 2 neighbouring outputs have several scales$"):
+        KeptPart("w", scales, fp8_blocks(2, 32), 1, None)[0:2]
+
+
+def test_another_type_than_the_checkpoints_own_is_made_anew(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "model", golden("formats/mxfp4.json"))
+    with pytest.raises(AssertionError, match=r"^layers\.0\.experts\.down is made anew$"):
+        source_of(folder, "int8")("layers.0.experts.down.codes")[:]
+
+
+def test_one_flipped_bit_of_what_blocks_of_fp8_are_held_as_shows_in_the_logits(tmp_path: Path) -> None:
+    """Of mxfp4: tests/execute/test_quantised_experts.py."""
+    folder = write_checkpoint(tmp_path / "model", golden("formats/fp8.json"))
+    asked: Mapping[str, Any] = {"dtype": "fp8", "activations": "float32", "sram_bytes": 1 << 20, "logits": True}
+
+    def fresh() -> Any:
+        return session(folder, (2, 2), prompt=IDS[:PROMPT], new_tokens=2, **asked)
+
+    clean = fresh()
+    logits, unseen = clean.forced(IDS[PROMPT : PROMPT + 2]), []
+    held = [b for b in clean.program.buffers if b.use == "weights" and "norm" not in b.name]
+    layer = [b for b in held if b.name.startswith(("layers.1.", "groups.", "widths."))]
+    assert len(layer) == 4 * 4
+    for buffer in layer:
+        run = fresh()
+        arena: Any = run.engine.arenas[0]
+        size = 4 if buffer.element == "float32" else 1
+        arena.memory[arena.byte_offset(0, 0, buffer.address + size - 1, size)] ^= 0x01
+        if np.array_equal(run.forced(IDS[PROMPT : PROMPT + 2]), logits):
+            unseen.append(buffer.name)
+    assert unseen == []
+
+
+def test_ml_dtypes_and_codings_agree_on_the_largest_codes() -> None:
+    for name, kind in (("fp8", ml_dtypes.float8_e4m3fn), ("mxfp4", ml_dtypes.float4_e2m1fn)):
+        assert float(ml_dtypes.finfo(kind).max) == CODINGS[name].largest  # type: ignore[no-untyped-call]
