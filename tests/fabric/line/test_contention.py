@@ -8,13 +8,11 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.line.conflicts import Conflict, Offset
-from wse.fabric.line.contention import Contender, Pace, Window, delay_cycles, delays_of
+from wse.fabric.line.conflicts import Conflict, Crossing
+from wse.fabric.line.contention import Contender, Window, delay_cycles, delays_of, meet
 from wse.fabric.line.pieces import Resource
 
-PACE = Pace(hop=1, relay=5, hop_room=2, relay_room=7)
-HERE = Offset(0, 0)
-Offsets = tuple[tuple[Offset, Offset], ...]
+HERE: Crossing = (0, 0, 0)
 FULL = st.tuples(st.integers(0, 300), st.integers(1, 400))  # first cycle and words of a stream of a word a cycle
 
 
@@ -27,10 +25,10 @@ class Outcome(NamedTuple):
 
 
 def shared(
-    mine: Window, *theirs: Window, resource: Resource = Resource.UP, offsets: Offsets = ((HERE, HERE),)
+    mine: Window, *theirs: Window, resource: Resource = Resource.UP, crossings: tuple[Crossing, ...] = (HERE,)
 ) -> Outcome:
-    conflict = Conflict(other_piece=0, resource=resource, low=0, high=0, offsets=offsets, in_order=False)
-    delays = delays_of(mine, [Contender(conflict, window, feeds=False, owner=None) for window in theirs], PACE)
+    conflict = Conflict(other_piece=0, resource=resource, low=0, high=0, crossings=crossings)
+    delays = delays_of(mine, [Contender(conflict, window, feeds=False, owner=None) for window in theirs])
     return Outcome(*delay_cycles(delays.shares), [effect.cycles for _, effect in delays.effects_on_others])
 
 
@@ -105,9 +103,21 @@ def test_a_stream_slow_enough_fits_between_the_words_of_another() -> None:
 def test_places_that_streams_pass_at_different_times_are_apart() -> None:
     """Two streams toward each other's sources never meet where one has gone before the other comes."""
     mine, theirs = Window(0, 9, 10), Window(0, 9, 10)
-    far = ((Offset(0, 0), Offset(20, 0)), (Offset(20, 0), Offset(0, 0)))
-    assert shared(mine, theirs, offsets=far).cycles == 10  # half-way both come at once
-    assert shared(mine, theirs, offsets=far[:1]).cycles == 0
+    far = ((0, 20, 0), (20, 0, 0))
+    assert shared(mine, theirs, crossings=far).cycles == 10  # half-way both come at once
+    assert shared(mine, theirs, crossings=far[:1]).cycles == 0
+    assert meet(*mine[:2], *theirs[:2], far)
+    assert not meet(*mine[:2], *theirs[:2], far[:1])
+
+
+@given(mine=FULL, theirs=FULL, shift=st.integers(-50, 50), farther=st.integers(-50, 50))
+def test_streams_that_do_not_meet_delay_neither(
+    mine: tuple[int, int], theirs: tuple[int, int], shift: int, farther: int
+) -> None:
+    one, other = window(arrivals(*mine)), window(arrivals(*theirs))
+    crossings = ((0, shift, 0), (max(farther, 0), shift + max(-farther, 0), 0))
+    if not meet(*one[:2], *other[:2], crossings):
+        assert shared(one, other, crossings=crossings) == (0.0, 1, [])
 
 
 @given(words=st.integers(1, 200), streams=st.integers(2, 6), pause=st.sampled_from([0, 8]))

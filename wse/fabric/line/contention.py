@@ -16,11 +16,10 @@ A link and a ramp carry a word a cycle. The delay of one stream is worked out in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from wse.fabric.line.conflicts import Conflict, Offset
+from wse.fabric.line.conflicts import Conflict, Crossing
 from wse.fabric.line.pieces import Resource
 
 Owner = TypeVar("Owner")
@@ -42,7 +41,7 @@ class Share(NamedTuple):
     effect: Interleaving
 
 
-Shares = dict[Resource, list[Share]]
+Shares = dict[int, list[Share]]
 """The stretches that a stream shares, by resource."""
 
 
@@ -64,13 +63,12 @@ class Window(NamedTuple):
         """Words a cycle."""
         return self.words / (self.last - self.first + 1)
 
-    def left_after(self, offset: Offset, pace: Pace) -> tuple[float, float]:
-        """Return when words begin to pass a place as the operation takes them, and when the last one does."""
-        shift = pace.at(offset)
+    def first_at(self, shift: int, room: int) -> float:
+        """Return when words begin to pass a place, so many cycles and words that wait from the start."""
         if not self.departed_words:
-            return self.first + shift, self.last + shift
-        filled = max(0.0, min(self.departed_words - shift, self.room - pace.room(offset)))
-        return self.first + shift + filled / self.rate, self.last + shift
+            return self.first + shift
+        filled = max(0.0, min(self.departed_words - shift, self.room - room))
+        return self.first + shift + filled / self.rate
 
 
 class Contender(NamedTuple, Generic[Owner]):
@@ -92,34 +90,14 @@ class Delays(NamedTuple, Generic[Owner]):
     effects_on_others: list[tuple[Contender[Owner], Interleaving]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """Cycles of a hop and of a relay, and words that wait on each."""
-
-    hop: int
-    relay: int
-    hop_room: int
-    relay_room: int
-
-    def at(self, offset: Offset) -> float:
-        """Cycles from a piece's start until its words are at an offset."""
-        return offset.hops * self.hop + offset.relays * self.relay
-
-    def room(self, offset: Offset) -> int:
-        """Words that wait at most between a piece's start and an offset."""
-        return offset.hops * self.hop_room + offset.relays * self.relay_room
-
-
-def delays_of(window: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> Delays[Owner]:
+def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
     """Compute the delays of a stream by contention; alone it would be at its source's router as ``window`` says."""
     shares: Shares = {}
     effects_on_others: list[tuple[Contender[Owner], Interleaving]] = []
     first_out = {(c.owner, c.conflict.other_piece) for c in contenders if c.conflict.resource == Resource.OUT_OF_PE}
     for contender in contenders:
         conflict = contender.conflict
-        if conflict.in_order:  # 1, in wait_on_colour
-            continue
-        effect, effect_on_other = _worst(window, contender, pace)  # 2 to 4
+        effect, effect_on_other = _worst(window, contender)  # 2 to 4
         if effect.cycles > 0:
             shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
         if effect_on_other.cycles > 0 and (contender.owner, conflict.other_piece) not in first_out:
@@ -134,7 +112,7 @@ def delay_cycles(shares: Shares) -> tuple[float, int]:
     """
     worst = (0.0, 1)
     for stretches in shares.values():
-        for begin, _, _ in stretches:  # 5: the sum is greatest where some stretch begins
+        for begin in {share.low for share in stretches}:  # 5: the sum is greatest where some stretch begins
             effects = [share.effect for share in stretches if share.low <= begin <= share.high]
             pauses = [effect.words - effect.cycles for effect in effects]
             cycles = sum(effect.words for effect in effects) - max(pauses)
@@ -142,15 +120,26 @@ def delay_cycles(shares: Shares) -> tuple[float, int]:
     return worst
 
 
-def wait_on_colour(window: Window, contenders: Sequence[Contender[Owner]], pace: Pace) -> float:
-    """Cycles that a stream waits for those before it on its own colour to pass."""
+def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[Crossing]]]) -> float:
+    """Cycles that a stream whose first word is at its source at ``first`` waits for others to pass.
+
+    ``before``: when the last word of each of those is at its own source, and where the two cross.
+    """
     behind = [
-        contender.window.last + pace.at(other_offset) + 1 - window.first - pace.at(offset)
-        for contender in contenders
-        if contender.conflict.in_order
-        for offset, other_offset in contender.conflict.offsets
+        other_last + other_shift + 1 - first - shift  # 1
+        for other_last, crossings in before
+        for shift, other_shift, _ in crossings
     ]
     return max([0.0, *behind])
+
+
+def meet(first: float, last: float, other_first: float, other_last: float, crossings: Sequence[Crossing]) -> bool:
+    """Whether two streams use the same places at any one time: neither has passed all before the other comes."""
+    before = after = True
+    for shift, other_shift, _ in crossings:
+        before = before and last + shift < other_first + other_shift
+        after = after and first + shift > other_last + other_shift
+    return not (before or after)
 
 
 class _Place(NamedTuple):
@@ -163,7 +152,7 @@ class _Place(NamedTuple):
     lag: float
 
 
-def _worst(window: Window, contender: Contender[Owner], pace: Pace) -> tuple[Interleaving, Interleaving]:
+def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """The effects of two streams on each other at the place where they are worst.
 
     A stream that is fed by the one that it conflicts with comes some lag behind it. What holds up the other makes gaps
@@ -173,7 +162,7 @@ def _worst(window: Window, contender: Contender[Owner], pace: Pace) -> tuple[Int
     worst = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
     rate, other_rate = window.rate, contender.window.rate
     in_order = contender.conflict.resource == Resource.OUT_OF_PE
-    for place in _places(window, contender, pace):
+    for place in _places(window, contender):
         overlap_start = max(place.first, place.other_first)
         if overlap_start > min(place.last, place.other_last):
             continue
@@ -188,12 +177,13 @@ def _worst(window: Window, contender: Contender[Owner], pace: Pace) -> tuple[Int
     return worst
 
 
-def _places(window: Window, contender: Contender[Owner], pace: Pace) -> list[_Place]:
+def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
     """The ends of the stretch that both streams use, and the place between them where both come at once."""
     other_window, ends = contender.window, list[_Place]()
-    for offset, other_offset in contender.conflict.offsets:
-        lag = window.first + pace.at(offset) - other_window.first - pace.at(other_offset)
-        ends.append(_Place(*window.left_after(offset, pace), *other_window.left_after(other_offset, pace), lag))
+    for shift, other_shift, other_room in contender.conflict.crossings:
+        first, other_last = window.first + shift, other_window.last + other_shift
+        lag = first - other_window.first - other_shift
+        ends.append(_Place(first, window.last + shift, other_window.first_at(other_shift, other_room), other_last, lag))
     between = []
     for start, end in pairwise(ends):
         before, behind = start.first - start.other_first, end.first - end.other_first

@@ -1,62 +1,105 @@
-"""Points in time with what was spent until then, and streams of words between two of them."""
+"""Points in time with what was spent until then, and the ways that streams of words have behind them."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from wse.fabric.line.contention import Window
+from wse.fabric.line.line_costs import LineCosts
 
-class EventTime(NamedTuple):
-    """A time, the total first, so that ``max`` finds the critical one; and what it was spent on.
+EventTime = tuple[float, float, float, float, float]
+"""Cycles in all, so that ``max`` finds the critical time; those of hops, of relays and of launch among them; and those
+of hops, last, that contention adds."""
 
-    ``hops`` has the cycles that contention adds in it; ``contention`` says how many they are.
+START: Final[EventTime] = (0.0, 0.0, 0.0, 0.0, 0.0)
+NEVER: Final = float("inf")
+
+
+def later(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
+    """The time so much later."""
+    total, in_hops, in_relays, launch, contention = time
+    return total + hops + relays, in_hops + hops, in_relays + relays, launch, contention
+
+
+def launched(time: EventTime, gap: int) -> EventTime:
+    """The time at which a PE whose last operation ended at ``time`` can start another."""
+    total, hops, relays, launch, contention = time
+    return total + gap, hops, relays, launch + gap, contention
+
+
+def delayed(time: EventTime, cycles: float) -> EventTime:
+    """The time so much later, because of words of others."""
+    total, hops, relays, launch, contention = time
+    return total + cycles, hops + cycles, relays, launch, contention + cycles
+
+
+class Way:
+    """The way of a stream from the memory that its words come from, through PEs that receive and send on.
+
+    All pieces on it go at the pace of the last operation that took the words in: where words have to wait for it, they
+    fill the queues and wires of all of the way, and only what finds no room there leaves later.
+
+    Attributes:
+        age: Cycles that words which stream on without a stop have taken so far.
+        room: Words that find place on the way so far, in queues and on wires.
+        operations: Operations that have taken the words in.
+        begin, end: When the first and last word came to the router of the PE of the last of them.
+        stall: How long words had to wait for it.
+        taken_age, taken_room: Age and room there.
     """
 
-    total: float = 0.0
-    hops: float = 0.0
-    relays: float = 0.0
-    launch: float = 0.0
-    contention: float = 0.0
+    __slots__ = ("age", "begin", "end", "operations", "room", "stall", "taken_age", "taken_room")
 
-    def after(self, hops: float = 0.0, relays: float = 0.0, launch: float = 0.0) -> EventTime:
-        """The time so much later."""
-        total, in_hops, in_relays, in_launch, contention = self
-        return EventTime(
-            total + hops + relays + launch, in_hops + hops, in_relays + relays, in_launch + launch, contention
-        )
+    def __init__(self) -> None:
+        self.age = self.room = self.operations = 0
 
-    def delay(self, cycles: float) -> EventTime:
-        """The time so much later, because of words of others."""
-        total, hops, relays, launch, contention = self
-        return EventTime(total + cycles, hops + cycles, relays, launch, contention + cycles)
+    def take(self, begin: float, end: float, stall: float) -> None:
+        """Take the words from the router of a PE from ``begin`` to ``end``, after they stood there for ``stall``."""
+        self.operations += 1
+        self.begin, self.end, self.stall = begin, end, stall
+        self.taken_age, self.taken_room = self.age, self.room
 
 
-START: Final = EventTime()
+class Entry(NamedTuple):
+    """A piece of a stream's way, as it was when the stream came there.
 
-
-class PassedPiece(NamedTuple):
-    """A piece that a stream has passed on its way.
-
-    ``age``: cycles since words that stream on without a stop left its source; ``room``: how many find place on the way
-    from there, in queues and on wires, when they have to wait at its end.
+    ``age``, ``room``, ``operations``: those of the way until then; ``first``, ``last``: when words leave the source's
+    router as long as no operation has taken them in since, which is not known of the last piece before one.
     """
 
-    piece: int
+    way: Way
     age: int
     room: int
+    operations: int
+    first: float
+    last: float
+
+    def span(self) -> tuple[float, float]:
+        """The first and last word at the source's router; from infinity where that is not known."""
+        way = self.way
+        if way.operations == self.operations:
+            return self.first, self.last
+        age = way.taken_age - self.age
+        return way.begin - age, way.end - age
+
+    def window(self, words: int, costs: LineCosts) -> Window:
+        """The same as the window of some words."""
+        way = self.way
+        first, last = self.span()
+        if way.operations == self.operations or way.stall <= 0:
+            return Window(first, last, words)
+        departed_words = way.taken_age - self.age + costs.ramp + way.stall
+        return Window(first, last, words, departed_words, way.taken_room - self.room + costs.waiting_words)
 
 
 class Stream(NamedTuple):
-    """Words at the router of a PE: the first and the last of them, and the way from the memory that they come from."""
+    """Words at the router of a PE: the first and the last of them, and the way that they come from.
+
+    ``piece``: the last piece of the way; ``age``: the cycles that it took.
+    """
 
     first: EventTime
     last: EventTime
-    way: tuple[PassedPiece, ...]
-
-    def farther(self, room: int, hops: int = 0, relays: int = 0, software: int = 0) -> Stream:
-        """The stream so many cycles farther on, ``software`` cycles for its first word alone, past ``room`` words."""
-        first, last = self.first.after(hops, relays + software), self.last.after(hops, relays + software)
-        return Stream(first, last, self.farther_back(hops + relays, room))
-
-    def farther_back(self, cycles: int, room: int) -> tuple[PassedPiece, ...]:
-        """The way, so many cycles and room for so many words farther from here."""
-        return tuple(PassedPiece(piece, age + cycles, before + room) for piece, age, before in self.way)
+    way: Way
+    piece: int
+    age: int

@@ -26,22 +26,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wse.arrays import I32
 from wse.fabric.causes import Cycles
-from wse.fabric.line.conflicts import Conflict
+from wse.fabric.line.conflicts import Conflict, Conflicts
 from wse.fabric.line.contention import (
     Contender,
     Interleaving,
-    Pace,
     Share,
     Shares,
     Window,
     delay_cycles,
     delays_of,
+    meet,
     wait_on_colour,
 )
-from wse.fabric.line.event_times import START, EventTime, PassedPiece, Stream
+from wse.fabric.line.event_times import NEVER, START, Entry, EventTime, Stream, Way, delayed, later, launched
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.segments import LinePlan, PathSegment, plan_line
 
@@ -60,8 +61,19 @@ class LineTime:
     contention_cycles: float = 0.0
     streams: int = 1
 
+    @classmethod
+    def of(cls, ends: Sequence[LineEnd]) -> LineTime:
+        """The time of stretches of a line that have no PE or link in common."""
+        total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
+        streams = max(end.streams for end in ends) if contention else 1
+        return cls(Cycles(total=total, hops=hops, relays=relays, launch=launch), contention, streams)
 
-Conflicts = Mapping[tuple[int, int], list[list[Conflict]]]
+
+class LineEnd(NamedTuple):
+    """The time at which the last operation of a line ended, and the most streams on one link or ramp in one window."""
+
+    time: EventTime
+    streams: int
 
 
 def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None = None) -> Cycles:
@@ -73,11 +85,13 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
         costs: Constants.
         colours: int32 ``[m]``: colours of the messages, where the pattern fixes them.
     """
-    return lines_time([(plan_line(messages, colours), words)], costs, {}).cycles
+    return LineTime.of([lines_end([(plan_line(messages, costs, colours), words)], costs, {})]).cycles
 
 
-def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Conflicts) -> LineTime:
-    """Cycles of patterns that run at the same time through the same PEs, the first one's threads before the others'.
+def lines_end(
+    transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Mapping[tuple[int, int], Conflicts]
+) -> LineEnd:
+    """The end of patterns that run at the same time through the same PEs, the first one's threads before the others'.
 
     Args:
         transfers: (plan, words) of each.
@@ -92,22 +106,20 @@ def lines_time(transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conf
             line.carry_out(segment)
         line.finish()
         lines.append(line)
-    end = max((line.end() for line in lines), default=START)
-    streams = max((line.streams for line in lines), default=1)
-    cycles = Cycles(total=end.total, hops=end.hops, relays=end.relays, launch=end.launch)
-    return LineTime(cycles, end.contention, streams if end.contention else 1)
+    return LineEnd(max(line.end() for line in lines), max(line.streams for line in lines))
 
 
 class _LineState:
     def __init__(
-        self, plan: LinePlan, words: int, costs: LineCosts, other_lines: list[tuple[_LineState, list[list[Conflict]]]]
+        self, plan: LinePlan, words: int, costs: LineCosts, other_lines: list[tuple[_LineState, Conflicts]]
     ) -> None:
         self.plan, self.words, self.costs, self.other_lines = plan, words, costs, other_lines
-        self.tail = costs.tail(words)
-        self.pace = Pace(hop=costs.hop, relay=costs.relay_latency, hop_room=costs.hop_room, relay_room=costs.relay_room)
+        self.ramp, self.gap, self.tail = costs.ramp, costs.gap, costs.tail(words)
+        self.relay, self.relay_age, self.relay_room = costs.relay, costs.relay_latency, costs.relay_room
+        self.contended = [bool(other_lines) or bool(turn or order) for turn, order in zip(*plan.conflicts, strict=True)]
         self.free: dict[int, EventTime] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
-        self.windows: list[Window | None] = [None] * len(plan.pieces)
+        self.entries: list[Entry | None] = [None] * len(plan.pieces)  # of those that streams have come to
         self.stored: dict[int, EventTime] = {}  # when the words of a piece were in memory beside the main thread
         self.shares: dict[int, Shares] = {}  # of each piece with those before it
         self.later: dict[int, Shares] = {}  # of stored ones with those that were worked out after them
@@ -115,139 +127,130 @@ class _LineState:
 
     def carry_out(self, segment: PathSegment) -> None:
         """Carry out one segment: its send, its relays, and its arrivals."""
-        costs, pieces = self.costs, self.plan.pieces
-        stream = self._send(segment.source)  # 1, 2
-        if segment.relays >= 0:
-            stream = self._through((segment.relays,), stream)  # 5
-            hops, count = pieces[segment.relays].hops, pieces[segment.relays].relays
-            room = hops * costs.hop_room + count * costs.relay_room
-            times = {"hops": hops * costs.hop, "relays": count * costs.relay_latency, "software": count * costs.relay}
-            stream = self._by(segment.relays, stream).farther(room, **times)
-        if segment.target < 0:
-            stream = self._through(segment.pieces, stream)
-        for number in segment.pieces:
-            count = pieces[number].hops
-            arrived = self._by(number, stream).farther(count * costs.hop_room, hops=count * costs.hop)
-            if segment.target >= 0:
-                self.waiting.setdefault(segment.target, []).append(arrived)
-            else:  # 4
-                self.stored[number] = arrived.last.after(relays=costs.ramp + 1)
+        pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
+        first, last, way = self._send(pe)  # 1, 2
+        if relays >= 0:
+            if self.contended[relays]:
+                first, last = self._share((relays,), way, first, last)  # 5
+            self.entries[relays] = Entry(way, way.age, way.room, way.operations, first[0], last[0])
+            way.age += relays_age
+            way.room += relays_room
+        if target < 0:
+            self._store(range(piece, end_piece), way, first, last)
+            return
+        self.entries[piece] = Entry(way, way.age, way.room, way.operations, NEVER, NEVER)
+        way.age += hops
+        way.room += room
+        first, last = later(first, relays_hops + hops, relays_relays), later(last, relays_hops + hops, relays_relays)
+        self.waiting.setdefault(target, []).append(Stream(first, last, way, piece, hops))
 
-    @staticmethod
-    def _by(piece: int, stream: Stream) -> Stream:
-        return Stream(stream.first, stream.last, (*stream.way, PassedPiece(piece, 0, 0)))
+    def _store(self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime) -> None:
+        """Store the words of pieces that a stream takes in step beside the main threads of the PEs that they reach."""
+        if any(map(self.contended.__getitem__, pieces)):
+            first, last = self._share(pieces, way, first, last)  # 5
+        for number in pieces:  # 4
+            self.entries[number] = Entry(way, way.age, way.room, way.operations, first[0], last[0])
+            self.stored[number] = later(last, self.plan.hop_cycles[number], self.ramp + 1)
 
     def finish(self) -> None:
         """Receives after which a PE sends no more end in its memory."""
-        for pe in list(self.waiting):
-            self._operate(pe, self.waiting.pop(pe))
+        for pe, received in self.waiting.items():
+            self._receive(pe, received)
 
     def end(self) -> EventTime:
         """The time at which the last operation ended."""
         stored = dict(self.stored)
-        for piece, later in self.later.items():
+        for piece, others_later in self.later.items():
             before = self.shares.get(piece, {})
-            both = {resource: before.get(resource, []) + later.get(resource, []) for resource in {**before, **later}}
-            stored[piece] = stored[piece].delay(delay_cycles(both)[0] - delay_cycles(before)[0])
+            resources = {**before, **others_later}
+            both = {resource: before.get(resource, []) + others_later.get(resource, []) for resource in resources}
+            stored[piece] = delayed(stored[piece], delay_cycles(both)[0] - delay_cycles(before)[0])
         return max([START, *self.free.values(), *stored.values()])
 
-    def _send(self, pe: int) -> Stream:
-        """A PE's next send, at its router; what it received before comes first."""
-        received = self.waiting.pop(pe, [])
-        begin, last = self._operate(pe, received, sends=True)
-        fused, room = self.costs.relay_latency, self.costs.relay_room
-        way = (
-            tuple(PassedPiece(piece, age + fused, had + room) for piece, age, had in received[-1].way)
-            if received
-            else ()
-        )
-        out = self.costs.ramp + 1
-        return Stream(begin.after(relays=out), last.after(relays=out), way)
+    def _send(self, pe: int) -> tuple[EventTime, EventTime, Way]:
+        """The first and last word of a PE's next send, at its router, and their way; what it received comes first."""
+        received = self.waiting.pop(pe, None)
+        if received:
+            begin, last = self._receive(pe, received, self.relay)
+            way = received[-1].way
+            way.age += self.relay_age
+            way.room += self.relay_room
+        else:
+            way, free = Way(), self.free.get(pe)
+            begin = START if free is None else launched(free, self.gap)
+            last = later(begin, self.tail)
+            self.free[pe] = later(last, 0, 1)
+        out = self.ramp + 1
+        return later(begin, 0, out), later(last, 0, out), way
 
-    def _operate(self, pe: int, received: list[Stream], *, sends: bool = False) -> tuple[EventTime, EventTime]:
-        """The cycles of the first and last word of the PE's last operation: the last receive, or words of its own."""
-        costs, begin, last = self.costs, START, START
-        for i, stream in enumerate(received):
-            ready = stream.first.after(relays=costs.ramp)
-            begin = max(self._free(pe), ready)  # 1
-            if sends and i + 1 == len(received):
-                begin = begin.after(relays=costs.relay)
-            piece, age, _ = stream.way[-1]
-            before = begin.total - costs.ramp - age
-            behind = self._behind(piece, Window(before, before + self.tail, self.words))
-            if behind > 0:
-                begin, before = begin.delay(behind), before + behind
-            stall = begin.total - ready.total
-            self._push_back(stream, begin.total, begin.total + self.tail, stall)  # 6
-            delay = self._delay(stream.way, piece, Window(before, before + self.tail, self.words))  # 5
-            taken = self._words_taken(stream, received[i + 1 :], begin)  # 3
-            last = max(begin.after(hops=self.tail), stream.last.after(relays=costs.ramp))
-            last = max(last, begin.after(hops=self.tail).delay(delay + taken))
-            self._push_back(stream, begin.total, last.total, stall)
-            self.free[pe] = last.after(relays=1)
-        if not received:
-            begin = self._free(pe)
-            last = begin.after(hops=self.tail)
-            self.free[pe] = last.after(relays=1)
+    def _receive(self, pe: int, received: list[Stream], relay: int = 0) -> tuple[EventTime, EventTime]:
+        """The first and last word of the last of a PE's receives, which costs ``relay`` more where it is sent on."""
+        ramp, tail, free, count = self.ramp, self.tail, self.free.get(pe), len(received)
+        begin = last = START
+        for i, (stream_first, stream_last, way, piece, age) in enumerate(received, start=1):
+            total, hops, relays, launch, contention = stream_first
+            ready = total + ramp
+            begin = (ready, hops, relays + ramp, launch, contention)
+            if free is not None:
+                begin = max(begin, launched(free, self.gap))  # 1
+            if relay and i == count:
+                begin = later(begin, 0, relay)
+            if self.contended[piece]:
+                begin = delayed(begin, self._behind(piece, begin[0] - ramp - age))
+            total, hops, relays, launch, contention = begin
+            start = total - ramp
+            way.take(start, start + tail, total - ready)  # 6
+            cycles: float = tail
+            if self.contended[piece]:
+                cycles += self._delay(piece, way, start - age, start - age + tail)  # 5
+            if i < count:
+                cycles += self._words_taken(received, i, total)  # 3
+            last = (total + cycles, hops + cycles, relays, launch, contention + cycles - tail)
+            total, hops, relays, launch, contention = stream_last
+            last = max(last, (total + ramp, hops, relays + ramp, launch, contention))
+            total, hops, relays, launch, contention = last
+            way.end = total - ramp
+            free = (total + 1, hops, relays + 1, launch, contention)
+        assert free is not None
+        self.free[pe] = free
         return begin, last
 
-    def _push_back(self, stream: Stream, begin: float, last: float, stall: float) -> None:
-        """Words go as the operation takes them, all the way from the memory that they come from.
-
-        While they wait for it to begin they fill the room on the way; only what finds none there still has to come.
-        """
-        ramp, words, waiting_words = self.costs.ramp, self.words, self.costs.waiting_words
-        for piece, age, room in stream.way:
-            first, departed_words = begin - ramp - age, age + ramp + stall if stall > 0 else 0.0
-            self.windows[piece] = Window(first, last - ramp - age, words, departed_words, room + waiting_words)
-
-    def _words_taken(self, stream: Stream, later: list[Stream], begin: EventTime) -> int:
-        """Words that streams that have yet to wait take from the ramp while this one is received."""
-        ramp = self.costs.ramp
-        end = max(begin.total + self.tail, stream.last.total + ramp) - ramp
-        queues, waiting_streams = {self._colour(stream)} - {-1}, 0
-        for later_stream in later:
-            colour = self._colour(later_stream)
-            if colour in queues:
+    def _words_taken(self, received: list[Stream], i: int, begin: float) -> int:
+        """Words that streams from ``i`` on, which have to wait, take from the ramp while the one before is taken in."""
+        stream, colours = received[i - 1], self.plan.colours
+        end = max(begin + self.tail, stream.last[0] + self.ramp) - self.ramp
+        queues, waiting_streams = {colours[stream.piece]}, 0
+        for later_stream in received[i:]:
+            colour = colours[later_stream.piece]
+            if colour >= 0 and colour in queues:
                 continue  # behind words on the same colour, outside of the PE
-            queues |= {colour} - {-1}
-            waiting_streams += begin.total - ramp <= later_stream.first.total <= end
+            queues.add(colour)
+            waiting_streams += begin - self.ramp <= later_stream.first[0] <= end
         self.streams = max(self.streams, 1 + waiting_streams)
         return waiting_streams * min(self.costs.waiting_words, self.words)
 
-    def _colour(self, stream: Stream) -> int:
-        return self.plan.pieces[stream.way[-1].piece].colour
+    def _share(self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime) -> tuple[EventTime, EventTime]:
+        """A stream, still at the start of pieces that it takes in step, with the delays of what it shares there."""
+        behind = max(self._behind(number, first[0]) for number in pieces)
+        first, last = delayed(first, behind), delayed(last, behind)
+        cycles = max(self._delay(number, way, first[0], last[0]) for number in pieces)
+        return first, max(last, delayed(later(first, self.tail), cycles))
 
-    def _free(self, pe: int) -> EventTime:
-        """The time at which the PE can start another operation."""
-        free = self.free.get(pe)
-        return START if free is None else free.after(launch=self.costs.gap)
+    def _behind(self, piece: int, first: float) -> float:
+        """Cycles for which words on the same colour are still before these, the first of which comes at ``first``."""
+        conflicts = self.plan.conflicts.in_order[piece]
+        entries = [(self.entries[conflict.other_piece], conflict.crossings) for conflict in conflicts]
+        ends = [(entry.span()[1], crossings) for entry, crossings in entries if entry is not None]
+        return wait_on_colour(first, [before for before in ends if before[0] < NEVER]) if conflicts else 0.0
 
-    def _through(self, pieces: tuple[int, ...], stream: Stream) -> Stream:
-        """The stream, still at the start of pieces that it takes in step, with the delays of what it shares there."""
-        alone = Window(stream.first.total, stream.last.total, self.words)
-        behind = max(self._behind(piece, alone) for piece in pieces)
-        if behind > 0:
-            stream = Stream(stream.first.delay(behind), stream.last.delay(behind), stream.way)
-            alone = Window(stream.first.total, stream.last.total, self.words)
-        cycles = max(self._delay(stream.way, piece, alone) for piece in pieces)
-        last = max(stream.last, stream.first.after(hops=self.tail).delay(cycles))
-        for piece in pieces:
-            self.windows[piece] = Window(stream.first.total, last.total, self.words)
-        return Stream(stream.first, last, stream.way)
-
-    def _behind(self, piece: int, window: Window) -> float:
-        """Cycles for which words on the same colour are still before these."""
-        return wait_on_colour(window, self._contenders(self.plan.conflicts[piece], ()), self.pace)
-
-    def _delay(self, way: tuple[PassedPiece, ...], piece: int, window: Window) -> float:
+    def _delay(self, piece: int, way: Way, first: float, last: float) -> float:
         """Cycles that contention adds to a piece's words; those that it shares with are delayed as well."""
-        contenders = self._contenders(self.plan.conflicts[piece], way)
+        contenders = self._contenders(self.plan.conflicts.in_turn[piece], way, first, last)
         for line, conflicts in self.other_lines:
-            contenders += line._contenders(conflicts[piece], ())
+            contenders += line._contenders(conflicts.in_turn[piece], None, first, last)
         if not contenders:
             return 0.0
-        delays = delays_of(window, contenders, self.pace)
+        delays = delays_of(Window(first, last, self.words), contenders)
         self.shares[piece] = delays.shares
         cycles, streams = delay_cycles(delays.shares)
         self.streams = max(self.streams, streams)
@@ -261,13 +264,14 @@ class _LineState:
             shares = self.later.setdefault(conflict.other_piece, {})
             shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
 
-    def _contenders(self, conflicts: list[Conflict], way: tuple[PassedPiece, ...]) -> list[Contender[_LineState]]:
-        if not conflicts:
-            return []
-        feeding = {passed.piece for passed in way}
-        known = ((conflict, self.windows[conflict.other_piece]) for conflict in conflicts)
-        return [
-            Contender(conflict, window, conflict.other_piece in feeding, self)
-            for conflict, window in known
-            if window is not None
-        ]
+    def _contenders(
+        self, conflicts: list[Conflict], way: Way | None, first: float, last: float
+    ) -> list[Contender[_LineState]]:
+        """The pieces that are in the way of a stream, those of this line that were carried out before."""
+        contenders = []
+        for conflict in conflicts:
+            entry = self.entries[conflict.other_piece]
+            if entry is not None and meet(first, last, *entry.span(), conflict.crossings):
+                window = entry.window(self.words, self.costs)
+                contenders.append(Contender(conflict, window, entry.way is way, self))
+        return contenders

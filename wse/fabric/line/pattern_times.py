@@ -10,17 +10,24 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from wse.fabric.line.conflicts import Conflict, find_conflicts
+from wse.fabric.line.conflicts import Conflicts, find_conflicts
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.line_time import LineTime, lines_time
+from wse.fabric.line.line_time import LineEnd, LineTime, lines_end
 from wse.fabric.line.part_time import part_time
 from wse.fabric.line.pieces import Places
 from wse.fabric.line.segments import LinePlan, plan_line
+from wse.fabric.line.stretches import Line, Stretch, stretches_of
 from wse.fabric.links.routes import LongestLine
 from wse_mappings.schedule import LineSchedule
 
-MOST_PLANS: Final = 512
-"""Variants of patterns whose segments and times are kept."""
+MOST_PLANS: Final = 256
+"""Stretches of lines whose segments and conflicts are kept: some 100 kB each."""
+
+MOST_PATTERNS: Final = 1024
+"""Patterns whose stretches, and patterns with some words whose times are kept."""
+
+MOST_ENDS: Final = 4096
+"""Stretches with some words whose ends are kept: some 10 kB each, of messages."""
 
 
 class LinePattern(NamedTuple):
@@ -43,6 +50,14 @@ class LinePattern(NamedTuple):
         return self.line.places if self.line else None
 
 
+class Carried(NamedTuple):
+    """The messages of a pattern on a stretch, their words, and whether its line lies across the first pattern's."""
+
+    stretch: Stretch
+    words: int
+    across: bool
+
+
 @lru_cache(maxsize=16)
 def pattern_times(costs: LineCosts) -> PatternTimes:
     """The PatternTimes of a set of costs: one object for all that is timed with it in a process."""
@@ -50,45 +65,55 @@ def pattern_times(costs: LineCosts) -> PatternTimes:
 
 
 class PatternTimes:
-    """Cycles of patterns with one set of costs; keeps those of the last ``MOST_PLANS`` patterns or so."""
+    """Cycles of patterns with one set of costs. Keeps what was timed last, by pattern and by stretches of its lines."""
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
-        self._plans: dict[tuple[LineSchedule, int, LongestLine | None], LinePlan] = {}
-        self._conflicts: dict[tuple[object, ...], list[list[Conflict]]] = {}
-        self._times: dict[tuple[LinePattern, ...], LineTime] = {}
+        self._plan = lru_cache(MOST_PLANS)(self._plan_stretch)
+        self._conflicts = lru_cache(MOST_PLANS)(self._find_conflicts)
+        self._end = lru_cache(MOST_ENDS)(self._end_of_stretch)
+        self._stretches = lru_cache(MOST_PATTERNS)(self._cut_lines)
+        self._time = lru_cache(MOST_PATTERNS)(self._time_patterns)
 
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
         """The time of some patterns that start at once; those before others in the list have ramps out of PEs first.
 
         A pattern whose words are cut into parts is taken to be alone on its links and ramps.
         """
-        key = tuple(transfers)
-        if len(self._plans) > MOST_PLANS:
-            for memo in (self._plans, self._conflicts, self._times):
-                memo.clear()
-        if key not in self._times:
-            self._times[key] = self._time(key)
-        return self._times[key]
+        return self._time(tuple(transfers))
 
-    def _time(self, transfers: tuple[LinePattern, ...]) -> LineTime:
+    def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:
         whole = [transfer for transfer in transfers if transfer.schedule.part is None]
         in_parts = [transfer for transfer in transfers if transfer.schedule.part is not None]
         alone = [LineTime(part_time(t.schedule, t.variant, t.carried_words, self.costs, t.places)) for t in in_parts]
-        plans = [(self._plan(transfer), transfer.carried_words) for transfer in whole]
-        conflicts = {(i, j): self._conflicts_of(whole[i], whole[j]) for i in range(len(whole)) for j in range(i)}
-        return max([lines_time(plans, self.costs, conflicts), *alone], key=lambda time: time.cycles)
+        stretches = self._stretches(tuple((t.schedule, t.variant, t.line) for t in whole))
+        loads = [(transfer.carried_words, transfer.axis != whole[0].axis) for transfer in whole]
+        ends = [
+            self._end(tuple(Carried(part, *load) for part, load in zip(parts, loads, strict=True) if part.messages))
+            for parts in stretches
+        ]
+        return max([LineTime.of(ends), *alone], key=lambda time: time.cycles)
 
-    def _plan(self, transfer: LinePattern) -> LinePlan:
-        key = (transfer.schedule, transfer.variant, transfer.line)
-        if key not in self._plans:
-            messages, colours, _ = transfer.schedule.of_variant(transfer.variant)
-            self._plans[key] = plan_line(messages, colours, transfer.places)
-        return self._plans[key]
+    def _cut_lines(self, lines: tuple[tuple[LineSchedule, int, LongestLine | None], ...]) -> list[tuple[Stretch, ...]]:
+        return stretches_of(
+            [
+                Line(*schedule.of_variant(variant)[:2], line.places if line else None)
+                for schedule, variant, line in lines
+            ]
+        )
 
-    def _conflicts_of(self, later: LinePattern, earlier: LinePattern) -> list[list[Conflict]]:
-        key = (*later[:2], later.line, *earlier[:2], earlier.line, later.axis == earlier.axis)
-        if key not in self._conflicts:
-            pieces = self._plan(later).pieces, self._plan(earlier).pieces
-            self._conflicts[key] = find_conflicts(*pieces, same=False, links=later.axis == earlier.axis)
-        return self._conflicts[key]
+    def _end_of_stretch(self, work: tuple[Carried, ...]) -> LineEnd:
+        conflicts = {
+            (i, j): self._conflicts(work[i].stretch, work[j].stretch, links=work[i].across == work[j].across)
+            for i in range(len(work))
+            for j in range(i)
+        }
+        return lines_end([(self._plan(carried.stretch), carried.words) for carried in work], self.costs, conflicts)
+
+    def _plan_stretch(self, stretch: Stretch) -> LinePlan:
+        messages, colours, places = stretch.line
+        return plan_line(messages, self.costs, colours, places)
+
+    def _find_conflicts(self, later: Stretch, earlier: Stretch, *, links: bool) -> Conflicts:
+        pieces, other_pieces = self._plan(later).pieces, self._plan(earlier).pieces
+        return find_conflicts(pieces, other_pieces, self.costs, same=False, links=links)

@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-Span = tuple[int, int]
+from wse.arrays import I32, I64, Bools
+
 Places = npt.NDArray[np.int64] | None
 """Hops of each PE of a line from its first; None where neighbours are a hop apart."""
-
-NOTHING: Final = (0, -1)
 
 
 class Resource(IntEnum):
@@ -25,31 +24,44 @@ class Resource(IntEnum):
     OUT_OF_PE = 3
 
 
+NOTHING: Final = (1 << 30, -1)
+"""The span of a piece that does not use a resource; it overlaps with none."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
-    """Words on their way along the line, at one pace.
+class Pieces:
+    """Pieces of a plan by their numbers, each of words that go along the line at one pace.
 
     Attributes:
-        sources, targets: Of its messages; more than one where a segment has messages side by side.
-        relayed: Whether the PEs between receive and send on, and do not just pass.
-        main: Whether the receiver takes them in its main thread, which does one operation after another.
-        colour: The colour that they come on, -1 for one of their own.
+        source, target: int64 ``[n]``: PEs that the words of each leave and reach; int64 ``[m]`` where the only piece
+            has messages side by side.
+        relayed: bool ``[n]``: whether the PEs between receive and send on, and do not just pass.
+        main: bool ``[n]``: whether the receiver takes them in its main thread, which does one operation after another.
+        colour: int64 ``[n]``: the colour that they come on, -1 for one of their own.
         places: Of the line's PEs.
-        hops: Links of the longest message.
-        relays: PEs that receive and send on.
-        spans: First and last PE of what it uses, by ``Resource``: links are numbered by the PE that they leave. (0, -1)
-            where it uses nothing.
+        hops: int64 ``[n]``: links of each, of the longest message.
+        relays: int64 ``[n]``: PEs that receive and send on.
+        spans: int32 ``[resources, 2, n]``: first and last PE of what each uses; links are numbered by the PE that they
+            leave. `NOTHING` where it uses none.
     """
 
-    sources: tuple[int, ...]
-    targets: tuple[int, ...]
-    relayed: bool
-    main: bool
-    colour: int
+    source: I64
+    target: I64
+    relayed: Bools
+    main: Bools
+    colour: I64
     places: Places
-    hops: int
-    relays: int
-    spans: tuple[Span, Span, Span, Span]
+    hops: I64
+    relays: I64
+    spans: I32
+
+    def __len__(self) -> int:
+        return len(self.main)
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether the only piece has several messages."""
+        return len(self.source) > len(self)
 
 
 def hops_between(places: Places, source: int, target: int) -> int:
@@ -57,52 +69,59 @@ def hops_between(places: Places, source: int, target: int) -> int:
     return abs(target - source) if places is None else abs(int(places[target]) - int(places[source]))
 
 
-def one_message(
-    source: int,
-    target: int,
-    places: Places = None,
+def each_hops_between(places: Places, source: I64, target: I64) -> I64:
+    """Links between pairs of PEs of a line, int64 ``[n]``."""
+    hops: I64 = np.abs(target - source if places is None else places[target] - places[source])
+    return hops
+
+
+def pieces_of_messages(
+    source: I64,
+    target: I64,
+    places: Places,
     *,
-    relayed: bool,
-    everywhere: bool,
-    main: bool,
-    leaves: bool = True,
-    colour: int = -1,
-) -> Piece:
-    """A piece of one message, whose words go into ``everywhere`` on the way or into the last PE alone.
+    relayed: Bools,
+    everywhere: Bools,
+    main: Bools,
+    leaves: Bools,
+    colour: I64,
+) -> Pieces:
+    """Pieces of one message each, ``[n]``, whose words go into ``everywhere`` on the way or into the last PE alone.
 
     ``leaves``: whether they leave the PE by its ramp on their own; the second direction of a multicast does not.
     """
     rises = target > source
-    links = (source, target - 1) if rises else (target + 1, source)
-    into = (target, target)
-    if everywhere:
-        into = (source + 1, target) if rises else (target, source - 1)
-    out = NOTHING
-    if leaves:
-        out = links if relayed else (source, source)
-    spans = (links, NOTHING, into, out) if rises else (NOTHING, links, into, out)
-    hops, relays = hops_between(places, source, target), abs(target - source) if relayed else 0
-    return Piece((source,), (target,), relayed, main, colour, places, hops, relays, spans)
-
-
-def side_by_side(sources: list[int], targets: list[int], places: Places = None) -> Piece:
-    """A piece of messages that are all stored, and use no link or PE twice."""
-    messages = list(zip(sources, targets, strict=True))
-    up = [(a, b - 1) for a, b in messages if b > a]
-    down = [(b + 1, a) for a, b in messages if b < a]
-    spans = (_hull(up), _hull(down), (min(targets), max(targets)), (min(sources), max(sources)))
-    return Piece(
-        sources=tuple(sources),
-        targets=tuple(targets),
-        relayed=False,
-        main=False,
-        colour=-1,
-        places=places,
-        hops=max(hops_between(places, a, b) for a, b in messages),
-        relays=0,
-        spans=spans,
+    way = np.where(rises, 1, -1)
+    near, far = np.where(everywhere, source + way, target), target - way  # into PEs, and the last link
+    spans = np.empty((len(Resource), 2, len(source)), np.int32)
+    for end, (link, into) in enumerate(
+        ((np.minimum(source, far), np.minimum(near, target)), (np.maximum(source, far), np.maximum(near, target)))
+    ):
+        spans[Resource.UP, end] = np.where(rises, link, NOTHING[end])
+        spans[Resource.DOWN, end] = np.where(rises, NOTHING[end], link)
+        spans[Resource.INTO_PE, end] = into
+        spans[Resource.OUT_OF_PE, end] = np.where(leaves, np.where(relayed, link, source), NOTHING[end])
+    relays = np.where(relayed, np.abs(target - source), 0)
+    return Pieces(
+        source, target, relayed, main, colour, places, each_hops_between(places, source, target), relays, spans
     )
 
 
-def _hull(spans: list[Span]) -> Span:
-    return (min(low for low, _ in spans), max(high for _, high in spans)) if spans else NOTHING
+def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
+    """One piece of messages ``[m]`` that are all stored, and use no link or PE twice."""
+    rises = target > source
+    spans = [
+        _hull(source[rises], target[rises] - 1),
+        _hull(target[~rises] + 1, source[~rises]),
+        _hull(target, target),
+        _hull(source, source),
+    ]
+    hops = each_hops_between(places, source, target).max(keepdims=True)
+    no = np.zeros(1, bool)
+    return Pieces(
+        source, target, no, no, no - 1, places, hops, np.zeros(1, np.int64), np.array(spans, np.int32)[:, :, None]
+    )
+
+
+def _hull(low: I64, high: I64) -> tuple[int, int]:
+    return (int(low.min()), int(high.max())) if len(low) else NOTHING
