@@ -119,21 +119,14 @@ class RoutedCosts:
         """The time of a step between wafers, which follows from the number of its crossings."""
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
-            self._known[key] = LineTime(cycles=self._steps.cycles(phase, step, slots, 0, chosen).whole())
+            self._known[key] = self._steps.time(phase, step, slots, 0, chosen)
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: int, pairs: int) -> LineTime:
         """The time of a step whose fullest column has so many pairs; no operand of it depends on cache slots."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
-            one_step = phase.of_pairs(step, pairs)
-            cycles = self._steps.cycles(one_step, 0, slots, 0).whole()
-            on_line = (
-                self._steps.overlap_time(one_step, [0], slots, 0)
-                if self._steps.moves(one_step, 0)
-                else LineTime(cycles=cycles)
-            )
-            self._known[key] = replace(on_line, cycles=cycles)
+            self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
         return self._known[key]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,17 +34,19 @@ def group_costs(costs: StepCosts, phase: Phase, slots: int, classes: I64, first:
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
     nothing here.
     """
-    cost_by_key: dict[tuple[int, ...], GroupCost] = {}
-    costs_by_group = []
     numbers = classes.tolist()
-    for begin, end in pairwise([*first.tolist(), len(phase.steps)]):
-        key = tuple(numbers[begin:end])
-        if key not in cost_by_key:
-            cost_by_key[key] = (
-                _no_cost(end - begin) if phase.steps.routed[begin] else _cost(costs, phase, range(begin, end), slots)
-            )
-        costs_by_group.append(cost_by_key[key])
-    return GroupCost(*map(np.concatenate, zip(*costs_by_group, strict=True)))
+    keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
+    begins = dict(zip(keys, first.tolist(), strict=True))  # of one group of each class
+    known = {
+        key: _no_cost(len(key))
+        if phase.steps.routed[begin]
+        else _cost(costs, phase, range(begin, begin + len(key)), slots)
+        for key, begin in begins.items()
+    }
+    lengths = np.array([len(key) for key in known])
+    row = dict(zip(known, (lengths.cumsum() - lengths).tolist(), strict=True))  # of each class's first step
+    rows = np.repeat([row[key] for key in keys] - first, np.diff(first, append=len(numbers))) + np.arange(len(numbers))
+    return GroupCost(*(np.concatenate(columns)[rows] for columns in zip(*known.values(), strict=True)))
 
 
 def first_steps(phase: Phase) -> I64:
@@ -59,21 +62,23 @@ def _no_cost(steps: int) -> GroupCost:
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: int) -> GroupCost:
     cost = _no_cost(len(group))
-    moving = [i for i, step in enumerate(group) if costs.moves(phase, step)]
+    moving = [i for i, step in enumerate(group) if costs.moves(phase, step)] if len(group) > 1 else []
     for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):
-        times = [costs.cycles(phase, step, slots, turn).whole() for step in group]
-        longest = max(range(len(group)), key=lambda i: times[i])
+        times = [costs.time(phase, step, slots, turn) for step in group]
+        longest = max(range(len(group)), key=lambda i: times[i].cycles)
+        time = times[longest]
         if moving:
             overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, turn)
-            if len(group) > 1 and overlap.cycles > times[longest]:
-                longest = max(moving, key=lambda i: times[i])
-                times[longest] = overlap.cycles
-            if longest in moving:
-                cost.contention[longest] += overlap.contention_cycles * repeat
-                cost.streams[longest] = max(cost.streams[longest], overlap.streams)
+            if overlap.cycles > time.cycles:
+                longest, time = max(moving, key=lambda i: times[i].cycles), overlap
+            elif longest in moving:
+                time = replace(overlap, cycles=time.cycles)
+        cost.contention[longest] += time.contention_cycles * repeat
+        cost.streams[longest] = max(cost.streams[longest], time.streams)
+        cycles = time.cycles
         if phase.steps.overlap[group[0]] >= 0:
-            times[longest] = times[longest].plus(launch=costs.sync)
-        cost.by_cause[longest] += times[longest].times(repeat)[1:]
+            cycles = cycles.plus(launch=costs.sync)
+        cost.by_cause[longest] += cycles.times(repeat)[1:]
         if turn == 0:
-            cost.first_turn[0] = times[longest].total
+            cost.first_turn[0] = cycles.total
     return cost

@@ -47,8 +47,7 @@ class StepCosts:
         if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, 0)
-        on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
-        return on_mesh and isinstance(transfer.messages, LineMessages)
+        return _is_along_lines(transfer) and not transfer.in_memory
 
     def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
         """(turn, how many turns cost the same): all after the first, unless a pattern changes with the round."""
@@ -58,28 +57,30 @@ class StepCosts:
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
 
     def overlap_time(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
-        """Whole cycles of moving steps that start at the same time, or of one."""
-        time = self._times.time([self._slowest(phase, step, slots, turn) for step in steps])
-        if phase.steps.overlap[steps[0]] < 0:
-            return replace(time, cycles=self._launch().followed_by(time.cycles).whole())
-        way = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
-        return replace(time, cycles=time.cycles.plus(**way).whole())
+        """Whole cycles of moving steps of an overlap group, which start at the same time."""
+        transfers = [transfer_of(self.program, phase, step, slots, turn) for step in steps]
+        return self._pattern_time(transfers, in_group=True)
 
-    def cycles(self, phase: Phase, step: int, slots: int, turn: int, chosen: frozenset[int] | None = None) -> Cycles:
-        """Cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it goes by them."""
+    def time(self, phase: Phase, step: int, slots: int, turn: int, chosen: frozenset[int] | None = None) -> LineTime:
+        """Whole cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it goes by them."""
+        in_group = bool(phase.steps.overlap[step] >= 0)
         if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]
-            launch = self._task() if phase.steps.overlap[step] < 0 else NO_CYCLES
-            return launch.plus(compute=kernel.cycles_of(phase.steps.operands(step, slots, turn), self._pe))
+            launch = NO_CYCLES if in_group else self._task()
+            operands = phase.steps.operands(step, slots, turn)
+            return LineTime(launch.plus(compute=kernel.cycles_of(operands, self._pe)).whole())
         transfer = transfer_of(self.program, phase, step, slots, turn, chosen)
+        if _is_along_lines(transfer):
+            return self._line_time(transfer, in_group=in_group, in_loop=bool(phase.steps.loop[step] >= 0))
+        return LineTime(self._cycles(transfer).whole())
+
+    def _cycles(self, transfer: Transfer) -> Cycles:
+        """Cycles of a transfer that does not go along lines."""
         if not transfer.is_awaited:
             return NO_CYCLES
-        messages = transfer.messages
-        if isinstance(messages, LineMessages) and not transfer.leaves_wafer:
-            return self._line_step(phase, step, slots, turn, messages)
         if transfer.in_memory:
             return self._task().plus(compute=self._pe.vector(transfer.elements, self._pe.act))
-        if isinstance(messages, RowShift):
+        if isinstance(transfer.messages, RowShift):
             return self._shift(transfer)
         return self._stream(transfer)
 
@@ -96,32 +97,40 @@ class StepCosts:
         """Activating the task of a step."""
         return Cycles().plus(launch=self.software.task_dispatch_cycles)
 
-    def _line_step(self, phase: Phase, step: int, slots: int, turn: int, messages: LineMessages) -> Cycles:
-        pattern = messages.schedule
+    def _line_time(self, transfer: Transfer, *, in_group: bool, in_loop: bool) -> LineTime:
+        """Whole cycles of a pattern along lines of a region."""
+        pattern, first = transfer.site.schedule, transfer.site.round == 0
         if not len(pattern.messages):
-            return NO_CYCLES  # a line of one PE
-        transfer = transfer_of(self.program, phase, step, slots, turn)
+            return LineTime(NO_CYCLES)  # a line of one PE
         add_cycles = self._pe.vector(transfer.elements, self._pe.acc)
-        if not pattern.travels:
-            return self._task().plus(compute=add_cycles)
-        if not pattern.overlaps or phase.steps.loop[step] < 0 or (turn == 0 and not pattern.store_and_forward):
-            return self.overlap_time(phase, [step], slots, turn).cycles
-        line = self._traffic.routes.line(transfer.site.stage, messages.axis)
+        if transfer.in_memory:
+            return LineTime(self._task().plus(compute=add_cycles).whole())
+        time = self._pattern_time([transfer], in_group=in_group)
+        if not pattern.overlaps or not in_loop or (first and not pattern.store_and_forward):
+            return time
+        line = self._traffic.routes.line(transfer.site.stage, transfer.site.axis)
         rounds = self._rounds(pattern, transfer.words, add_cycles, line)
-        return self._launch().followed_by(rounds.first if turn == 0 else rounds.period)
+        return replace(time, cycles=self._launch().followed_by(rounds.first if first else rounds.period).whole())
+
+    def _pattern_time(self, transfers: Sequence[Transfer], *, in_group: bool) -> LineTime:
+        """Whole cycles of patterns that start at the same time."""
+        time = self._times.time([self._slowest(transfer) for transfer in transfers])
+        if not in_group:
+            return replace(time, cycles=self._launch().followed_by(time.cycles).whole())
+        way = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
+        return replace(time, cycles=time.cycles.plus(**way).whole())
 
     def _rounds_of(self, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
         """The rounds of a pattern whose rounds overlap, on one line; a PE adds a received message in ``add_cycles``."""
         carried, places = (words * line.streams, line.places) if line else (words, None)
         return rounds_of(pattern, carried, add_cycles, self._line, places)
 
-    def _slowest(self, phase: Phase, step: int, slots: int, turn: int) -> LinePattern:
-        """The line of a step that takes longest when the step is alone."""
-        transfer = transfer_of(self.program, phase, step, slots, turn)
-        pattern, axis = transfer.site.schedule, transfer.site.axis
+    def _slowest(self, transfer: Transfer) -> LinePattern:
+        """The line of a pattern that takes longest when it is alone."""
+        pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
         line = self._traffic.routes.line(transfer.site.stage, axis)
-        variants = pattern.critical(pattern.variants[turn % len(pattern.variants)])
-        lines = [LinePattern(pattern, variant, transfer.words, axis, line) for variant in variants]
+        variants = pattern.critical(pattern.variants[transfer.site.round % len(pattern.variants)])
+        lines = [LinePattern(pattern, variant, words, axis, line) for variant in variants]
         return max(lines, key=lambda one: self._times.time([one]).cycles) if len(lines) > 1 else lines[0]
 
     def _shift(self, transfer: Transfer) -> Cycles:
@@ -186,3 +195,7 @@ class StepCosts:
 def most_peers(crossings: Sequence[WaferPair]) -> int:
     """The most wafers that one wafer sends to, or receives from; 0 without crossings."""
     return max((max(Counter(side).values()) for side in zip(*crossings, strict=True)), default=0)
+
+
+def _is_along_lines(transfer: Transfer) -> bool:
+    return isinstance(transfer.messages, LineMessages) and not transfer.leaves_wafer
