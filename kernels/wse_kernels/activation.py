@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from wse_kernels._jit import narrow, widen
+from wse_kernels._jit import inline_function, narrow, widen
 
 ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
 """Activation functions in the order of their numbers; the sources of their definitions are those of `activate`."""
@@ -23,28 +23,52 @@ def activate(block, act, acc, x, out, M, n, function, gated, limit_pico):
     x times the normal distribution, by tanh or by erf (GELU, arXiv 1606.08415); or x * sigmoid(1.702 x) with x at most
     a limit, which multiplies one more than an up that is kept from -limit to limit (github.com/openai/gpt-oss, swiglu).
     """
+    for m in range(M):
+        _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, 0, n)
+
+
+def activate_share(block, block_row, act, acc, x, out, M, n, function, gated, limit_pico, length, groups):
+    """`activate` for the PE's own share of the n features, and 0 for those of its neighbours.
+
+    The ``length`` rows are cut into ``groups``, group i from row i length // groups on; row s of a group of z has the
+    features from s n // z on.
+    """
+    group = ((block_row + 1) * groups - 1) // length
+    start, end = group * length // groups, (group + 1) * length // groups
+    first = (block_row - start) * n // (end - start)
+    last = (block_row - start + 1) * n // (end - start)
+    lanes = act.shape[2]
+    for m in range(M):
+        for e in range(out + m * n, out + m * n + n):
+            for lane in range(lanes):
+                act[block, e, lane] = narrow(np.float32(0.0), act[block, e, lane])
+        _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last)
+
+
+@inline_function
+def _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last):
+    """Activate features ``first`` to ``last`` of token m."""
     limit = np.float32(limit_pico * 1e-12)
     one = np.float32(1.0)
     width = (1 + gated) * n
     lanes = act.shape[2]
-    for m in range(M):
-        for e in range(n):
-            for lane in range(lanes):
-                like = act[block, out + m * n + e, lane]
-                gate = widen(narrow(widen(acc[block, x + m * width + e, lane]), like))
-                if function == SILU:
-                    value = gate / (one + np.exp(-gate))
-                elif function == GELU_TANH:
-                    inner = ROOT_2_BY_PI * (gate + np.float32(0.044715) * gate * gate * gate)
-                    value = np.float32(0.5) * gate * (one + np.tanh(inner))
-                elif function == GELU:
-                    value = np.float32(0.5) * gate * (one + np.float32(math.erf(gate * ROOT_HALF)))
-                else:
-                    gate = min(gate, limit)
-                    value = gate / (one + np.exp(-STEEPNESS * gate))
-                if gated == 1:
-                    up = widen(narrow(widen(acc[block, x + m * width + n + e, lane]), like))
-                    if function > GELU:
-                        up = min(max(up, -limit), limit) + one
-                    value = value * up
-                act[block, out + m * n + e, lane] = narrow(value, like)
+    for e in range(first, last):
+        for lane in range(lanes):
+            like = act[block, out + m * n + e, lane]
+            gate = widen(narrow(widen(acc[block, x + m * width + e, lane]), like))
+            if function == SILU:
+                value = gate / (one + np.exp(-gate))
+            elif function == GELU_TANH:
+                inner = ROOT_2_BY_PI * (gate + np.float32(0.044715) * gate * gate * gate)
+                value = np.float32(0.5) * gate * (one + np.tanh(inner))
+            elif function == GELU:
+                value = np.float32(0.5) * gate * (one + np.float32(math.erf(gate * ROOT_HALF)))
+            else:
+                gate = min(gate, limit)
+                value = gate / (one + np.exp(-STEEPNESS * gate))
+            if gated == 1:
+                up = widen(narrow(widen(acc[block, x + m * width + n + e, lane]), like))
+                if function > GELU:
+                    up = min(max(up, -limit), limit) + one
+                value = value * up
+            act[block, out + m * n + e, lane] = narrow(value, like)

@@ -242,6 +242,19 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
             f32[block, sums + mh, lane] += np.exp(sink - f32[block, maxima + mh, lane])
 
 
+def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
+    """sums[M, H] and x[M, H, F] *= exp(own[M, H] - maxima[M, H])."""
+    lanes = f32.shape[2]
+    for mh in range(M * H):
+        for f in range(F):
+            for lane in range(lanes):
+                factor = np.exp(f32[block, own + mh, lane] - f32[block, maxima + mh, lane])
+                value = acc[block, x + mh * F + f, lane]
+                acc[block, x + mh * F + f, lane] = narrow(widen(value) * factor, value)
+        for lane in range(lanes):
+            f32[block, sums + mh, lane] *= np.exp(f32[block, own + mh, lane] - f32[block, maxima + mh, lane])
+
+
 def attention_finish(block, act, acc, f32, x, sums, out, M, H, F):
     """out[M, H, F] = x[M, H, F] / sums[M, H]; 0 where the sum is not positive."""
     lanes = act.shape[2]

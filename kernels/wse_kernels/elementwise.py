@@ -70,6 +70,14 @@ def copy(block, act, out, x, n):
             act[block, out + e, lane] = act[block, x + e, lane]
 
 
+def copy_statistics(block, f32, out, x, n):
+    """out[n] = x[n], both float32."""
+    lanes = f32.shape[2]
+    for e in range(n):
+        for lane in range(lanes):
+            f32[block, out + e, lane] = f32[block, x + e, lane]
+
+
 def copy_weights(block, wgt, out, x, n):
     """out[n] = x[n], both weights."""
     lanes = wgt.shape[2]

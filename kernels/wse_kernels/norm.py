@@ -42,6 +42,33 @@ def rms_scale(block, act, wgt, f32, x, sums, gain, out, M, K, size, eps_atto, of
                 act[block, out + m * K + k, lane] = narrow(gained, value)
 
 
+def gain_sum_squares(block, act, acc, wgt, x, sums, gain, out, M, K, offset):
+    """sums[M] = sum over K of x[M, K] ** 2; out[M, K] = (gain[K] + offset) * x[M, K]."""
+    offset = np.float32(offset)
+    lanes = act.shape[2]
+    for m in range(M):
+        for lane in range(lanes):
+            acc[block, sums + m, lane] = narrow(np.float32(0.0), acc[block, sums + m, lane])
+        for k in range(K):
+            for lane in range(lanes):
+                stored = act[block, x + m * K + k, lane]
+                value, total = widen(stored), acc[block, sums + m, lane]
+                acc[block, sums + m, lane] = narrow(widen(total) + value * value, total)
+                gained = (widen(wgt[block, gain + k, lane]) + offset) * value
+                act[block, out + m * K + k, lane] = narrow(gained, stored)
+
+
+def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
+    """x[M, N] /= sqrt(sums[M] / size + eps)."""
+    size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
+    lanes = acc.shape[2]
+    for m in range(M):
+        for e in range(x + m * N, x + m * N + N):
+            for lane in range(lanes):
+                scale = np.float32(1.0) / np.sqrt(widen(acc[block, sums + m, lane]) / size + eps)
+                acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scale, acc[block, e, lane])
+
+
 def l2_scale(block, act, f32, x, sums, M, K, size, eps_atto):
     """x[M, K] /= sqrt(sums[M] / size + eps): the scaling without a gain; the factor takes the place of the sum."""
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)

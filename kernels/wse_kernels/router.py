@@ -119,3 +119,20 @@ def router_choose(block, f32, choice, scores, ids, weights, M, E, A, normalised,
             divisor = total + LEAST_SUM if normalised == 1 else np.float32(1.0)
             for i in range(A):
                 f32[block, weights + m * A + i, lane] = f32[block, weights + m * A + i, lane] / divisor * scale
+
+
+def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
+    """weights[M, A] = scale * softmax over A of weights[M, A], of which the first is largest; 0 where ids are -1."""
+    scale = np.float32(scale_pico * 1e-12)
+    lanes = f32.shape[2]
+    for m in range(M):
+        for lane in range(lanes):
+            largest, total = f32[block, weights + m * A, lane], np.float32(0.0)
+            for i in range(m * A, m * A + A):
+                weight = np.float32(0.0)
+                if f32[block, ids + i, lane] >= 0.0:
+                    weight = np.exp(f32[block, weights + i, lane] - largest)
+                f32[block, weights + i, lane] = weight
+                total += weight
+            for i in range(m * A, m * A + A):
+                f32[block, weights + i, lane] = f32[block, weights + i, lane] / (total + LEAST_SUM) * scale

@@ -18,6 +18,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "router_correct": ("M", "E"),
     "router_limit": ("M", "groups", "size"),
     "router_choose": ("M", "E", "A"),
+    "chosen_softmax": ("M", "A"),
     "expert_pairs": ("M", "A", "experts"),
     "expert_in": ("M", "A", "K", "N", "local_experts"),
     "expert_out": ("M", "A", "K", "N", "local_experts"),
@@ -73,6 +74,10 @@ def _contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.ran
     match kernel:
         case "router_choose":
             return {"scores": rng.uniform(0, 1, (*line, p["M"] * p["E"]))}
+        case "chosen_softmax":
+            ids = rng.integers(-1, 2, (*line, p["M"], p["A"]))
+            values = -np.sort(rng.exponential(2, (*line, p["M"], p["A"])), axis=-1)
+            return {"ids": ids.reshape(*line, -1), "weights": values.reshape(*line, -1)}
         case "expert_pairs":
             return {"ids": rng.integers(-1, p["experts"], (*line, p["M"] * p["A"]))}
         case "expert_in_quantised":
@@ -139,7 +144,9 @@ def _pairs(line: tuple[int, int], p: dict[str, int], rng: np.random.Generator) -
 
 
 def allowed_error(case: Case, plain: dict[str, int], want: Array) -> dict[str, Array]:
-    """exp within 4 float32 ulp, and the rounding of E sums; every other byte is exact."""
+    """exp within 4 float32 ulp, and the rounding of E or A sums; every other byte is exact."""
     if case.kernel == "router_scores":
         return {"out": (10 + plain["E"]) * EPS["float32"] * np.abs(case.values("out", want)) + 1e-37}
+    if case.kernel == "chosen_softmax":
+        return {"weights": (12 + plain["A"]) * EPS["float32"] * np.abs(case.values("weights", want)) + 1e-37}
     return {}

@@ -30,6 +30,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "sum_squares": ("M", "K"),
     "rms_scale": ("M", "K"),
     "l2_scale": ("M", "K"),
+    "gain_sum_squares": ("M", "K"),
+    "rms_scale_sums": ("M", "N"),
     "moments": ("M", "K"),
     "layer_scale": ("M", "K"),
     "rope": ("M", "Hq", "Hk", "half", "rest"),
@@ -45,6 +47,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "attention_values": ("M", "Hk", "queries_per_kv", "F", "capacity"),
     "attention_online": ("M", "Hk", "queries_per_kv", "F", "capacity"),
     "sink_sums": ("M", "H"),
+    "softmax_rescale": ("M", "H", "F"),
     "attention_finish": ("M", "H", "F"),
     "residual_add": ("n",),
     "add": ("n",),
@@ -53,6 +56,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "store": ("n",),
     "store_part": ("M", "n"),
     "copy": ("n",),
+    "copy_statistics": ("n",),
     "copy_weights": ("n",),
     "soft_cap": ("n",),
     "place_heads": ("M", "H", "Hl", "n"),
@@ -60,6 +64,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "pick_heads": ("M", "H", "Hl", "n"),
     "turn_block": ("M", "K", "N"),
     "activate": ("M", "n"),
+    "activate_share": ("M", "n"),
     "embedding_lookup": ("M", "K", "V"),
     "add_positions": ("M", "K", "V"),
     "argmax_fold": ("n", "V"),
@@ -101,6 +106,8 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "row": int(rng.integers(0, rows)),
         "coefficient_pico": SCALE_PICO,
         "cap_pico": 2 * 10**12,
+        "length": rows,
+        "groups": int(rng.integers(1, rows + 1)),
         "limit_pico": int(rng.choice([7 * 10**12, 10**12])),
         "window": int(rng.integers(0, 5)),
         "chunk": int(rng.integers(0, 5)),
@@ -150,7 +157,7 @@ def _contents(
     rows, cols = line
     positive = {name: rng.exponential(max(1, p.get("K", 2)), (*line, n)) for name, n in counts.items()}
     match kernel:
-        case "l2_scale" | "rms_scale" | "sink_sums" | "attention_online":
+        case "l2_scale" | "rms_scale" | "rms_scale_sums" | "sink_sums" | "attention_online":
             return {"sums": positive["sums"]}
         case "attention_finish":
             return {"sums": positive["sums"] * rng.integers(0, 4, (*line, counts["sums"]))}
@@ -160,7 +167,7 @@ def _contents(
         case "rope" | "rotate":
             frequency = 10_000.0 ** -np.linspace(0, 1, counts["frequency"], endpoint=False)
             return {"frequency": np.broadcast_to(frequency, (*line, len(frequency)))}
-        case "soft_cap" | "activate":
+        case "soft_cap" | "activate" | "activate_share":
             return {"x": rng.normal(scale=8, size=(*line, counts["x"]))}
         case "attention_exp" | "attention_exp_by_column":
             return {"maxima": rng.uniform(1, 4, (*line, counts["maxima"]))}
@@ -223,7 +230,12 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
         return {"x": (8 * single + summed) * np.abs(case.values("x", want)) + tiny_sum}
     if case.kernel == "sink_sums":
         return {"sums": 8 * single * np.abs(case.values("sums", want))}
-    if case.kernel == "activate":
+    if case.kernel == "softmax_rescale":
+        by_view = {"sums": single, "x": summed}
+        return {
+            name: (8 * single + bits) * np.abs(case.values(name, want)) + tiny_sum for name, bits in by_view.items()
+        }
+    if case.kernel in ("activate", "activate_share"):
         return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + _activation_error(case, plain) + tiny}
     if case.kernel in ("attention_exp", "attention_exp_by_column"):
         sums = np.abs(case.values("sums", want))

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import FUSED, Choice, Options
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import compile_model
 from wse.execute.engine import Engine
 from wse.fabric.model import Fabric
@@ -97,8 +98,9 @@ def session(
     choice: Choice | None = None,
     logits: bool = False,
     experts: str = SPREAD,
+    schedule: str = FUSED,
 ) -> Session:
-    """Compile and load. ``choice`` fixes what the compiler would choose."""
+    """Compile and load. ``choice`` fixes what the compiler would choose but for the rewrites of the schedule."""
     machine, loaded = wafer(*mesh, sram_bytes), model(folder)
     options = Options(
         mapping=mapping,
@@ -111,10 +113,12 @@ def session(
         region=region,
         logits_out="all" if logits else "none",
         experts=experts,
+        schedule=schedule,
     )
     if choice is None:
         program = compile_model(loaded.spec, machine, SOFTWARE, options)
     else:
+        choice = replace(choice, rewrites=rewrites_of(loaded.spec, options))
         program = compile_choice(loaded.spec, machine, SOFTWARE, options, choice)
     assert loaded.checkpoint is not None
     engine = Engine(program, loaded.spec, loaded.checkpoint.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,9 @@ from plain_decoder import plain_logits
 from session import SOFTWARE, Session, wafer
 from tiny_model import tensors
 
-from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.options import FUSED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.execute.engine import Engine
 from wse.models.spec import ModelSpec
 from wse_mappings.cuts.expert_groups import SPREAD
@@ -29,6 +31,7 @@ def tiny_session(
     dtype: str = "float32",
     experts: str = SPREAD,
     activations: str | None = None,
+    schedule: str = FUSED,
 ) -> Session:
     """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens."""
     options = Options(
@@ -41,8 +44,10 @@ def tiny_session(
         prompt_tokens=(len(prompt),),
         logits_out="all",
         experts=experts,
+        schedule=schedule,
     )
-    choice = Choice(prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9)
+    rewrites = rewrites_of(spec, options)
+    choice = Choice(prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9, rewrites=rewrites)
     machine = wafer(*mesh, 1 << 20)
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     engine = Engine(program, spec, tensors(spec).__getitem__)
@@ -59,11 +64,13 @@ def worst_logit_error(
     chunk: int | None = None,
     wafers: int = 1,
     experts: str = SPREAD,
+    schedule: str = FUSED,
 ) -> float:
     """Largest difference from the plain decoder's logits, relative to the largest of those."""
     random = np.random.default_rng(prompt)
     ids = [int(i) for i in random.integers(0, spec.vocab_size, prompt + new_tokens)]
-    run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, chunk=chunk, wafers=wafers, experts=experts)
+    placed: dict[str, Any] = {"chunk": chunk, "wafers": wafers, "experts": experts, "schedule": schedule}
+    run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, **placed)
     got: npt.NDArray[np.float32] = run.forced(ids[prompt:])
     want = plain_logits(spec, tensors(spec).__getitem__, ids[:-1])[prompt - 1 :]
     return float(np.abs(got - want).max() / np.abs(want).max())

@@ -15,6 +15,10 @@ MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thi
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
 """The products that prefill may use: with the weight tiles of decode, with its own, with decode's where they stand."""
 
+RELEASED, FUSED = "released", "fused"
+SCHEDULES = (RELEASED, FUSED)
+"""Recipes for the steps of layers: as the released research decode runs them, or rewritten to take fewer cycles."""
+
 REFUSE, REPORT = "refuse", "report"
 """Values of ``capacity``: what happens to a Program that needs more SRAM than there is."""
 
@@ -47,7 +51,8 @@ class Options:
     (OSDI 2025), equal ones, about as many as PEs in one. ``store_and_forward``: PEs receive whole
     row sums of dist-GEMM-T before they send them on, as released, instead of streaming them. ``prefill`` is the product
     that prefill uses; None lets the compiler choose one that holds weights once. ``experts`` places a mixture:
-    ``spread`` over all columns of a region, or on columns of their ``own``.
+    ``spread`` over all columns of a region, or on columns of their ``own``. ``schedule`` is the recipe for the steps of
+    layers.
     """
 
     mapping: str
@@ -67,6 +72,7 @@ class Options:
     prefill: str | None = None
     activations: str | None = None
     experts: str = SPREAD
+    schedule: str = RELEASED
 
     @property
     def activation_type(self) -> str:
@@ -88,6 +94,10 @@ class Options:
         return len(self.prompt_tokens)
 
 
+Rewrites = tuple[tuple[str, int], ...]
+"""Names of rewrites, each with its setting; 1 where it has none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """Choices that the compiler makes by trying.
@@ -95,7 +105,8 @@ class Choice:
     A wafer's mesh is cut into ``bands`` one below the other, of ``rows`` rows each (None: as many as there are), and
     a band into at most ``per_band`` regions. Where it is ``turned``, rows of regions run along the mesh's columns.
     ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary
-    entries a column are projected at once.
+    entries a column are projected at once. ``rewrites`` are those of the steps of layers, by name, with the setting
+    of those that have some.
     """
 
     bands: int = 1
@@ -105,6 +116,7 @@ class Choice:
     prefill: str
     prefill_chunk: int
     head_chunk: int
+    rewrites: Rewrites = ()
 
 
 def check_types(dtype: str, activations: str | None) -> None:

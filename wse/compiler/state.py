@@ -111,7 +111,10 @@ class SymNumber:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymStep:
-    """A step of a block before emission. Operands are by index of the operand array."""
+    """A step of a block before emission. Operands are by index of the operand array.
+
+    A ``joined`` step runs in the task of the step before it, which computes.
+    """
 
     kind: int
     code: int
@@ -123,6 +126,7 @@ class SymStep:
     overlap: int
     routed: bool
     operands: dict[int, SymAddress | SymNumber]
+    joined: bool = False
 
 
 Loops = tuple[tuple[int, int, int], ...]

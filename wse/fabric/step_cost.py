@@ -63,6 +63,15 @@ class StepCosts:
 
     def time(self, phase: Phase, step: int, slots: int, turn: int, chosen: frozenset[int] | None = None) -> LineTime:
         """Whole cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it goes by them."""
+        time = self._dispatched_time(phase, step, slots, turn, chosen)
+        if not phase.steps.joined[step] or not time.cycles.total:
+            return time
+        return replace(time, cycles=time.cycles.plus(launch=-float(self.software.task_dispatch_cycles)))
+
+    def _dispatched_time(
+        self, phase: Phase, step: int, slots: int, turn: int, chosen: frozenset[int] | None
+    ) -> LineTime:
+        """Whole cycles of a step for which a task is dispatched."""
         in_group = bool(phase.steps.overlap[step] >= 0)
         if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]

@@ -7,6 +7,7 @@ from typing import Final
 from wse.isa.kernel import Kernel
 from wse.isa.operands import acc, act, numbers
 from wse.isa.pe_costs import PeCosts
+from wse_mappings.cuts.split import ceil_div
 
 ACTIVATIONS: Final = ("silu", "gelu_tanh", "gelu", "clamped_silu")
 """Activation functions; ``activate`` takes the index of one."""
@@ -24,6 +25,11 @@ def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
     return rounding + elements * functions * c.function + operations * c.vector(elements, c.f32)
 
 
+def _share_cycles(c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int) -> float:
+    """Cycles of the largest share of a group, and of zeros for the others."""
+    return c.vector(M * n, c.act) + _cycles(c, M, ceil_div(n, length // groups), function, gated)
+
+
 ACTIVATION: Final = (
     Kernel(
         name="activate",
@@ -34,5 +40,15 @@ ACTIVATION: Final = (
         ),
         work=lambda M, n: M * n,
         cycles=_cycles,
+    ),
+    Kernel(
+        name="activate_share",
+        operands=(
+            acc("x", lambda M, n, gated: M * (1 + gated) * n),
+            act("out", "M n", output=True),
+            *numbers("M n function gated limit_pico length groups"),
+        ),
+        work=lambda M, n: M * n,
+        cycles=_share_cycles,
     ),
 )

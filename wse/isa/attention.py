@@ -141,6 +141,12 @@ ATTENTION: Final = (
         cycles=lambda c, M, H: M * (c.loop + H * c.function + 2 * c.vector(H, c.f32)),
     ),
     Kernel(
+        name="softmax_rescale",
+        operands=(f32("own", "M H"), f32("maxima", "M H"), f32("sums", "M H"), acc("x", "M H F"), *numbers("M H F")),
+        work=lambda M, H, F: M * H * F,
+        cycles=lambda c, M, H, F: M * H * (c.loop + c.function + c.vector(1, c.f32) + c.vector(F, c.scale_acc)),
+    ),
+    Kernel(
         name="attention_finish",
         operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", output=True), *numbers("M H F")),
         work=lambda M, H, F: M * H * F,

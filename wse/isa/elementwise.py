@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.isa.kernel import Kernel
-from wse.isa.operands import acc, act, numbers, wgt
+from wse.isa.operands import acc, act, f32, numbers, wgt
 
 
 def _elements(n: int) -> int:
@@ -58,6 +58,12 @@ ELEMENTWISE: Final = (
         operands=(act("out", "n", output=True), act("x", "n"), *numbers("n")),
         work=_elements,
         cycles=lambda c, n: c.vector(n, c.act),
+    ),
+    Kernel(
+        name="copy_statistics",
+        operands=(f32("out", "n", output=True), f32("x", "n"), *numbers("n")),
+        work=_elements,
+        cycles=lambda c, n: c.vector(n, c.f32),
     ),
     Kernel(
         name="copy_weights",

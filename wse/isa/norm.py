@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.isa.kernel import Kernel
-from wse.isa.operands import act, f32, numbers, wgt
+from wse.isa.operands import acc, act, f32, numbers, wgt
 from wse.isa.pe_costs import PeCosts
 
 
@@ -36,6 +36,24 @@ NORM: Final = (
         ),
         work=_features,
         cycles=lambda c, M, K, offset: M * (c.loop + 2 * c.function + (2 + (offset != 0)) * c.vector(K, c.act)),
+    ),
+    Kernel(
+        name="gain_sum_squares",
+        operands=(
+            act("x", "M K"),
+            acc("sums", "M", output=True),
+            wgt("gain", "K"),
+            act("out", "M K", output=True),
+            *numbers("M K offset"),
+        ),
+        work=_features,
+        cycles=lambda c, M, K, offset: M * (c.loop + c.vector(K, c.square) + (1 + (offset != 0)) * c.vector(K, c.act)),
+    ),
+    Kernel(
+        name="rms_scale_sums",
+        operands=(acc("x", "M N"), acc("sums", "M"), *numbers("M N size eps_atto")),
+        work=lambda M, N: M * N,
+        cycles=lambda c, M, N: M * (c.loop + 2 * c.function + c.vector(N, c.scale_acc)),
     ),
     Kernel(
         name="l2_scale",

@@ -77,4 +77,10 @@ ROUTER: Final = (
         work=lambda M, E, A: M * E * A,
         cycles=_choose_cycles,
     ),
+    Kernel(
+        name="chosen_softmax",
+        operands=(f32("ids", "M A"), f32("weights", "M A"), *numbers("M A scale_pico")),
+        work=lambda M, A: M * A,
+        cycles=lambda c, M, A: M * (c.loop + (A + 1) * c.function + 3 * c.vector(A, c.f32)),
+    ),
 )

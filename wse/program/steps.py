@@ -70,6 +70,8 @@ class Steps:
         overlap: int32 ``[steps]``: steps of one overlap group, which run at the same time, have one number; -1 alone.
         repaints: int32 ``[steps]``: how often the step's routes are rewritten, over all turns of its loop.
         routed: bool ``[steps]``: whether a step's work depends on which experts were chosen.
+        joined: bool ``[steps]``: whether a step runs in the task of the step before it, which computes, and no task is
+            dispatched for it.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``: see the module
             docstring.
         most_pairs: int64 ``[steps]``: pairs of tokens and experts for which ``fixed`` holds.
@@ -88,6 +90,7 @@ class Steps:
     overlap: I32
     repaints: I32
     routed: npt.NDArray[np.bool_]
+    joined: npt.NDArray[np.bool_]
     fixed: I64
     per_slot: I64
     per_round: I64
@@ -131,5 +134,7 @@ class Steps:
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 
-_OF_STEPS = ("kind", "code", "pattern", "axis", "view", "stage", "op", "loop", "overlap", "repaints", "routed")
+_OF_STEPS = (
+    *("kind", "code", "pattern", "axis", "view", "stage", "op", "loop", "overlap", "repaints", "routed", "joined"),
+)
 _OPERANDS = ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from wse.compiler.options import Options, check_types
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.remedies import fewest_wafers
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
@@ -111,7 +112,11 @@ def load_basis(request: PlacementRequest) -> Basis:
 def placement_options(
     request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **more: Any
 ) -> Options:
-    """Options of the compiler, ``more`` among them, for as many wafers as are asked for or the model takes."""
+    """Options of the compiler, ``more`` among them, for as many wafers as are asked for or the model takes.
+
+    Raises:
+        BadInput: the schedule is none that is known, or is not valid for the model.
+    """
     options = Options(
         mapping=request.mapping,
         wafers=request.wafers or 1,
@@ -122,8 +127,10 @@ def placement_options(
         prompt_tokens=prompt_tokens,
         region=basis.region,
         experts=request.experts,
+        schedule=request.schedule,
         **more,
     )
+    rewrites_of(basis.spec, options)
     if request.wafers is not None:
         return options
     fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)

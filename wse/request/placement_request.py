@@ -90,6 +90,15 @@ class PlacementRequest:
             metavar="spread|own",
         ),
     ] = "spread"
+    schedule: Annotated[
+        str,
+        Option(
+            doc="Steps of a layer as the released research decode runs them, rewritten wherever that takes fewer "
+            "cycles, or with the rewrites that are named, separated by commas.",
+            panel="Wafer and mapping",
+            metavar="released|fused|REWRITES",
+        ),
+    ] = "released"
     software: SoftwareName = "tuned"
     dtype: Annotated[
         str | None,

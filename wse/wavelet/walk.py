@@ -2,8 +2,8 @@
 
 The state is the cycle from which each PE of each stage is free. Steps of one overlap group, or one step, go through it:
 
-1. Routes of other patterns that stand in the place of its own are rewritten; then the step's task is dispatched, or the
-   group is started and awaited at one cost.
+1. Routes of other patterns that stand in the place of its own are rewritten; then the step's task is dispatched, unless
+   it runs in that of the step before, or the group is started and awaited at one cost.
 2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost.
 3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own.
 4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest
@@ -79,7 +79,7 @@ class PhaseWalk:
         # 1
         repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
         self.free[stage] += self.software.route_rewrite_cycles * repaints
-        if working:
+        if working and not phase.steps.joined[first]:
             self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
         begin = self.free[stage].copy()
         lines = []

@@ -164,6 +164,13 @@ def sink_sums(pe, sums, maxima, sinks, M, H):
     pe.write("f32", sums, pe.read("f32", sums, M, H) + weight)
 
 
+def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
+    """f32[M, H] and acc[M, H, F] *= exp(own[M, H] - maxima[M, H])."""
+    factor = np.exp(pe.read("f32", own, M, H) - pe.read("f32", maxima, M, H))
+    pe.write("acc", x, pe.read("acc", x, M, H, F) * factor[:, :, None])
+    pe.write("f32", sums, pe.read("f32", sums, M, H) * factor)
+
+
 def attention_finish(pe, x, sums, out, M, H, F):
     """act[M, H, F] = acc[M, H, F] / f32[M, H]; 0 where the sum is not positive."""
     total = pe.read("f32", sums, M, H, 1)

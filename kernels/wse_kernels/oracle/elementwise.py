@@ -49,6 +49,11 @@ def copy(pe, out, x, n):
     pe.move("act", x, out, n)
 
 
+def copy_statistics(pe, out, x, n):
+    """f32[n] = f32[n] at another address."""
+    pe.move("f32", x, out, n)
+
+
 def copy_weights(pe, out, x, n):
     """wgt[n] = wgt[n] at another address."""
     pe.move("wgt", x, out, n)
@@ -68,6 +73,16 @@ def activate(pe, x, out, M, n, function, gated, limit_pico):
     if function == CLAMPED_SILU:
         up = np.clip(up, -limit, limit) + np.float32(1.0)
     pe.write("act", out, hidden * up if gated else hidden)
+
+
+def activate_share(pe, x, out, M, n, function, gated, limit_pico, length, groups):
+    """`activate` of the features of the PE's share, 0 elsewhere."""
+    activate(pe, x, out, M, n, function, gated, limit_pico)
+    starts = np.arange(groups + 1) * length // groups
+    group = int(np.searchsorted(starts, pe.row, side="right")) - 1
+    start, end = starts[group], starts[group + 1]
+    owners = np.repeat(np.arange(start, end), np.diff(np.arange(end - start + 1) * n // (end - start)))
+    pe.write("act", out, np.where(owners == pe.row, pe.read("act", out, M, n), np.float32(0.0)))
 
 
 def _activation(x: F32, function: np.int64, limit: np.float32) -> F32:
@@ -106,6 +121,22 @@ def l2_scale(pe, x, sums, M, K, size, eps_atto):
     factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)
     pe.write("act", x, pe.read("act", x, M, K) * factor[:, None])
     pe.write("f32", sums, factor)
+
+
+def gain_sum_squares(pe, x, sums, gain, out, M, K, offset):
+    """acc[M] = sum over K of act[M, K] ** 2; act[M, K] *= gain[K] + offset."""
+    X = pe.read("act", x, M, K)
+    total = np.zeros(M, np.float32)
+    for k in range(K):
+        total = pe.round_to("acc", total + X[:, k] * X[:, k])
+    pe.write("acc", sums, total)
+    pe.write("act", out, (pe.read("wgt", gain, K) + np.float32(offset)) * X)
+
+
+def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
+    """acc[M, N] /= sqrt(sum[M] / size + eps)."""
+    factor = _rms_factor(pe.read("acc", sums, M), size, eps_atto)
+    pe.write("acc", x, pe.read("acc", x, M, N) * factor[:, None])
 
 
 def _rms_factor(squares: F32, size: np.int64, eps_atto: np.int64) -> F32:

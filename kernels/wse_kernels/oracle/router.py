@@ -62,6 +62,16 @@ def router_choose(pe, choice, scores, ids, weights, M, E, A, normalised, scale_p
     pe.write("f32", weights, weighted * scale)
 
 
+def chosen_softmax(pe, ids, weights, M, A, scale_pico):
+    """f32[M, A] = scale * softmax over A, whose first is the largest; 0 where there is no expert."""
+    values = pe.read("f32", weights, M, A)
+    exps = np.where(pe.read("f32", ids, M, A) >= 0, np.exp(values - values[:, :1]), np.float32(0.0))
+    total = np.zeros(M, np.float32)
+    for column in exps.T:
+        total += column
+    pe.write("f32", weights, exps / (total + LEAST_SUM)[:, None] * np.float32(scale_pico * PICO))
+
+
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
     """The list of the pairs whose expert the PE's column holds."""
     stretch, col = divmod(pe.col, int(columns // stretches))

@@ -1,9 +1,13 @@
-"""The builder of one phase: symbolic steps and buffers, loops, and overlap groups, whose steps run at the same time."""
+"""The builder of one phase: symbolic steps and buffers, loops, and overlap groups, whose steps run at the same time.
+
+Before a block is closed its steps may be rewritten, as a `Draft`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -92,11 +96,40 @@ class Buffers:
         return tuple(self._by_name.values())
 
 
-class PhaseBuilder:
-    """Collects the steps of one phase. ``stage`` and ``op`` are set by the caller as it goes."""
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """The steps of a block before it is closed, to be replaced, taken out and added to.
 
-    def __init__(self, rows: int) -> None:
+    Attributes:
+        steps: The steps in their order; those of one loop are neighbours.
+        turns: The turns of each loop.
+        groups: Number of overlap groups.
+    """
+
+    steps: list[SymStep]
+    turns: list[int]
+    groups: int
+
+    def add_loop(self, turns: int) -> int:
+        """Add a loop of so many turns; its number, which steps inside have as ``loop``."""
+        self.turns.append(turns)
+        return len(self.turns) - 1
+
+    def add_group(self) -> int:
+        """Add an overlap group; its number, which its steps have as ``overlap``."""
+        self.groups += 1
+        return self.groups - 1
+
+
+class PhaseBuilder:
+    """Collects the steps of one phase. ``stage`` and ``op`` are set by the caller as it goes.
+
+    ``rewrite`` is called with the Draft of every block before it is closed.
+    """
+
+    def __init__(self, rows: int, rewrite: Callable[[Draft], None] | None = None) -> None:
         self.rows = rows
+        self.rewrite = rewrite
         self.stage = 0
         self.op = 0
         self.runs: list[BlockRun] = []
@@ -112,9 +145,28 @@ class PhaseBuilder:
         self._groups = 0
         self._first_op, self._of_stage = self.op, self.stage
 
+    def rewrite_steps(self) -> None:
+        """Rewrite the steps added since the last block was closed."""
+        if self.rewrite is None or not self._steps:
+            return
+        draft = Draft(steps=self._steps, turns=[turns for _, _, turns in self._loops], groups=self._groups)
+        stage, self.stage = self.stage, self._of_stage
+        self.rewrite(draft)
+        self.stage = stage
+        loops, loops_over_users = self._loops, self._over_users
+        inside: dict[int, list[int]] = {}
+        for index, step in enumerate(draft.steps):
+            if step.loop >= 0:
+                inside.setdefault(step.loop, []).append(index)
+        number = {loop: i for i, loop in enumerate(inside)}
+        self._steps = [replace(step, loop=number[step.loop]) if step.loop >= 0 else step for step in draft.steps]
+        self._loops = [(steps[0], steps[-1] + 1, draft.turns[loop]) for loop, steps in inside.items()]
+        self._over_users = {number[loop] for loop in loops_over_users if loop in number and loop < len(loops)}
+        self._groups = draft.groups
+
     def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
-        """End the block of the steps added since the last one. ``requests``: buffers, the first of its own."""
-        operand_buffers = (
+        """End the block of the steps added since the last one; its buffers stand in the order of ``requests``."""
+        operand_buffers = dict.fromkeys(
             buffer
             for step in self._steps
             for operand in step.operands.values()
@@ -127,7 +179,7 @@ class PhaseBuilder:
             loops=tuple(self._loops),
             over_users=frozenset(self._over_users),
             groups=self._groups,
-            buffers=tuple(dict.fromkeys((*requests, *operand_buffers))),
+            buffers=tuple(dict.fromkeys((*filter(operand_buffers.__contains__, requests), *operand_buffers))),
         )
         if block.steps:
             self.run(block, self._of_stage, self._first_op, block.buffers)
@@ -145,11 +197,8 @@ class PhaseBuilder:
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
         """Add a step that runs a kernel on the whole region, or on one of its rows."""
+        indexed = kernel_operands(kernel, operands)
         record = kernel_named(kernel)
-        if set(operands) != set(record.views):
-            message = f"{kernel} takes {list(record.views)}, got {sorted(operands)}"
-            raise WseBug(message)
-        indexed = {record.index[name]: _operand(operands[name]) for name in record.views}
         for name, view in record.views.items():
             value = indexed[record.index[name]]
             if (value.buffer.view if isinstance(value, SymAddress) else "") != view:
@@ -239,6 +288,7 @@ class PhaseBuilder:
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
         """The phase of the steps that were added."""
+        self.rewrite_steps()
         self.close()
         steps = SymSteps(runs=tuple(self.runs))
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
@@ -251,6 +301,7 @@ class PhaseBuilder:
     def _enter(self) -> None:
         """Begin another block where the stage is another."""
         if self.stage != self._of_stage:
+            self.rewrite_steps()
             self.close()
         if not self._steps:
             self._first_op = self.op
@@ -284,6 +335,15 @@ class PhaseBuilder:
                 operands=operands,
             )
         )
+
+
+def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, SymAddress | SymNumber]:
+    """Operands of a kernel by their index. Raises WseBug where one is missing or is none of its own."""
+    record = kernel_named(kernel)
+    if set(operands) != set(record.views):
+        message = f"{kernel} takes {list(record.views)}, got {sorted(operands)}"
+        raise WseBug(message)
+    return {record.index[name]: _operand(operands[name]) for name in record.views}
 
 
 def _operand(value: Operand) -> SymAddress | SymNumber:

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import last_token
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
 from wse.compiler.passes.shard import homes_of
+from wse.compiler.rewrites.recipes import rewrite
 from wse.compiler.state import Block, State, SymBuffer, SymPhase
 from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer
@@ -60,6 +62,7 @@ def lower_ops(state: State) -> State:
             cached=cached,
             last=demand.last,
         )
+        context.builder.rewrite = partial(rewrite, context)
         lowered_layers = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
         by_demand[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL, lowered_layers)
         phases.append(by_demand[demand])
@@ -133,6 +136,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
         for builder.op, op in enumerate(ops, first):
             LOWER[op.kind](c, op)
         return
+    builder.rewrite_steps()
     builder.close()
     if kind in lowered_layers:
         block, requests = lowered_layers[kind]
@@ -142,9 +146,10 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     for index, op in enumerate(ops, first):
         builder.op = index
         LOWER[op.kind](c, op)
+    builder.rewrite_steps()
     requests = c.buffers.take_requests()
     block = builder.close(requests)
-    lowered_layers[kind] = block, dict.fromkeys(block.buffers, 0) | requests
+    lowered_layers[kind] = block, {buffer: requests.get(buffer, 0) for buffer in block.buffers}
 
 
 def _embedding_stage(state: State) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import (
+    FUSED,
     PREFILL_PRODUCTS,
     REFUSE,
     REPORT,
@@ -21,6 +22,8 @@ from wse.compiler.options import (
     unsupported_on_mesh,
 )
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.rewriting import RewriteTrial, try_rewrites
 from wse.compiler.search.trials import ByOp, Trial, TrialSetup
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
@@ -42,7 +45,7 @@ class Compilation:
     """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
 
     ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has trials with the costs of their
-    Programs, the chosen one's first; none where there was one alone.
+    Programs, the chosen one's first; none where there was one alone. ``rewrites`` are those that pay.
     """
 
     program: Program
@@ -50,6 +53,7 @@ class Compilation:
     choice: Choice
     trials: tuple[Trial, ...]
     compiled: tuple[tuple[Trial, float], ...] = ()
+    rewrites: tuple[RewriteTrial, ...] = ()
 
 
 def compile_model(
@@ -71,9 +75,10 @@ def search(
 
     1. Every layout of the mapping is tried in small with each product that prefill may use on it. With ``by_op``, which
        times a generated token, only the most promising and the emptiest layouts of each mapping are tried.
-    2. With ``by_op`` only the fastest in small stay: ``FINALISTS`` layouts of each mapping, with all their products.
-    3. Those are compiled whole, with the largest chunks that fit.
-    4. The one of the least cost is chosen.
+    2. With ``by_op`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on.
+    3. With ``by_op`` only the fastest in small stay: ``FINALISTS`` layouts of each mapping, with all their products.
+    4. Those are compiled whole, with the largest chunks that fit.
+    5. The one of the least cost is chosen.
 
     Raises:
         UnknownName: there is no such mapping, element type, or product for prefill.
@@ -84,13 +89,21 @@ def search(
     """
     _check_names(options)
     _check_mesh(spec, wafer, options)
-    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options)
+    rewrites = rewrites_of(spec, options)
+    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites)
     # 1. Trials in small.
     trials = _trials(setup, by_op)
     fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
+    # 2. Rewrites that pay.
+    rewritten: tuple[RewriteTrial, ...] = ()
+    timed = [trial for trial in fitting if trial.token_cycles is not None]
+    if by_op is not None and rewrites and fitting:
+        fastest = min(timed or fitting, key=lambda trial: trial.token_cycles or 0.0)
+        rewritten = try_rewrites(setup, fastest, by_op, forced=options.schedule != FUSED)
+        setup = replace(setup, rewrites=tuple((one.name, one.setting) for one in rewritten))
     compilations: list[tuple[Trial, Compilation]] = []
     failures: list[DoesNotFit] = []
-    # 2. The fastest. 3. Compiled whole.
+    # 3. The fastest. 4. Compiled whole.
     for trial in _finalists(fitting):
         on = setup.options_on(trial.layout)
         try:
@@ -99,7 +112,7 @@ def search(
         except DoesNotFit as error:
             failures.append(error)
             continue
-        compilation = Compilation(program=program, options=on, choice=choice, trials=tuple(trials))
+        compilation = Compilation(program=program, options=on, choice=choice, trials=tuple(trials), rewrites=rewritten)
         compilations.append((trial, compilation))
         if cost is None:
             break
@@ -107,7 +120,7 @@ def search(
         raise failures[0] if failures else _refusal(setup, trials)
     if cost is None or len(compilations) == 1:
         return compilations[0][1]
-    # 4. The least cost.
+    # 5. The least cost.
     costs = [cost(compilation.program) for _, compilation in compilations]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     compiled = tuple((compilations[i][0], costs[i]) for i in order)
@@ -117,7 +130,8 @@ def search(
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
     """Whether any choice fits: the least demanding one of the layouts that hold the fewest bytes is tried."""
     _check_names(options)
-    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=replace(options, capacity=REFUSE))
+    options = replace(options, capacity=REFUSE)
+    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites_of(spec, options))
     try:
         _check_mesh(spec, wafer, options)
     except BadMesh:

@@ -16,6 +16,7 @@ from wse.compiler.options import (
     THIN_GEMM,
     Choice,
     Options,
+    Rewrites,
     unsupported_on_mesh,
 )
 from wse.compiler.search.condense import condense
@@ -54,12 +55,16 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialSetup:
-    """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for."""
+    """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
+
+    ``rewrites`` are used in all of them.
+    """
 
     spec: ModelSpec
     wafer: WaferSpec
     software: SoftwareProfile
     options: Options
+    rewrites: Rewrites
 
     @cached_property
     def demand(self) -> Demand:
@@ -112,7 +117,7 @@ class TrialSetup:
     def smallest(self, layout: Layout, prefill: str) -> tuple[Options, Choice]:
         """The least demanding choice: a token at once, and few entries of the vocabulary."""
         options = replace(self.options_on(layout), prompt_tokens=(1,) * self.options.batch)
-        return options, _choice(layout, prefill, 1, SMALLEST_HEAD_CHUNK)
+        return options, self._choice(layout, prefill, 1, SMALLEST_HEAD_CHUNK)
 
     def trial(self, layout: Layout, prefill: str, by_op: ByOp | None = None) -> Trial:
         """A trial in small. Raises BadMesh where the mesh has no room for the regions."""
@@ -139,9 +144,22 @@ class TrialSetup:
         smallest = min(step, longest)
         entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
         options = self.options_on(layout)
-        heads = [_choice(layout, prefill, smallest, entry) for entry in entries]
+        heads = [self._choice(layout, prefill, smallest, entry) for entry in entries]
         head = self._first_that_fits(options, heads).head_chunk
-        return self._first_that_fits(options, [_choice(layout, prefill, size, head) for size in chunks(longest, step)])
+        return self._first_that_fits(
+            options, [self._choice(layout, prefill, size, head) for size in chunks(longest, step)]
+        )
+
+    def _choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
+        return Choice(
+            bands=layout.bands,
+            per_band=layout.per_band,
+            turned=layout.turned,
+            prefill=prefill,
+            prefill_chunk=prefill_chunk,
+            head_chunk=head_chunk,
+            rewrites=self.rewrites,
+        )
 
     def _first_that_fits(self, wanted: Options, choices: list[Choice]) -> Choice:
         """The first of some choices, each less demanding than the one before, that fits; the last if none does."""
@@ -156,17 +174,6 @@ class TrialSetup:
         except DoesNotFit:
             return False
         return max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
-
-
-def _choice(layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
-    return Choice(
-        bands=layout.bands,
-        per_band=layout.per_band,
-        turned=layout.turned,
-        prefill=prefill,
-        prefill_chunk=prefill_chunk,
-        head_chunk=head_chunk,
-    )
 
 
 def halvings(largest: int, smallest: int) -> list[int]:

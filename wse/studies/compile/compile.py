@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from wse.fabric.clock import Clock
@@ -12,7 +13,7 @@ from wse.program.program import Program
 from wse.program.steps import ROWS
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import CompileRequest
-from wse.studies.compile.choose import compile_program
+from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.compile.contention import contention_result
 from wse.studies.compile.reduces import reduces_result
 from wse.studies.compile.result import ColourUse, CompileFabric, CompileResult, CompileSram, HistogramBin
@@ -20,6 +21,7 @@ from wse.studies.compile.sram_map import sram_map
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
+from wse.studies.results.rewrites import rewrites_result
 from wse.studies.results.sram import sram_result, use_bytes
 from wse.studies.results.traffic import crossing_result, fabric_result
 
@@ -34,7 +36,9 @@ def compile_request(request: CompileRequest) -> CompileResult:
         DoesNotFit: with the bytes and what would make it fit.
     """
     prepared = prepare(request.as_run())
-    return compile_result(prepared, compile_program(prepared))
+    choice = compile_with_remedies(prepared)
+    rewrites = rewrites_result(prepared.spec, prepared.options, choice)
+    return replace(compile_result(prepared, choice.program), rewrites=rewrites)
 
 
 def compile_result(prepared: Prepared, program: Program) -> CompileResult:

@@ -17,6 +17,7 @@ from wse.studies.compile.sram_map import SramMapResult, map_tables
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
+from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
@@ -77,6 +78,9 @@ class CompileResult(Result):
     decode: Annotated[DecodeResult, Doc("a generated token")]
     crossing: Annotated[CrossingResult, Doc("bytes between wafers for a generated token")]
     defects: Annotated[DefectsResult | None, Doc("what dead PEs and links cost; with `--defects`")] = None
+    rewrites: Annotated[
+        tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule released`")
+    ] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Placement, stages, SRAM, colours, patterns and the estimate."""
@@ -92,6 +96,8 @@ class CompileResult(Result):
             tables.append(contention_table(self.fabric.contention))
         if self.fabric.reduces:
             tables.append(reduces_table(self.fabric.reduces))
+        if self.rewrites is not None:
+            tables.append(rewrites_table(self.rewrites, self.decode.cycles_per_token))
         return (*tables, _estimate_table(self))
 
 

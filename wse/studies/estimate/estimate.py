@@ -30,6 +30,7 @@ from wse.studies.estimate.sram import estimate_sram
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import DecodeResult, decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
+from wse.studies.results.rewrites import rewrites_result
 from wse.studies.results.traffic import crossing_result, fabric_result
 
 
@@ -67,7 +68,11 @@ def estimate(
     choice = compile_with_remedies(prepared)
     on_progress(2, len(pieces), pieces[2])
     counted = time_run(prepared, choice.program, None)
-    result = replace(result_of(prepared, choice.program, counted), search=search_result(choice))
+    result = replace(
+        result_of(prepared, choice.program, counted),
+        search=search_result(choice),
+        rewrites=rewrites_result(prepared.spec, prepared.options, choice),
+    )
     if request.sensitivity:
 
         def estimated(name: str, changed_request: EstimateRequest) -> EstimateResult:
@@ -188,6 +193,7 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "mapping": options.mapping,
         "region": request.region,
         "experts": None if prepared.spec.experts is None else options.experts,
+        "schedule": options.schedule,
         "software": str(request.software),
         "dtype": options.dtype,
         "activations": options.activation_type,

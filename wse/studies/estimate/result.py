@@ -22,6 +22,7 @@ from wse.studies.estimate.sram import EstimateSram, sram_tables
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
+from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ class EstimateResult(Result):
     ] = None
     defects: Annotated[DefectsResult | None, Doc("what dead PEs and links cost; with `--defects`")] = None
     search: Annotated[SearchResult | None, Doc("layouts that were tried, where there were several")] = None
+    rewrites: Annotated[
+        tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule released`")
+    ] = None
     sensitivity: Annotated[tuple[ChangeResult, ...] | None, Doc("what another wafer would change")] = None
     trace: Annotated[str | None, Doc("path of the trace")] = None
 
@@ -110,6 +114,8 @@ class EstimateResult(Result):
             tables += pipelining_tables(self.schedule)
         if self.search is not None and (detail or self.inputs["mapping"] == "auto"):
             tables.append(search_table(self.search, self.wafer.clock_hz))
+        if self.rewrites is not None and self.decode is not None and detail:
+            tables.append(rewrites_table(self.rewrites, self.decode.cycles_per_token))
         if self.sensitivity is not None:
             tables.append(_sensitivity_table(self.sensitivity))
         if self.trace is not None:

@@ -8,7 +8,18 @@ from typing import Final
 
 import numpy as np
 
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM, MESH_GEMM_OWN, MODEL, PREFILL, REPORT, Options
+from wse.compiler.options import (
+    DECODE,
+    LAYERS,
+    MESH_GEMM,
+    MESH_GEMM_OWN,
+    MODEL,
+    PREFILL,
+    RELEASED,
+    REPORT,
+    SCHEDULES,
+    Options,
+)
 from wse.compiler.search.search import compile_model
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
@@ -31,7 +42,7 @@ class Layers:
     """A request: a model of ``spec`` on a mesh, one token that joins ``cached`` others, or the prefill of as many.
 
     ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of two layers on two regions. ``prefill`` is the
-    product of a prefill, empty for decode; ``store_and_forward`` as of the compiler's Options.
+    product of a prefill, empty for decode; ``store_and_forward`` and ``schedule`` as of the compiler's Options.
     """
 
     spec: ModelSpec
@@ -42,13 +53,18 @@ class Layers:
     mapping: str
     prefill: str = ""
     store_and_forward: bool = False
+    schedule: str = RELEASED
 
     @property
     def description(self) -> str:
         """The sizes, in few words."""
         spec = self.spec
         heads = f"{spec.head_count} heads, {spec.kv_head_count} of keys, of {spec.head_size}"
-        phase = f"{self.prefill}{' stored' * self.store_and_forward} of" if self.prefill else "decode after"
+        phase = (
+            f"{self.prefill}{' stored' * self.store_and_forward} of"
+            if self.prefill
+            else f"{self.schedule} decode after"
+        )
         return f"{phase} {self.cached} tokens, hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide, {self.dtype}"
 
 
@@ -81,7 +97,15 @@ def layers(count: int, seed: int) -> Iterator[Layers]:
         )
         dtype, cached = str(rng.choice(["float16", "float32"])), int(rng.integers(1, CONTEXT))
         mapping = "region" if spec.layer_count == 1 else "pipeline"
-        yield Layers(spec=spec, rows=rows, cols=cols, cached=cached, dtype=dtype, mapping=mapping)
+        yield Layers(
+            spec=spec,
+            rows=rows,
+            cols=cols,
+            cached=cached,
+            dtype=dtype,
+            mapping=mapping,
+            schedule=SCHEDULES[i // 2 % 2],
+        )
 
 
 def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
@@ -126,6 +150,7 @@ def compile_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) 
         phases=(PREFILL,) if layers.prefill else (DECODE,),
         prefill=layers.prefill or None,
         store_and_forward=layers.store_and_forward,
+        schedule=layers.schedule,
     )
     return compile_model(layers.spec, machine, software, options), machine
 

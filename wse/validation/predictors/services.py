@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Final
 
-from wse.compiler.options import REPORT
+from wse.compiler.options import RELEASED, REPORT
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.models.bundled import CONFIGURATIONS
@@ -93,7 +93,7 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
     if chips.strip() and wafers is None:
         return decline("the row does not give one number of wafers")
     request = _with_lengths(m, _spec(name).context_limit, EstimateRequest(model=name, wafer=wafer.name, wafers=wafers))
-    request = replace(request, software=PROFILE, mapping=MAPPING, dtype=dtype, batch=batch)
+    request = replace(request, software=PROFILE, mapping=MAPPING, schedule=RELEASED, dtype=dtype, batch=batch)
     drafts = batch == 1 and with_drafts(m, name)
     return ServiceRequest(request=request, drafts_of=name if drafts else "")
 

@@ -1,0 +1,159 @@
+"""Rewrites of a layer's steps: the same logits by other steps, the rules that keep them off, what a search keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from session import SOFTWARE, wafer
+from tiny_model import latent_spec, tiny_spec
+from tiny_run import tiny_session, worst_logit_error
+
+from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Options
+from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.search import search
+from wse.errors import BadInput, UnknownName
+from wse.fabric.model import Fabric
+from wse.isa.instructions import KERNELS
+from wse.models.spec import Experts, ModelSpec
+from wse.program.program import Program
+from wse.program.steps import COLUMNS, ROWS, Kind
+
+MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
+SHARED = mixture_spec(MIXTURES["shared"])
+OPTIONS = Options(
+    mapping="region",
+    wafers=1,
+    dtype="float32",
+    accumulate="float32",
+    context=30,
+    prompt_tokens=(9,),
+    schedule=FUSED,
+)
+
+
+def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, int] = MESH) -> Program:
+    return tiny_session(spec or tiny_spec(), mesh, THIN_GEMM, PROMPT, 3, schedule=schedule).program
+
+
+def kernels_of(program: Program) -> Counter[str]:
+    """Kernels of a decoded token, by name."""
+    steps = program.decode.steps
+    return Counter(KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE])
+
+
+def lines_of(program: Program, axis: int) -> int:
+    """Patterns of a decoded token that run along an axis."""
+    steps = program.decode.steps
+    return int(((steps.pattern >= 0) & (steps.axis == axis)).sum())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "spec"),
+    [
+        ("norm-scales", SHARED),  # whose vectors a router, a shared block and experts read
+        ("norm-scales", tiny_spec()),
+        ("norm-scales", latent_spec(q_rank=0)),  # a product and a copy side by side
+        ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
+        ("router-scores", SHARED),
+        ("router-scores", mixture_spec(MIXTURES["softmax"])),
+        ("shared-activation", tiny_spec()),
+    ],
+    ids=lambda value: value.replace(",", " and ") if isinstance(value, str) else value.family,
+)
+def test_logits_are_those_of_a_plain_decoder(schedule: str, spec: ModelSpec) -> None:
+    assert worst_logit_error(spec, MESH, chunk=4, schedule=schedule) < 1e-5
+
+
+def test_a_norm_takes_no_all_reduce_of_its_own() -> None:
+    released, fused = program_of(RELEASED), program_of("norm-scales")
+    assert lines_of(released, COLUMNS) - lines_of(fused, COLUMNS) == 2 * 2
+    assert kernels_of(fused)["gain_sum_squares"] == kernels_of(fused)["rms_scale_sums"] == 2 * 2
+    assert kernels_of(fused)["rms_scale"] == 1  # before the head, whose products are reduced to one row
+
+
+def test_sums_of_softmax_travel_with_the_values() -> None:
+    released, fused = program_of(RELEASED), program_of("merged-sums")
+    assert lines_of(released, COLUMNS) - lines_of(fused, COLUMNS) == 2
+    assert lines_of(released, ROWS) == lines_of(fused, ROWS)
+
+
+def test_maxima_are_found_beside_the_exponentials() -> None:
+    steps = program_of("merged-sums,local-maxima").decode.steps
+    groups = [np.flatnonzero(steps.overlap == group) for group in np.unique(steps.overlap[steps.overlap >= 0])]
+    assert len(groups) == 2
+    for group in groups:
+        assert [KERNELS[steps.code[s]].name for s in group if steps.computes(s)] == ["attention_exp"]
+
+
+def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
+    costs = []
+    for schedule in (RELEASED, "joined-tasks"):
+        run = tiny_session(tiny_spec(), MESH, THIN_GEMM, PROMPT, 3, schedule=schedule)
+        costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
+    (released, _), (joined, steps) = costs
+    assert np.array_equal(released.links, joined.links)
+    assert not any(steps.joined[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
+    saved = SOFTWARE.task_dispatch_cycles * int(steps.joined.sum())
+    assert 0 < released.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
+
+
+def test_activation_is_shared_by_no_more_neighbours_than_there_are() -> None:
+    assert not kernels_of(program_of("shared-activation", mesh=(3, 5)))["activate_share"]
+    assert kernels_of(program_of("shared-activation"))["activate_share"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "changes", "reason"),
+    [
+        ("norm-scales", tiny_spec(), {"dtype": "float16"}, "float16 activations may overflow"),
+        ("norm-scales", replace(tiny_spec(), norm="layer"), {}, "LayerNorm"),
+        ("merged-sums", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
+        ("local-maxima", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
+        ("router-scores", tiny_spec(), {}, "no router"),
+        ("router-scores", mixture_spec(MIXTURES["not normalised"]), {}, "softmax over all experts"),
+        (
+            "router-scores",
+            mixture_spec(Experts(count=4, active=2, ffn_size=8, correction=True)),
+            {},
+            "a softmax over all experts and a bias",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " not in value else "",
+)
+def test_a_rewrite_is_kept_off_where_it_is_not_valid(
+    name: str, spec: ModelSpec, changes: dict[str, str], reason: str
+) -> None:
+    options = replace(OPTIONS, **changes)
+    assert name not in dict(rewrites_of(spec, options))
+    with pytest.raises(BadInput, match=f"--schedule joined-tasks,{name}: {name} is not valid: .*{reason}"):
+        rewrites_of(spec, replace(options, schedule=f"joined-tasks,{name}"))
+
+
+def test_an_unknown_schedule_is_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown schedule 'fastest': known: fused, joined-tasks"):
+        rewrites_of(tiny_spec(), replace(OPTIONS, schedule="fastest"))
+
+
+def test_a_search_keeps_what_saves_cycles() -> None:
+    spec, machine = tiny_spec(), wafer(*MESH, 1 << 20)
+
+    def by_op(program: Program) -> list[float]:
+        cost = Fabric(program, machine, SOFTWARE).decode_cost(9)
+        return np.bincount(program.decode.steps.op, cost.by_cause.sum(axis=1), len(program.op_names)).tolist()
+
+    chosen = search(spec, machine, SOFTWARE, OPTIONS, lambda program: sum(by_op(program)), by_op)
+    kept = {one.name: one for one in chosen.rewrites}
+    assert dict(chosen.choice.rewrites) == {one.name: one.setting for one in chosen.rewrites}
+    assert "norm-scales" in kept
+    assert "router-scores" not in kept
+    for name, one in kept.items():
+        others = ",".join(other for other in kept if other != name)
+        without = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule=others), sum, by_op)
+        assert sum(by_op(without.program)) - sum(by_op(chosen.program)) == pytest.approx(one.saved_cycles)
+        assert one.saved_cycles > 0
+    forced = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule="local-maxima,merged-sums"), sum, by_op)
+    assert {one.name for one in forced.rewrites} == {"local-maxima", "merged-sums"}

@@ -1,0 +1,38 @@
+"""Steps in the task of the step before: a PE that has just computed goes on without a task being dispatched.
+
+A task is dispatched where a PE waits for words. What follows a kernel on the same PE waits for nothing that is not
+there: the next kernel, or the sends and receives of a pattern, which the same task issues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from wse.compiler.lower.builder import Draft
+from wse.compiler.lower.context import Context
+from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.steps import is_line, kernel_of
+from wse.compiler.state import SymStep
+
+
+def _apply(c: Context, draft: Draft, setting: int) -> None:
+    draft.steps[1:] = [
+        replace(step, joined=True) if _goes_on(before, step) else step for before, step in pairwise(draft.steps)
+    ]
+
+
+def _goes_on(before: SymStep, step: SymStep) -> bool:
+    """Whether a step follows one that computes, in the same turn of a loop and outside of overlap groups."""
+    alone = step.overlap < 0 and before.overlap < 0 and step.loop == before.loop
+    same_rows = all(step.operands[i] == before.operands[i] for i in (0, 1))
+    return alone and same_rows and kernel_of(before) is not None and (kernel_of(step) is not None or is_line(step))
+
+
+REWRITE: Final = Rewrite(
+    name="joined-tasks",
+    summary="A kernel that follows another, and a pattern that follows a kernel, run in the task that is active.",
+    source="WSE tasks run to completion and issue what they start (Cerebras SDK documentation, tasks and microthreads)",
+    apply=_apply,
+)

@@ -1,0 +1,100 @@
+"""Softmax shifted by each row's own maximum, so that the all-reduce of maxima runs beside the exponentials.
+
+A softmax does not care by what it is shifted as long as nothing overflows. Each row of PEs shifts by the largest score
+of its own cache entries, and rescales its sums and values by exp(own - common) before they are summed.
+
+1. The maxima are copied; the copies are reduced while weights are made with the row's own.
+2. Before the sums and values of all rows are added, each row's are multiplied with exp(own - common).
+
+Sums and values must travel in one message (`merged_sums`), so that there is one place to rescale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from wse.compiler.lower.builder import Draft, Operand
+from wse.compiler.lower.context import Context
+from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
+from wse.compiler.rewrites.steps import (
+    address,
+    compute_step,
+    count,
+    in_place,
+    is_line,
+    live_range,
+    runs,
+    touches,
+    with_operands,
+)
+from wse.compiler.state import SymAddress, SymStep
+
+
+def _apply(c: Context, draft: Draft, setting: int) -> None:
+    steps = draft.steps
+    for exp in [step for step in steps if runs(step, "attention_exp") and step.loop < 0]:
+        index = steps.index(exp)
+        reduce_, largest = steps[index - 1], steps[index - 2]
+        maxima = address(exp, "maxima")
+        follows = is_line(reduce_) and in_place(reduce_) and runs(largest, "attention_max")
+        if not follows or address(reduce_, "source") != maxima or address(largest, "out") != maxima or maxima.offset:
+            continue
+        summed = _summed(steps, index)
+        if summed is not None:
+            _rewrite(c, draft, index, summed)
+
+
+def _summed(steps: list[SymStep], exp: int) -> int | None:
+    """The all-reduce that has the sums of the weights that a step makes and, behind these, the values."""
+    sums = address(steps[exp], "sums")
+    for index in range(exp + 1, len(steps)):
+        if is_line(steps[index]) and touches(steps[index], sums.buffer):
+            has_values = count(steps[index], "elements") > count(steps[exp], "M") * count(steps[exp], "H")
+            return index if has_values and address(steps[index], "source") == sums and not sums.offset else None
+    return None
+
+
+def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
+    steps = draft.steps
+    weights, reduce_, largest = steps[exp], steps[exp - 1], steps[exp - 2]
+    M, H, common, sums = (
+        count(weights, "M"),
+        count(weights, "H"),
+        address(weights, "maxima"),
+        address(weights, "sums"),
+    )
+    within = live_range(steps, sums.buffer, summed)
+    assert within is not None
+    heads = M * H
+    own = SymAddress(buffer=c.temp("maxima_of_row", heads, "f32"))
+    features = (count(steps[summed], "elements") - heads) // heads
+    # 2. Rescaled before they are summed.
+    values = replace(sums, offset=heads)
+    operands: dict[str, Operand] = {
+        "own": own,
+        "maxima": common,
+        "sums": sums,
+        "x": values,
+        "M": M,
+        "H": H,
+        "F": features,
+    }
+    steps.insert(summed, compute_step(weights, "softmax_rescale", **operands))
+    # 1. The maxima reduced beside the exponentials.
+    loop, overlap = draft.add_loop(1), draft.add_group()
+    steps[exp - 2 : exp + 1] = [
+        with_operands(largest, out=own),
+        compute_step(weights, "copy_statistics", out=common, x=own, n=heads),
+        replace(reduce_, loop=loop, overlap=overlap),
+        replace(with_operands(weights, maxima=own), loop=loop, overlap=overlap),
+    ]
+
+
+REWRITE: Final = Rewrite(
+    name="local-maxima",
+    summary="Rows shift softmax by their own maximum and rescale once; the common one is found meanwhile.",
+    source="online softmax (Milakov and Gimelshein, arXiv 1805.02867)",
+    apply=_apply,
+    invalid=needs_float32_sums,
+)

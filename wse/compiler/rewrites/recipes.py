@@ -1,0 +1,51 @@
+"""The rewrites in the order in which they are applied, those that a schedule asks for, and their application."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.compiler.lower.builder import Draft
+from wse.compiler.lower.context import Context
+from wse.compiler.options import FUSED, RELEASED, SCHEDULES, Options, Rewrites
+from wse.compiler.rewrites import joined_tasks, local_maxima, merged_sums, norm_scales, router_scores, shared_activation
+from wse.compiler.rewrites.rewrite import Rewrite
+from wse.errors import BadInput, UnknownName
+from wse.models.spec import ModelSpec
+
+REWRITES: Final[dict[str, Rewrite]] = {
+    module.REWRITE.name: module.REWRITE
+    for module in (norm_scales, merged_sums, local_maxima, router_scores, shared_activation, joined_tasks)
+}
+"""All rewrites by name. Each is applied to what the ones before it have made."""
+
+
+def rewrite(c: Context, draft: Draft) -> None:
+    """Apply the rewrites that were chosen to the draft of a block."""
+    settings = dict(c.choice.rewrites)
+    for name, one in REWRITES.items():
+        if name in settings:
+            one.apply(c, draft, settings[name])
+
+
+def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
+    """The rewrites that the schedule of a request asks for, each with its first setting.
+
+    ``released`` asks for none, ``fused`` for all that are valid for the model and the request, a list of names,
+    separated by commas, for these.
+
+    Raises:
+        UnknownName: a name is neither that of a recipe nor of a rewrite.
+        BadInput: a rewrite that was named is not valid.
+    """
+    if options.schedule == RELEASED:
+        return ()
+    if options.schedule == FUSED:
+        return tuple((name, one.settings[0]) for name, one in REWRITES.items() if not one.invalid(spec, options))
+    names = options.schedule.split(",")
+    for name in names:
+        if name not in REWRITES:
+            raise UnknownName("schedule", name, (*SCHEDULES, *REWRITES))
+        if reason := REWRITES[name].invalid(spec, options):
+            message = f"--schedule {options.schedule}: {name} is not valid: {reason}; leave it out, or use {FUSED}"
+            raise BadInput(message)
+    return tuple((name, one.settings[0]) for name, one in REWRITES.items() if name in names)

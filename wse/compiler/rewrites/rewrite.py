@@ -1,0 +1,47 @@
+"""The contract of a rewrite: where it is valid, the settings to try, and what it does to a block of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wse.compiler.lower.builder import Draft
+from wse.compiler.lower.context import Context
+from wse.compiler.options import Options
+from wse.models.spec import ModelSpec
+
+FLOAT32 = "float32"
+
+
+def always_valid(spec: ModelSpec, options: Options) -> str:
+    """No reason against a rewrite, whatever the model and the request."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """A rewrite of the steps of a block.
+
+    Attributes:
+        name: Its name.
+        summary: One sentence: what it does.
+        source: Where the idea comes from.
+        apply: What it does to the draft of a block of a context, with one of its settings. Where nothing in the block
+            is of the form that it knows, it does nothing.
+        invalid: Why it must not be used for a model and a request; empty where it may be.
+        settings: Settings to try; one alone where there is nothing to set.
+    """
+
+    name: str
+    summary: str
+    source: str
+    apply: Callable[[Context, Draft, int], None]
+    invalid: Callable[[ModelSpec, Options], str] = always_valid
+    settings: tuple[int, ...] = (1,)
+
+
+def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
+    """The reason against values of statistics and sums in one message where sums are not float32."""
+    if options.accumulate != FLOAT32:
+        return f"sums are {options.accumulate}, statistics float32: one message has elements of one type"
+    return ""

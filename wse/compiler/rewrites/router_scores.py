@@ -1,0 +1,99 @@
+"""A router's scores where its outputs are: on the columns that have them, or of the chosen experts alone.
+
+The router's outputs are cut over columns, and an all-reduce brings all of them to every PE, where a sigmoid or an exp
+is taken of each. Two forms save that:
+
+1. Sigmoid: each column takes it of its own few outputs, before they are brought together.
+2. Softmax over the chosen alone, which is what dividing by the sum of the chosen ones' scores comes to: the largest
+   outputs are chosen, as exp keeps their order, and exp is taken of these.
+
+Where a softmax over all experts is needed (weights that are not divided by their sum, groups of experts, or a bias that
+decides the choice) the scores stay where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.compiler.lower.builder import Draft, Operand
+from wse.compiler.lower.context import Context
+from wse.compiler.options import Options
+from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
+from wse.compiler.rewrites.steps import (
+    address,
+    compute_step,
+    count,
+    is_line,
+    live_range,
+    move_buffer,
+    number,
+    runs,
+    with_operands,
+)
+from wse.compiler.state import SymAddress, SymNumber
+from wse.isa.operands import PICO
+from wse.models.spec import ModelSpec
+
+
+def _apply(c: Context, draft: Draft, setting: int) -> None:
+    steps = draft.steps
+    for scores in [step for step in steps if runs(step, "router_scores")]:
+        index = steps.index(scores)
+        placed = index >= 2 and is_line(steps[index - 1]) and runs(steps[index - 2], "router_place")
+        within = live_range(steps, address(scores, "out").buffer, index)
+        if not placed or within is None:
+            continue
+        if count(scores, "sigmoid"):
+            _take_on_columns(c, draft, index, within)
+        else:
+            _take_of_chosen(draft, index, within)
+
+
+def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> None:
+    """1. Scores of a column's own outputs, brought together; what all-reduced outputs were read for reads these."""
+    steps = draft.steps
+    scores, place = steps[index], steps[index - 2]
+    M, n, logits = count(place, "M"), count(place, "n"), address(place, "out")
+    own = SymAddress(buffer=c.temp("router_scores_of_column", M * n, "acc"))
+    move_buffer(steps, within, address(scores, "out").buffer, logits.buffer, 0)
+    operands: dict[str, Operand] = {"x": address(place, "x"), "out": own, "M": M, "E": n, "sigmoid": 1}
+    steps[index - 2 : index + 1] = [
+        compute_step(place, "router_scores", **operands),
+        with_operands(place, x=own),
+        steps[index - 1],
+    ]
+
+
+def _take_of_chosen(draft: Draft, index: int, within: range) -> None:
+    """2. The choice by outputs, and the softmax of the chosen."""
+    steps = draft.steps
+    scores, choose = steps[index], steps[index + 1]
+    if not runs(choose, "router_choose"):
+        return
+    move_buffer(steps, within, address(scores, "out").buffer, address(scores, "x").buffer, 0)
+    choose = with_operands(steps[index + 1], normalised=SymNumber(), scale_pico=SymNumber(fixed=PICO))
+    chosen = {name: address(choose, name) for name in ("ids", "weights")}
+    sizes = {name: number(choose, name) for name in ("M", "A")}
+    scale = number(steps[index + 1], "scale_pico")
+    softmax = compute_step(choose, "chosen_softmax", **chosen, **sizes, scale_pico=scale)
+    steps[index : index + 2] = [choose, softmax]
+
+
+def _invalid(spec: ModelSpec, options: Options) -> str:
+    experts = spec.experts
+    if experts is None:
+        return f"{spec.name} has no router"
+    if experts.scoring == "softmax" and not experts.normalised:
+        return f"{spec.name} weighs by a softmax over all experts"
+    if experts.scoring == "softmax" and (experts.correction or experts.groups > 1):
+        return f"{spec.name} chooses by a softmax over all experts and a bias or groups"
+    return needs_float32_sums(spec, options)
+
+
+REWRITE: Final = Rewrite(
+    name="router-scores",
+    summary="A router's sigmoid is taken on the columns that have its outputs, its softmax of chosen experts alone.",
+    source="this project: a function of cut values is taken before they are replicated",
+    apply=_apply,
+    invalid=_invalid,
+)

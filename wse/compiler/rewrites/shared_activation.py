@@ -1,0 +1,63 @@
+"""Activation functions shared among neighbours, which swap results, where all of a column would work out the same.
+
+What gate and up make is replicated down the columns, and so each PE of a column activates all n features of it. Of g
+neighbours each activates n / g, and adds zeros for the others; a sum over the g PEs, which is exact, gives each all n.
+
+1. The columns are cut into groups of at least g rows.
+2. Every PE activates its share.
+3. An all-reduce inside each group brings the shares together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from wse.compiler.lower.builder import Draft
+from wse.compiler.lower.context import Context
+from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.steps import address, compute_step, count, is_line, kernel_of, line_step, runs, touches
+from wse.compiler.state import SymStep
+from wse.program.steps import COLUMNS
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.schedule import Arrival
+
+
+def _apply(c: Context, draft: Draft, setting: int) -> None:
+    rows = c.cut.rows
+    groups = rows // setting  # 1
+    if groups == 0:
+        return
+    for step in [step for step in draft.steps if runs(step, "activate") and step.loop < 0]:
+        index = draft.steps.index(step)
+        if count(step, "M") > 0 and _is_replicated(draft.steps[:index], step):
+            draft.steps[index : index + 1] = _shared(c, step, groups)
+
+
+def _is_replicated(before: Sequence[SymStep], step: SymStep) -> bool:
+    """Whether what a step activates was summed down whole columns."""
+    x = address(step, "x").buffer
+    line = next((s for s in reversed(before) if is_line(s) and touches(s, x)), None)
+    return line is not None and line.axis == COLUMNS
+
+
+def _shared(c: Context, step: SymStep, groups: int) -> list[SymStep]:
+    rows, kernel = c.cut.rows, kernel_of(step)
+    assert kernel is not None
+    starts = [group * rows // groups for group in range(groups + 1)]
+    segments = tuple((start, end - start) for start, end in pairwise(starts))
+    operands = {name: step.operands[i] for name, i in kernel.index.items()}
+    share = compute_step(step, "activate_share", **operands, length=rows, groups=groups)  # 2
+    pattern = c.patterns.get(k_tree, rows, c.cut.cols, Arrival.ADD, broadcast=True, segments=segments, groups=())
+    out, elements = address(step, "out"), count(step, "M") * count(step, "n")
+    return [share, line_step(step, pattern, COLUMNS, out, elements)]  # 3
+
+
+REWRITE: Final = Rewrite(
+    name="shared-activation",
+    summary="Neighbours in a column activate a share of the features each, and swap what they have.",
+    source="this project: work that is replicated along a line is divided where swapping costs less",
+    apply=_apply,
+    settings=(8, 4, 16),
+)

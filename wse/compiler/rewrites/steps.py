@@ -1,0 +1,169 @@
+"""Questions to the steps of a block, and steps that differ from others in a few operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wse.compiler.lower.builder import Operand, kernel_operands
+from wse.compiler.state import SymAddress, SymBuffer, SymNumber, SymStep
+from wse.isa.instructions import CODES, KERNELS
+from wse.isa.kernel import Kernel
+from wse.program.steps import Kind
+from wse.program.transfers.kinds import TRANSFERS, operand_index
+from wse.program.transfers.patterns import AlongLine
+
+_LINE = TRANSFERS.index(AlongLine)
+_LINE_OPERANDS = operand_index(AlongLine)
+
+
+def kernel_of(step: SymStep) -> Kernel | None:
+    """The kernel of a step that computes."""
+    return KERNELS[step.code] if step.kind == Kind.COMPUTE else None
+
+
+def runs(step: SymStep, kernel: str) -> bool:
+    """Whether a step runs the kernel of that name."""
+    return step.kind == Kind.COMPUTE and KERNELS[step.code].name == kernel
+
+
+def is_line(step: SymStep) -> bool:
+    """Whether a step carries a pattern out along lines."""
+    return step.kind == Kind.TRANSFER and step.code == _LINE
+
+
+def address(step: SymStep, name: str) -> SymAddress:
+    """The address operand of that name."""
+    value = _operand(step, name)
+    assert isinstance(value, SymAddress)
+    return value
+
+
+def number(step: SymStep, name: str) -> SymNumber:
+    """The number operand of that name; 0 where it was not given."""
+    value = _operand(step, name)
+    assert isinstance(value, SymNumber)
+    return value
+
+
+def count(step: SymStep, name: str) -> int:
+    """The number operand of that name where it is the same in every token and turn, -1 elsewhere."""
+    value = number(step, name)
+    return value.fixed if value == SymNumber(fixed=value.fixed) else -1
+
+
+def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
+    kernel = kernel_of(step)
+    index = kernel.index if kernel is not None else operand_index(TRANSFERS[step.code])
+    return step.operands.get(index[name], SymNumber())
+
+
+def in_place(step: SymStep) -> bool:
+    """Whether a pattern's words arrive where they come from, and are as many for every column."""
+    without_count = _LINE_OPERANDS["count"] not in step.operands
+    return without_count and address(step, "source") == address(step, "target")
+
+
+def same_lines(a: SymStep, b: SymStep) -> bool:
+    """Whether two steps carry one pattern out along the same lines, outside of loops."""
+    return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
+        a.operands[i] == b.operands[i] for i in (0, 1)
+    )
+
+
+def touches(step: SymStep, buffer: SymBuffer) -> bool:
+    """Whether an operand of a step is in a buffer."""
+    return any(
+        buffer in (operand.buffer, operand.odd_round_buffer)
+        for operand in step.operands.values()
+        if isinstance(operand, SymAddress)
+    )
+
+
+def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
+    """The steps from where the value that a buffer has at step ``index`` is made to where the next one is.
+
+    None where it is not made in these steps, or the buffer takes turns with another.
+    """
+    makers = [i for i, step in enumerate(steps) if _makes(step, buffer)]
+    before, after = [i for i in makers if i <= index], [i for i in makers if i > index]
+    if not before or any(_takes_turns(step, buffer) for step in steps):
+        return None
+    return range(before[-1], after[0] if after else len(steps))
+
+
+def _makes(step: SymStep, buffer: SymBuffer) -> bool:
+    """Whether a step writes a buffer anew, from its beginning on."""
+    kernel = kernel_of(step)
+    if kernel is None or ("add" in kernel.index and count(step, "add") != 0):
+        return False
+    values = (step.operands[i] for i in kernel.outputs)
+    return any(isinstance(v, SymAddress) and v.buffer is buffer and not v.offset for v in values)
+
+
+def _takes_turns(step: SymStep, buffer: SymBuffer) -> bool:
+    return touches(step, buffer) and any(
+        isinstance(v, SymAddress) and v.odd_round_buffer is not None for v in step.operands.values()
+    )
+
+
+def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
+    """The step with other operands of these names."""
+    kernel = kernel_of(step)
+    index = kernel.index if kernel is not None else operand_index(TRANSFERS[step.code])
+    return replace(step, operands=step.operands | {index[name]: value for name, value in operands.items()})
+
+
+def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
+    """A step that runs a kernel on the rows and for the op of another step, outside of loops.
+
+    An operand may stand in a buffer of another view with elements of the same type.
+    """
+    return replace(
+        like,
+        kind=Kind.COMPUTE,
+        code=CODES[kernel],
+        pattern=-1,
+        axis=0,
+        view="act",
+        loop=-1,
+        overlap=-1,
+        routed=False,
+        joined=False,
+        operands=_rows(like) | kernel_operands(kernel, operands),
+    )
+
+
+def line_step(like: SymStep, pattern: int, axis: int, at: SymAddress, elements: int) -> SymStep:
+    """A step that carries a pattern out in place, on the rows and for the op of another step, outside of loops."""
+    values: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": SymNumber(fixed=elements)}
+    return replace(
+        like,
+        kind=Kind.TRANSFER,
+        code=_LINE,
+        pattern=pattern,
+        axis=axis,
+        view=at.buffer.view,
+        loop=-1,
+        overlap=-1,
+        routed=False,
+        joined=False,
+        operands=_rows(like) | {_LINE_OPERANDS[name]: value for name, value in values.items()},
+    )
+
+
+def _rows(step: SymStep) -> dict[int, SymAddress | SymNumber]:
+    """The operands that say on which rows a step is."""
+    return {i: step.operands[i] for i in (0, 1)}
+
+
+def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
+    """Let the steps of a range use ``to``, from element ``elements`` on, in place of ``buffer``."""
+    for i in within:
+        moved: dict[int, SymAddress | SymNumber] = {
+            place: replace(operand, buffer=to, offset=operand.offset + elements)
+            for place, operand in steps[i].operands.items()
+            if isinstance(operand, SymAddress) and operand.buffer is buffer
+        }
+        if moved:
+            steps[i] = replace(steps[i], operands=steps[i].operands | moved)
