@@ -62,6 +62,14 @@ def store_part(block, act, acc, out, x, M, n, stride):
                 act[block, out + m * n + e, lane] = narrow(widen(acc[block, x + m * stride + e, lane]), like)
 
 
+def clear(block, act, out, n):
+    """out[n] = 0."""
+    lanes = act.shape[2]
+    for e in range(n):
+        for lane in range(lanes):
+            act[block, out + e, lane] = narrow(np.float32(0.0), act[block, out + e, lane])
+
+
 def copy(block, act, out, x, n):
     """out[n] = x[n], both activations."""
     lanes = act.shape[2]

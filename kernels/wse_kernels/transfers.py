@@ -203,32 +203,34 @@ def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
                     links[NORTH, row, col] += words
 
 
-def hand_over(source_view: Any, target_view: Any, links: Any, a: Any) -> None:
-    """Copy a tile from PEs of one region to those of another, along the row first and then along the column.
+def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words: Any, a: Any) -> None:
+    """Copy pieces of tiles from PEs of one region to those of another, along the row first and then along the column.
 
-    ``links`` covers the whole mesh. Operands: 0 rows, 1 source blocks a row, 2 target blocks a row, 3 source address,
-    4 target address, 5 elements, 6 first source column, 7 first target column, 8 columns, 9 words on the wire (0 when
-    the way is not over the mesh), 10 and 11 row and column of the source region, 12 and 13 those of the target.
+    ``links`` covers the whole mesh. ``pieces`` int64 ``[n, 5]`` are: source row, target row, first element in the
+    source's tile, first in the target's, elements; ``words`` int64 ``[n]`` those of each on the wire, 0 when the way is
+    not over the mesh. Operands: 0 vectors of a tile, 1 source blocks a row, 2 target blocks a row, 3 source address,
+    4 target address, 5 elements of a vector in a source tile, 6 first source column, 7 first target column, 8 columns,
+    9 elements of a vector in a target tile, 10 and 11 row and column of the source region, 12 and 13 those of the
+    target.
     """
     lanes_from, lanes_to = source_view.shape[2], target_view.shape[2]
-    words, down = a[9], a[12] - a[10]
-    for row in prange(a[0]):
+    for piece in prange(len(pieces)):
+        source_row, target_row, first, place, n = pieces[piece]
         for c in range(a[8]):
             col_from, col_to = a[6] + c, a[7] + c
-            for e in range(a[5]):
-                target_view[row * a[2] + col_to // lanes_to, a[4] + e, col_to % lanes_to] = source_view[
-                    row * a[1] + col_from // lanes_from, a[3] + e, col_from % lanes_from
-                ]
-            if words > 0:
-                for col in range(a[11] + col_from, a[13] + col_to):
-                    links[EAST, a[10] + row, col] += words
-                for col in range(a[13] + col_to + 1, a[11] + col_from + 1):
-                    links[WEST, a[10] + row, col] += words
-    if words > 0:
-        for c in prange(a[8]):
-            col = a[13] + a[7] + c
-            for row in range(a[10], a[10] + a[0]):
-                for passed in range(row, row + down):
-                    links[SOUTH, passed, col] += words
-                for passed in range(row + down + 1, row + 1):
-                    links[NORTH, passed, col] += words
+            sender, receiver = source_row * a[1] + col_from // lanes_from, target_row * a[2] + col_to // lanes_to
+            for vector in range(a[0]):
+                source, target = a[3] + vector * a[5] + first, a[4] + vector * a[9] + place
+                for e in range(n):
+                    target_view[receiver, target + e, col_to % lanes_to] = source_view[
+                        sender, source + e, col_from % lanes_from
+                    ]
+    for c in range(a[8]):
+        start, end = a[11] + a[6] + c, a[13] + a[7] + c
+        for piece in range(len(pieces)):
+            row = a[10] + pieces[piece, 0]
+            for col in range(start, end):
+                links[EAST, row, col] += words[piece]
+            for col in range(end + 1, start + 1):
+                links[WEST, row, col] += words[piece]
+            _count_column_words(links, row, a[12] + pieces[piece, 1], end, end + 1, words[piece])

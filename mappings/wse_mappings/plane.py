@@ -28,12 +28,14 @@ class PlaneStream:
         links: int32 ``[n, 3]``: row, col and side of every link that it crosses, from the source outward.
         receivers: (row, col) of the PEs that store its words.
         slot: They do so this many times its length behind the address where words are received.
+        words: Words that it takes, where streams of a pattern differ in them.
     """
 
     source: tuple[int, int]
     links: I32
     receivers: tuple[tuple[int, int], ...]
     slot: int = 0
+    words: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -61,7 +61,7 @@ def between_wafers(program: Program) -> list[BetweenWafers]:
     """The exchanges between wafers of a decoded token."""
     phase = program.decode
     steps = np.flatnonzero(of_kind(phase.steps, BetweenWafers)).tolist()
-    transfers = [transfer_of(program, phase, step, 3) for step in steps]
+    transfers = [transfer_of(program, phase, step, program.cache_slots(9)) for step in steps]
     return [transfer for transfer in transfers if isinstance(transfer, BetweenWafers)]
 
 

@@ -163,7 +163,7 @@ def test_all_reduces_are_launched_once_for_all_users() -> None:
     assert len(lines[0]) == len(lines[1])
     for alone, together in zip(*lines, strict=True):
         assert decode[1].steps.turns(together) == decode[0].steps.turns(alone) == 1
-        one, four = decode[0].steps.operands(alone, 3)[5], decode[1].steps.operands(together, 3)[5]
+        one, four = decode[0].steps.operands(alone, (3,))[5], decode[1].steps.operands(together, (3,))[5]
         assert four == 4 * one or (one, four) == (1, 4)
     shifts = np.flatnonzero(of_kind(decode[1].steps, CacheShift))
     assert {decode[1].steps.turns(step) for step in shifts} == {len(PROMPTS)}

@@ -45,7 +45,7 @@ def test_every_weight_is_read_and_multiplied_once_for_each_user(batch: int) -> N
     """A few users' products are one GEMV each."""
     program = program_of(tiny_spec(tied=False), batch=batch)
     none, some = (
-        phase_counts(program, MACHINE, SOFTWARE, program.decode, slots, step_classes(program.decode.steps))
+        phase_counts(program, MACHINE, SOFTWARE, program.decode, (slots,), step_classes(program.decode.steps))
         for slots in (0, 3)
     )
     assert none.macs == batch * product_elements(program) * ROWS * COLS
@@ -61,7 +61,7 @@ def test_vector_operations_of_a_token_are_whole_and_more_for_more_users() -> Non
         program = program_of(tiny_spec(), batch=batch)
         counts.append(
             phase_counts(
-                program, MACHINE, SOFTWARE, program.decode, 2, step_classes(program.decode.steps)
+                program, MACHINE, SOFTWARE, program.decode, (2,), step_classes(program.decode.steps)
             ).vector_operations
         )
     assert all(count == int(count) and count % COLS == 0 for count in counts)
@@ -72,7 +72,7 @@ def test_experts_do_as_much_wherever_they_are() -> None:
     """On columns of their own they are padded otherwise, so about as much."""
     spec = mixture_spec(MIXTURES["softmax"], layers=3)
     found = [
-        phase_counts(program, MACHINE, SOFTWARE, program.decode, 2, step_classes(program.decode.steps)).macs
+        phase_counts(program, MACHINE, SOFTWARE, program.decode, (2,), step_classes(program.decode.steps)).macs
         for program in (program_of(spec, experts=experts) for experts in ("spread", "own"))
     ]
     assert found[1] == pytest.approx(found[0], rel=0.3)

@@ -55,7 +55,7 @@ def test_a_token_reads_every_weight_of_the_products_once_and_the_cache_in_use(dt
     held = sum(tile.elements * (1 if tile.coding else 2) for tile in products)
     cache = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv") // -(-60 // 7)
     for slots in (2, 5):
-        total = found.of(program.decode, slots, step_classes(program.decode.steps)).sum(axis=0)
+        total = found.of(program.decode, (slots,), step_classes(program.decode.steps)).sum(axis=0)
         assert total[SRAM] * MACHINE.sram_bytes_per_cycle == pytest.approx(held + slots * cache)
 
 
@@ -91,7 +91,7 @@ def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> N
 def test_crossings_take_no_less_than_their_latency_and_their_bytes() -> None:
     program = program_of(tiny_spec(layers=4), wafers=2)
     cost = Fabric(program, MACHINE, SOFTWARE).decode_cost(9)
-    found = PhaseBounds(program, MACHINE, SOFTWARE).of(program.decode, 2, step_classes(program.decode.steps))[
+    found = PhaseBounds(program, MACHINE, SOFTWARE).of(program.decode, (2,), step_classes(program.decode.steps))[
         :, CROSSING
     ]
     over, payload = np.flatnonzero(found), cost.bytes[found > 0].tolist()

@@ -55,6 +55,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "scale": ("n",),
     "store": ("n",),
     "store_part": ("M", "n"),
+    "clear": ("n",),
     "copy": ("n",),
     "copy_statistics": ("n",),
     "copy_weights": ("n",),

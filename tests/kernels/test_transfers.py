@@ -26,6 +26,7 @@ from tests.kernels.helpers import (
 )
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
+from wse_mappings.cuts.recut import cut_anew
 
 ELEMENTS = ["float16"] if JIT else ["float32", "float16", "bfloat16"]
 """Half is narrower than a word; the others are moved by the tests of logits, and here where nothing is compiled."""
@@ -193,30 +194,35 @@ def test_cache_shift_moves_all_entries_as_if_at_once(
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
-    rows=st.integers(1, 3),
+    rows=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     cols=st.tuples(st.sampled_from([1, 5, 129]), st.sampled_from([1, 5, 131])),
-    n=st.integers(1, 5),
+    extent=st.integers(1, 7),
+    vectors=st.integers(1, 2),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_hand_over_copies_between_regions_of_any_two_widths(
-    element: str, rows: int, cols: tuple[int, int], n: int, seed: int
+def test_hand_over_copies_between_regions_of_any_two_shapes(
+    element: str, rows: tuple[int, int], cols: tuple[int, int], extent: int, vectors: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    source, source_stretches = filled(rng, rows, cols[0], [n], element)
-    target, target_stretches = filled(rng, rows, cols[1], [2, n], element)
+    widths = [-(-extent // r) for r in rows]
+    source, source_stretches = filled(rng, rows[0], cols[0], [vectors * widths[0]], element)
+    target, target_stretches = filled(rng, rows[1], cols[1], [2, vectors * widths[1]], element)
     source_col, target_col = (int(rng.integers(0, c)) for c in cols)
     count = int(rng.integers(0, min(cols[0] - source_col, cols[1] - target_col) + 1))
     blocks = [lanes_of(c)[0] for c in cols]
     addresses = [source_stretches[0].address, target_stretches[1].address]
     corners = rng.integers(0, 6, 4)
-    words = int(rng.integers(0, 3))
-    a = np.array([rows, *blocks, *addresses, n, source_col, target_col, count, words, *corners], np.int64)
-    want, links = target.copy(), np.zeros((4, 6 + rows, 6 + max(cols)), np.int64)
-    oracle.hand_over(source, want, element, links, a)
+    pieces = cut_anew(extent, *rows)
+    words = rng.integers(0, 3, len(pieces))
+    a = np.array(
+        [vectors, *blocks, *addresses, widths[0], source_col, target_col, count, widths[1], *corners], np.int64
+    )
+    want, links = target.copy(), np.zeros((4, 6 + max(rows), 6 + max(cols)), np.int64)
+    oracle.hand_over(source, want, element, links, pieces, words, a)
     for function in functions("hand_over"):
         sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches, spare=1)
         counted = np.zeros_like(links)
-        function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), counted, a)
+        function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), counted, pieces, words, a)
         np.testing.assert_array_equal(counted, links)
         np.testing.assert_array_equal(from_lanes(received, target_stretches, cols[1], spare=1), want)
         np.testing.assert_array_equal(from_lanes(sent, source_stretches, cols[0]), source)

@@ -46,7 +46,7 @@ def transfers(program: Program, kind: type[Transfer] = Transfer) -> list[Transfe
     found = []
     for phase in program.phases:
         steps = np.flatnonzero(phase.steps.kind == Kind.TRANSFER).tolist()
-        found += [transfer_of(program, phase, step, 2) for step in steps]
+        found += [transfer_of(program, phase, step, program.cache_slots(8)) for step in steps]
     return [transfer for transfer in found if isinstance(transfer, kind)]
 
 
@@ -99,17 +99,17 @@ def test_only_wafers_with_chosen_experts_take_part() -> None:
     step = next(
         step
         for step in np.flatnonzero(of_kind(phase.steps, BetweenWafers) & phase.steps.routed).tolist()
-        if transfer_of(program, phase, step, 2).crossings
+        if transfer_of(program, phase, step, program.cache_slots(8)).crossings
     )
-    everyone = transfer_of(program, phase, step, 2)
+    everyone = transfer_of(program, phase, step, program.cache_slots(8))
     assert isinstance(everyone, BetweenWafers)
     end = everyone.chosen_end
     assert end == (0 if everyone.by_choice == FROM_CHOSEN else 1)
     for wafer_index in range(3):
-        alone = transfer_of(program, phase, step, 2, chosen=frozenset((wafer_index,)))
+        alone = transfer_of(program, phase, step, program.cache_slots(8), chosen=frozenset((wafer_index,)))
         assert alone.crossings == tuple(pair for pair in everyone.crossings if pair[end] == wafer_index)
         assert len(alone.edges) == 2 * len(alone.crossings)
-    assert transfer_of(program, phase, step, 2, chosen=frozenset()).edges == ()
+    assert transfer_of(program, phase, step, program.cache_slots(8), chosen=frozenset()).edges == ()
 
 
 def test_an_operand_that_a_kind_does_not_have_is_refused() -> None:

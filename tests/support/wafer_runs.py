@@ -59,16 +59,17 @@ def wafer_run(
     steps: int = 3,
     source: Callable[[str], npt.NDArray[np.generic]] | None = None,
     machine: Mapping[str, float] | None = None,
+    choice: Mapping[str, int] | None = None,
     **wanted: Any,
 ) -> WaferRun:
     """Read the prompts and decode ``steps`` tokens of each. ``source`` has what the plain decoder multiplies with.
 
-    ``machine`` replaces numbers of the wafer, ``wanted`` options.
+    ``machine`` replaces numbers of the wafer, ``choice`` choices, ``wanted`` options.
     """
     lengths = [len(prompt) for prompt in prompts]
     options = replace(OPTIONS, wafers=wafers, prompt_tokens=tuple(lengths), **wanted)
     on = replace(wafer(*mesh, 1 << 20), **(machine or {}))
-    program = compile_choice(spec, on, SOFTWARE, options, CHOICE)
+    program = compile_choice(spec, on, SOFTWARE, options, replace(CHOICE, **(choice or {})))
     held = tensors(spec)
     draws = [lambda logits: int(logits.argmax())] * len(prompts) if options.sampling == "host" else []
     engine, fabric = Engine(program, spec, held.__getitem__, draws), Fabric(program, on, SOFTWARE)

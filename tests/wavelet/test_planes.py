@@ -119,7 +119,7 @@ def test_a_rectangle_of_words_arrives_at_its_new_place(
     case: tuple[int, int, Rect, Rect], words: int, wafer: WaferSpec
 ) -> None:
     rows, cols, source, target = case
-    schedule = translation(rows, cols, source, target)
+    schedule = translation(rows, cols, source, target, [(row, row, words) for row in range(source.rows)])
     memory, result = on_plane(schedule, words, wafer=wafer)
     expected = memory.copy()
     here, there = (np.s_[r.row : r.row + r.rows, r.col : r.col + r.cols] for r in (source, target))

@@ -27,8 +27,6 @@ def _partition(state: State) -> str | None:
     place = {name: i for i, name in enumerate(state.graph)}
     if any(place[source] >= place[target] for source, target in state.graph.edges):
         return "ops are not in topological order"
-    if len({plan.rows for plan in state.plans}) > 1:
-        return "regions differ in rows"
     layers = [layer for plan in state.plans for layer in range(plan.first_layer, plan.last_layer)]
     if layers != list(range(state.spec.layer_count)):
         return f"stages hold layers {layers}"

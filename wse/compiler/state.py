@@ -22,7 +22,7 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionCut:
-    """Cuts of extents over the region of one stage. All regions have one number of rows.
+    """Cuts of extents over the region of one stage.
 
     The hidden vector is cut over rows (decode) or, on a square, over columns (prefill) by the same ``hidden`` index;
     the feed-forward and vocabulary extents and learned positions over columns; heads as HeadGroups says.

@@ -13,6 +13,7 @@ from wse.execute.streams import Draw
 from wse.execute.tiles import Source
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
+from wse.program.steps import Slots
 
 
 class Backend(Protocol):
@@ -34,8 +35,8 @@ class Backend(Protocol):
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
         """Tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
 
-    def cache_slots(self, user: int) -> int:
-        """Cache slots that a user has in use on the fullest row."""
+    def cache_slots(self, user: int) -> Slots:
+        """Cache slots that a user has in use on the fullest row of each stage."""
 
     def precompile(self, report: Callable[[int, int, str], None]) -> None:
         """Compile what is needed; ``report`` takes (done, all, name) before each kernel."""

@@ -17,6 +17,7 @@ from wse.execute.streams import Call, Streams
 from wse.isa.instructions import KERNELS, kernel_named
 from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Slots
 from wse_kernels.library import compiled_kernel
 
 ROUTER: Final = kernel_named("router_choose")
@@ -24,7 +25,7 @@ ROUTER: Final = kernel_named("router_choose")
 
 
 class Binder:
-    """Binds phases of one Program to arenas, the cache counters of each user, and host streams.
+    """Binds phases of one Program to arenas, the cache counters of each user in each stage, and host streams.
 
     ``outputs``, where given, read the results of ops between steps.
     """
@@ -33,7 +34,7 @@ class Binder:
         self,
         program: Program,
         arenas: list[Arena],
-        control: list[npt.NDArray[np.int32]],
+        control: list[list[npt.NDArray[np.int32]]],
         streams: Streams,
         routing: Routing,
         outputs: Outputs | None = None,
@@ -46,8 +47,8 @@ class Binder:
         self._views = [[arena.view(t) for t in program.element_types] for arena in arenas]
         self._moves = Moves(program, arenas, self._views, control, streams, routing)
 
-    def bind(self, phase: Phase, slots: int) -> list[Call]:
-        """The calls of one run of ``phase`` with ``slots`` cache slots in use on the fullest row of its users."""
+    def bind(self, phase: Phase, slots: Slots) -> list[Call]:
+        """The calls of one run of ``phase`` with ``slots`` cache slots in use, of the user with the most."""
         calls: list[Call] = []
         after = {} if self._outputs is None else self._outputs.calls(phase, slots)
         step = 0
@@ -67,19 +68,19 @@ class Binder:
             step = end
         return calls
 
-    def _add(self, calls: list[Call], phase: Phase, step: int, slots: int, turn: int) -> None:
+    def _add(self, calls: list[Call], phase: Phase, step: int, slots: Slots, turn: int) -> None:
         user = phase.user_of(step, turn)
         if phase.steps.computes(step):
             calls += self._compute(phase, step, slots, turn, user)
         else:
             calls += self._moves.calls(phase, step, slots, turn, user)
 
-    def _compute(self, phase: Phase, step: int, slots: int, turn: int, user: int) -> list[Call]:
+    def _compute(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
         arena = self._arenas[stage]
         a = phase.steps.operands(step, slots, turn if phase.steps.loop[step] >= 0 else user)
         a[2] = arena.blocks_per_row
-        compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user])
+        compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
         function = compiled.for_work(kernel.work_of(a) * arena.blocks * arena.lanes)
         call = (function, (*(memory[i] for i in compiled.takes), np.array(a, np.int64)))
         return [call, self._read_choice(arena, phase, step, a)] if kernel is ROUTER else [call]

@@ -16,6 +16,7 @@ from wse.execute.tiles import Source
 from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
+from wse.program.steps import Slots
 from wse_kernels.library import precompile
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_counts
@@ -30,7 +31,7 @@ class Engine:
     outputs of the ``watched`` ops, by their indices in the Program, as `wse.execute.outputs.Outputs` has it.
 
     Attributes:
-        caches: The counters of each user's cache.
+        caches: The counters of each user's cache, by the rows of the regions that hold layers of it.
     """
 
     def __init__(
@@ -58,14 +59,14 @@ class Engine:
         self.program = program
         self.arenas = [Arena(s.rect.rows, s.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
         self.streams = Streams(program, draws)
-        self._rows = program.stages[0].rect.rows
-        self.caches = [CacheBalance(self._rows, program.context) for _ in range(program.batch)]
+        heights = {stage.rect.rows for stage in program.stages}
+        self.caches = [{rows: CacheBalance(rows, program.context) for rows in heights} for _ in range(program.batch)]
         self.routing = Routing()
-        control = [cache.control for cache in self.caches]
+        control = [[cache[stage.rect.rows].control for stage in program.stages] for cache in self.caches]
         outputs = Outputs(program, spec, self.arenas, watched, on_output) if watched else None
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
         self._calls: list[Call] = []  # of decode, with ``_slots`` in use
-        self._slots = -1
+        self._slots: Slots = ()
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite)
 
@@ -90,9 +91,9 @@ class Engine:
         """Tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
         return self.routing.pairs
 
-    def cache_slots(self, user: int) -> int:
-        """Cache slots that a user has in use on the fullest row."""
-        return self.caches[user].slots
+    def cache_slots(self, user: int) -> Slots:
+        """Cache slots that a user has in use on the fullest row of each stage."""
+        return tuple(self.caches[user][stage.rect.rows].slots for stage in self.program.stages)
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
         """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them."""
@@ -100,14 +101,15 @@ class Engine:
             ids = prompts[phase.user][phase.cached : phase.cached + phase.tokens]
             chunk = np.array(ids, np.float32)
             if phase.on_mesh:  # each row's share, padded to one length
-                shares = balanced_counts(phase.tokens, self._rows)
-                padded = np.zeros((self._rows, int(shares.max())), np.float32)
+                rows = self.program.stages[self._embedding_stage].rect.rows
+                shares = balanced_counts(phase.tokens, rows)
+                padded = np.zeros((rows, int(shares.max())), np.float32)
                 padded[np.arange(padded.shape[1]) < shares[:, None]] = chunk
                 chunk = padded.reshape(-1)
             self.streams.host_ids = chunk
-            cache = self.caches[phase.user]
-            cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
-            self._run(self._binder.bind(phase, cache.slots))
+            for cache in self.caches[phase.user].values():
+                cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
+            self._run(self._binder.bind(phase, self.cache_slots(phase.user)))
             yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
@@ -115,9 +117,10 @@ class Engine:
         for user, token in enumerate(tokens):
             arena = self.arenas[self._embedding_stage]
             arena.view("float32")[:, self.program.ids_address + user, :] = np.float32(token)
-        for cache in self.caches:
-            cache.append_one()
-        slots = max(cache.slots for cache in self.caches)
+        for of_user in self.caches:
+            for cache in of_user.values():
+                cache.append_one()
+        slots = max(self.cache_slots(user) for user in range(self.program.batch))  # of the longest, in every stage
         if slots != self._slots:
             self._calls, self._slots = self._binder.bind(self.program.decode, slots), slots
         self._run(self._calls)
@@ -127,7 +130,7 @@ class Engine:
         """Compile the kernels that the phases use; ``report`` takes (done, all, name) before each."""
         distinct: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self.program.phases}.values():
-            slots = CacheBalance.slots_after(phase.cached + phase.tokens, self._rows)
+            slots = self.program.cache_slots(phase.cached + phase.tokens)
             for call in self._binder.bind(phase, slots):
                 function, arguments = call
                 types = tuple(getattr(a, "dtype", None) for a in arguments)

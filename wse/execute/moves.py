@@ -17,7 +17,7 @@ from wse.execute.outputs import Routing
 from wse.execute.streams import Call, Streams
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS
+from wse.program.steps import COLUMNS, Slots
 from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
@@ -27,7 +27,7 @@ from wse_kernels.library import compiled_kernel
 class Moves:
     """Makes the calls of one Program's transfers.
 
-    ``views`` has the element views of each stage's arena, ``control`` each user's counters.
+    ``views`` has the element views of each stage's arena, ``control`` each user's counters by stage.
     """
 
     def __init__(
@@ -35,14 +35,14 @@ class Moves:
         program: Program,
         arenas: list[Arena],
         views: list[list[npt.NDArray[Any]]],
-        control: list[npt.NDArray[np.int32]],
+        control: list[list[npt.NDArray[np.int32]]],
         streams: Streams,
         routing: Routing,
     ) -> None:
         self._program, self._arenas, self._views, self._control = program, arenas, views, control
         self._streams, self._routing = streams, routing
 
-    def calls(self, phase: Phase, step: int, slots: int, turn: int, user: int) -> list[Call]:
+    def calls(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
         """The calls of a step in one turn of its loop, for the user whose counters it goes by."""
         transfer = transfer_of(self._program, phase, step, slots, turn if phase.steps.loop[step] >= 0 else user)
         match transfer.messages:
@@ -68,7 +68,7 @@ class Moves:
         site, n = transfer.site, transfer.elements
         arena = self._arenas[site.stage]
         operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]
-        arguments = (self._view(transfer), arena.links, self._control[user], np.array(operands, np.int64))
+        arguments = (self._view(transfer), arena.links, self._control[user][site.stage], np.array(operands, np.int64))
         return compiled_kernel("cache_shift").for_work(n * arena.rows * arena.cols), arguments
 
     def _translation(self, transfer: Transfer, messages: Translation) -> Call:
@@ -76,16 +76,25 @@ class Moves:
         source, target = transfer.site.placed_stage, self._program.stages[messages.target_stage]
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
         blocks = self._arenas[transfer.site.stage].blocks_per_row
+        vectors = messages.vectors
         operands = np.array(
             [
-                *(transfer.site.rows, blocks, blocks, transfer.source, transfer.target, transfer.elements),
-                *(messages.source_col, messages.target_col, messages.cols),
-                *(transfer.words if on_mesh else 0, source.rect.row, source.rect.col, target.rect.row, target.rect.col),
+                *(vectors, blocks, blocks, transfer.source, transfer.target, transfer.elements // vectors),
+                *(messages.source_col, messages.target_col, messages.cols, messages.target_elements // vectors),
+                *(source.rect.row, source.rect.col, target.rect.row, target.rect.col),
             ],
             np.int64,
         )
+        words = messages.words if on_mesh else np.zeros_like(messages.words)
         target_view = self._views[messages.target_stage][transfer.site.view]
-        arguments = (self._view(transfer), target_view, self._streams.links[source.wafer], operands)
+        arguments = (
+            self._view(transfer),
+            target_view,
+            self._streams.links[source.wafer],
+            messages.pieces,
+            words,
+            operands,
+        )
         return compiled_kernel("hand_over").serial, arguments
 
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
@@ -105,7 +114,7 @@ class Moves:
         assert len(schedule.first) == 2, "one variant"
         per_pair = int(phase.steps.per_pair[step, index["elements"]])
         operands = self._line_operands(transfer, messages, per_pair, view.itemsize)
-        pairs_at = phase.steps.operands(step, 0)[index["count"]]
+        pairs_at = phase.steps.operands(step, self._program.cache_slots(0))[index["count"]]
         operands = np.append(operands, (pairs_at, phase.steps.most_pairs[step]))
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (
@@ -126,7 +135,7 @@ class Moves:
             np.int64,
         )
 
-    def _move_between_chosen(self, phase: Phase, step: int, slots: int, turn: int) -> None:
+    def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, turn: int) -> None:
         """Carry out the messages of wafers with experts that the layer's router has just chosen, and no others."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]

@@ -20,7 +20,7 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS
+from wse.program.steps import COLUMNS, ROWS, Slots
 from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse_mappings.cuts.split import padded_blocks
@@ -97,7 +97,7 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
             return (spec.hidden_size,)
 
 
-def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: int) -> list[Part]:
+def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
     """The parts of an op's output in the steps that it has in a phase."""
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
@@ -140,7 +140,7 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
     return next(part.inner for tile in tiles for part in tile.parts if part.tensor in names and part.outer is not None)
 
 
-def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) -> list[Part]:
+def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[Part]:
     """Chunk by chunk: on the row where they were summed, before they are compared there or leave for the host."""
     parts: dict[int, Part] = {}
     argmax, logits = kernel_named("argmax_fold"), of_kind(phase.steps, LogitsOut)
@@ -163,6 +163,6 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: int) ->
     return list(parts.values())
 
 
-def _operands(phase: Phase, step: int, slots: int) -> list[int]:
+def _operands(phase: Phase, step: int, slots: Slots) -> list[int]:
     """The operands of the first turn of a step."""
     return phase.steps.operands(step, slots, 0 if phase.steps.loop[step] >= 0 else max(phase.user, 0))

@@ -22,7 +22,7 @@ from wse.models.graph import op_graph, ops_in_order
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import ROWS
+from wse.program.steps import ROWS, Slots
 from wse_mappings.cuts.split import balanced_counts
 
 Values = npt.NDArray[Any]
@@ -49,7 +49,7 @@ class Outputs:
         graph = ops_in_order(op_graph(spec))
         self._ops = {index: graph[index] for index in ops}
 
-    def calls(self, phase: Phase, slots: int) -> dict[int, list[Call]]:
+    def calls(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
         """Calls that read outputs, by the step of a phase after which they are made."""
         calls: defaultdict[int, list[Call]] = defaultdict(list)
         for index, op in self._ops.items():

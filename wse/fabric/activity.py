@@ -18,7 +18,7 @@ from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind
+from wse.program.steps import Kind, Slots
 
 
 class Counts(NamedTuple):
@@ -30,7 +30,7 @@ class Counts(NamedTuple):
 
 
 def phase_counts(
-    program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase, slots: int, classes: I64
+    program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase, slots: Slots, classes: I64
 ) -> Counts:
     """The counts of one run of a phase with so many cache slots in use; tokens choose experts evenly.
 

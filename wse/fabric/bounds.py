@@ -25,10 +25,11 @@ from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST
+from wse.program.steps import HOST, Slots
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
+from wse_mappings.cuts.recut import RECEIVER, SENDER
 from wse_mappings.schedule import Arrival, LineSchedule
 
 BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")
@@ -76,7 +77,7 @@ class PhaseBounds:
         self._bytes: Mapping[str, int] = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
         self._reaches = cache(_reaches)
 
-    def of(self, phase: Phase, slots: int, classes: I64) -> F64:
+    def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
         """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use.
 
         ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does.
@@ -88,7 +89,7 @@ class PhaseBounds:
         most[groups] = np.maximum.reduceat(bounds, groups)
         return most
 
-    def _step(self, phase: Phase, step: int, slots: int) -> Bound:
+    def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
         turns = phase.steps.turns(step)
         if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)
@@ -128,7 +129,8 @@ class PhaseBounds:
                 return 0
             source, target = transfer.site.placed_stage.rect, self.program.stages[messages.target_stage].rect
             right = target.col + messages.target_col - source.col - messages.source_col
-            return abs(target.row - source.row) + abs(right)
+            down = target.row + messages.pieces[:, RECEIVER] - source.row - messages.pieces[:, SENDER]
+            return int(np.abs(down).max()) + abs(right)
         return turns  # a row up
 
     def _pattern_links(self, messages: LineMessages, turns: int) -> int:

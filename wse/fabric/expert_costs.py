@@ -22,7 +22,7 @@ from wse.isa.instructions import KERNELS
 from wse.isa.kernel import Kernel
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Steps
+from wse.program.steps import Slots, Steps
 from wse.program.transfers.kinds import TRANSFERS, transfer_of
 from wse.program.transfers.transfer import WaferPair
 
@@ -53,7 +53,7 @@ class RoutedCosts:
         self.program, self._steps, self._traffic = program, steps, traffic
         self._known: dict[tuple[Steps, int, int], LineTime] = {}
 
-    def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: int, pairs: Pairs) -> PhaseCost:
+    def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says."""
         steps = np.flatnonzero(phase.steps.routed)
         if not len(steps):
@@ -95,7 +95,7 @@ class RoutedCosts:
             shifts=np.concatenate([cost.shifts, *(of_class.rectangles() for of_class in by_class.values())]),
         )
 
-    def _class(self, phase: Phase, step: int, step_class: int, slots: int, columns: I64) -> _RoutedClass:
+    def _class(self, phase: Phase, step: int, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
         """The work and traffic of the steps of a class, with so many pairs on each column."""
         moves = not phase.steps.computes(step)
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
@@ -114,7 +114,7 @@ class RoutedCosts:
         )
 
     def _crossing_cost(
-        self, phase: Phase, step: int, step_class: int, slots: int, chosen: frozenset[int], crossings: int
+        self, phase: Phase, step: int, step_class: int, slots: Slots, chosen: frozenset[int], crossings: int
     ) -> LineTime:
         """The time of a step between wafers, which follows from the number of its crossings."""
         key = (phase.steps, step_class, -1 - crossings)
@@ -122,7 +122,7 @@ class RoutedCosts:
             self._known[key] = self._steps.time(phase, step, slots, 0, chosen)
         return self._known[key]
 
-    def _cost(self, phase: Phase, step: int, step_class: int, slots: int, pairs: int) -> LineTime:
+    def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
         """The time of a step whose fullest column has so many pairs; no operand of it depends on cache slots."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
@@ -145,7 +145,7 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
 
 
-def kernel_calls(program: Program, phase: Phase, step: int, slots: int) -> tuple[Kernel, list[tuple[list[int], int]]]:
+def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
     """The kernel of a compute step and its calls on the fullest column: operands, and the turns that have them.
 
     Turns after the first cost the same.

@@ -13,6 +13,7 @@ from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.step_cost import StepCosts
 from wse.program.phase import Phase
+from wse.program.steps import Slots
 
 
 class GroupCost(NamedTuple):
@@ -28,7 +29,7 @@ class GroupCost(NamedTuple):
     first_turn: F64
 
 
-def group_costs(costs: StepCosts, phase: Phase, slots: int, classes: I64, first: I64) -> GroupCost:
+def group_costs(costs: StepCosts, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
     """Compute the cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps.
 
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
@@ -60,7 +61,7 @@ def _no_cost(steps: int) -> GroupCost:
     return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
 
 
-def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: int) -> GroupCost:
+def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
     cost = _no_cost(len(group))
     moving = [i for i, step in enumerate(group) if costs.moves(phase, step)] if len(group) > 1 else []
     for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):

@@ -23,22 +23,22 @@ from wse.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Slots
 from wse.program.transfers.kinds import by_counters
-from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
-CacheUse = tuple[int, tuple[int, ...]]
-"""Cache slots in use on the fullest row, of the user with the most, and the rows that pass an entry up, by user."""
+CacheUse = tuple[Slots, tuple[int, ...]]
+"""Cache slots in use, and the tokens in each user's cache before a decoded token; none in prefill."""
 
 
 class TokenClass(NamedTuple):
-    """Decoded tokens of each user that use as many cache slots and so cost the same.
+    """Decoded tokens of each user that use as many cache slots in every stage and so cost the same.
 
     ``cost`` is that of one without the traffic of cache shifts, ``shift_traffic`` that of all of their shifts.
     """
 
     tokens: int
-    slots: int
+    slots: Slots
     cost: PhaseCost
     shift_traffic: StepTraffic
 
@@ -74,8 +74,7 @@ class Fabric:
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Cost of prefill chunk ``index``, whose tokens chose experts as ``pairs`` says."""
         phase = self.program.phases[index]
-        rows = self.program.stages[0].rect.rows
-        return self._cost(index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), (), pairs)
+        return self._cost(index, self.program.cache_slots(phase.cached + phase.tokens), (), pairs)
 
     def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
@@ -83,74 +82,72 @@ class Fabric:
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
         """Costs of decoding so many tokens of each user one after another, as ``decode_cost`` has them, in all."""
-        passing_by_slots: dict[int, list[int]] = {}
-        tokens_by_slots: Counter[int] = Counter()
+        lengths_by_slots: dict[Slots, list[int]] = {}
+        tokens_by_slots: Counter[Slots] = Counter()
         for token in range(tokens):
-            slots, passing = self.cache_use([length + token for length in lengths])
-            passing_by_slots.setdefault(slots, []).extend(passing)
+            slots, held = self.cache_use([length + token for length in lengths])
+            lengths_by_slots.setdefault(slots, []).extend(held)
             tokens_by_slots[slots] += 1
         phase, index = self.program.decode, len(self.program.phases) - 1
         steps = by_counters(phase.steps)
         costs = []
-        for slots, rows in passing_by_slots.items():
+        for slots, all_lengths in lengths_by_slots.items():
             traffic = NO_TRAFFIC
-            if any(rows) and len(steps):
-                by_class, which, rectangles = self._shift_traffic(phase, steps, slots, rows)
+            if len(steps):
+                by_class, which, rectangles = self._shift_traffic(phase, steps, slots, all_lengths)
                 words, hops = by_class[which].sum(axis=0).tolist()
                 traffic = StepTraffic(words, hops, 0, rectangles)
             cost = self._cost(index, slots, (), pairs)
             costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shift_traffic=traffic))
         return costs
 
-    def cache_shift_traffic(self, slots: int, passing: Sequence[int]) -> I64:
-        """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, in which so many rows pass."""
+    def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
+        """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, each after so many others."""
         phase = self.program.decode
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
         steps = by_counters(phase.steps)
-        if any(passing) and len(steps):
-            moved, which, _ = self._shift_traffic(phase, steps, slots, passing)
+        if len(steps):
+            moved, which, _ = self._shift_traffic(phase, steps, slots, lengths)
             moved_by_step[steps] = moved[which]
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
         """The use of caches that the cost of a decoded token of each user depends on, after ``lengths`` tokens."""
-        rows = self.program.stages[0].rect.rows
-        passing = tuple(CacheBalance.passing_rows(length, rows) for length in lengths)
-        return CacheBalance.slots_after(max(lengths) + 1, rows), passing
+        return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same."""
         return self._classes(phase.steps)
 
-    def _cost(self, index: int, slots: int, passing: tuple[int, ...], pairs: Pairs) -> PhaseCost:
+    def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         phase = self.program.phases[index]
         key = CostClass(phase.steps, phase.begins, slots)
         if key not in self._unrouted:
             self._unrouted[key] = self._evaluate(phase, slots)
         if not pairs and key in self._even:
-            return self._with_shift(self._even[key], phase, slots, passing)
+            return self._with_shift(self._even[key], phase, slots, lengths)
         cost = self._routed.with_routed_steps(self._unrouted[key], phase, self.shape_classes(phase), slots, pairs)
         if not pairs:
             self._even[key] = cost
-        return self._with_shift(cost, phase, slots, passing)
+        return self._with_shift(cost, phase, slots, lengths)
 
-    def _with_shift(self, cost: PhaseCost, phase: Phase, slots: int, passing: tuple[int, ...]) -> PhaseCost:
-        """Add the traffic of cache shifts, which depends on how many rows pass an entry, user by user."""
+    def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
+        """Add the traffic of cache shifts, which depends on how many tokens each user's cache holds."""
         steps = by_counters(phase.steps)
-        if not any(passing) or len(steps) == 0:
+        if not lengths or len(steps) == 0:
             return cost
-        moved, which, rectangles = self._shift_traffic(phase, steps, slots, passing)
+        moved, which, rectangles = self._shift_traffic(phase, steps, slots, lengths)
         words, hops = cost.words.copy(), cost.hops.copy()
         words[steps], hops[steps] = moved[which].T
         return replace(cost, words=words, hops=hops, shifts=np.concatenate([cost.shifts, rectangles]))
 
-    def _shift_traffic(self, phase: Phase, steps: I64, slots: int, passing: Sequence[int]) -> tuple[I64, I64, I64]:
+    def _shift_traffic(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64, I64]:
         """Words and hops ``[classes, 2]`` of the classes of cache shifts, the class of each, the rectangles of all."""
         kinds, which, counts = np.unique(self.classes(phase)[steps], return_inverse=True, return_counts=True)
-        moved = [self.traffic.shift_traffic(phase, step, slots, passing) for step in kinds.tolist()]
+        moved = [self.traffic.shift_traffic(phase, step, slots, lengths) for step in kinds.tolist()]
         return np.array([(m.words, m.hops) for m in moved], np.int64), which, _of_all(moved, counts)
 
-    def _evaluate(self, phase: Phase, slots: int) -> PhaseCost:
+    def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
         classes = self.shape_classes(phase)
         first = first_steps(phase)
         cost = group_costs(self._steps, phase, slots, classes, first)
@@ -176,7 +173,7 @@ class Fabric:
         """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
         return self._shape_classes(phase.steps)
 
-    def _step_traffic(self, phase: Phase, slots: int, classes: I64) -> tuple[I64, I64, I64, I64]:
+    def _step_traffic(self, phase: Phase, slots: Slots, classes: I64) -> tuple[I64, I64, I64, I64]:
         """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
         counted = np.flatnonzero(~phase.steps.routed)
         kinds, which = np.unique(classes[counted], return_inverse=True)

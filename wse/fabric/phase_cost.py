@@ -12,19 +12,19 @@ import numpy as np
 from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.links.routes import Routes
-from wse.program.steps import Steps
+from wse.program.steps import Slots, Steps
 from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
     """The key of a run's cost, cache shifts and the choice of experts left out: runs of one class share the cost.
 
-    steps: the phase's; begins: whether the phase begins a run; slots: cache slots in use.
+    steps: the phase's; begins: whether the phase begins a run; slots: cache slots in use, by stage.
     """
 
     steps: Steps
     begins: bool
-    slots: int
+    slots: Slots
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, HOST, ROWS
+from wse.program.steps import COLUMNS, HOST, ROWS, Slots
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
@@ -46,7 +46,7 @@ class StepCosts:
         """Whether a step sends words over links along the lines of a region."""
         if phase.steps.computes(step):
             return False
-        transfer = transfer_of(self.program, phase, step, 0)
+        transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
         return _is_along_lines(transfer) and not transfer.in_memory
 
     def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
@@ -56,12 +56,12 @@ class StepCosts:
             return [(turn, 1) for turn in range(turns)]
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
 
-    def overlap_time(self, phase: Phase, steps: Sequence[int], slots: int, turn: int) -> LineTime:
+    def overlap_time(self, phase: Phase, steps: Sequence[int], slots: Slots, turn: int) -> LineTime:
         """Whole cycles of moving steps of an overlap group, which start at the same time."""
         transfers = [transfer_of(self.program, phase, step, slots, turn) for step in steps]
         return self._pattern_time(transfers, in_group=True)
 
-    def time(self, phase: Phase, step: int, slots: int, turn: int, chosen: frozenset[int] | None = None) -> LineTime:
+    def time(self, phase: Phase, step: int, slots: Slots, turn: int, chosen: frozenset[int] | None = None) -> LineTime:
         """Whole cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it goes by them."""
         time = self._dispatched_time(phase, step, slots, turn, chosen)
         if not phase.steps.joined[step] or not time.cycles.total:
@@ -69,7 +69,7 @@ class StepCosts:
         return replace(time, cycles=time.cycles.plus(launch=-float(self.software.task_dispatch_cycles)))
 
     def _dispatched_time(
-        self, phase: Phase, step: int, slots: int, turn: int, chosen: frozenset[int] | None
+        self, phase: Phase, step: int, slots: Slots, turn: int, chosen: frozenset[int] | None
     ) -> LineTime:
         """Whole cycles of a step for which a task is dispatched."""
         in_group = bool(phase.steps.overlap[step] >= 0)

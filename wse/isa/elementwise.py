@@ -54,6 +54,12 @@ ELEMENTWISE: Final = (
         cycles=lambda c, M, n: M * (c.loop + c.vector(n, c.convert)),
     ),
     Kernel(
+        name="clear",
+        operands=(act("out", "n", output=True), *numbers("n")),
+        work=_elements,
+        cycles=lambda c, n: c.vector(n, c.act),
+    ),
+    Kernel(
         name="copy",
         operands=(act("out", "n", output=True), act("x", "n"), *numbers("n")),
         work=_elements,

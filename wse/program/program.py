@@ -18,6 +18,8 @@ from wse.isa.operands import VIEWS
 from wse.number_formats import CODINGS
 from wse.program.mixture import Mixture
 from wse.program.phase import Phase
+from wse.program.steps import Slots
+from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -213,6 +215,11 @@ class Program:
     def fits(self) -> bool:
         """Whether every stage fits the SRAM of its PEs. Only such a Program can be executed."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
+
+    def cache_slots(self, tokens: int) -> Slots:
+        """Cache slots in use on the fullest row of each stage when a user's cache holds so many tokens."""
+        of_rows = {rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}}
+        return tuple(of_rows[stage.rect.rows] for stage in self.stages)
 
     def shares_pes(self, first: int, second: int) -> bool:
         """Whether two stages are on the same PEs of some wafer."""

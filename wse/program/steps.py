@@ -5,8 +5,8 @@ Address operands count elements of a view from the first byte of the stage that 
 
     operand = fixed + (per_slot + per_slot_round * round) * slots + per_round * round + odd * (round % 2)
 
-where ``slots`` is the number of cache slots in use on the fullest row, of the user with the most, and ``round`` counts
-the turns of the step's loop; a step outside of loops is in the round of the phase's user.
+where ``slots`` is the number of cache slots in use on the fullest row of the step's stage, of the user with the most,
+and ``round`` counts the turns of the step's loop; a step outside of loops is in the round of the phase's user.
 
 What depends on a user's counters runs in a loop over the users, whose turns are the users.
 
@@ -26,6 +26,9 @@ import numpy.typing as npt
 from wse.arrays import I32, I64
 from wse.isa.instructions import KERNELS
 from wse.isa.operands import FIRST_OPERAND
+
+Slots = tuple[int, ...]
+"""Cache slots in use on the fullest row of each stage, of the user with the most."""
 
 HOST = -1
 """The host's place among wafer numbers."""
@@ -108,15 +111,16 @@ class Steps:
         """Whether a step runs a kernel; the others move words."""
         return bool(self.kind[step] == _COMPUTE)
 
-    def operands(self, step: int, slots: int, round_: int = 0) -> list[int]:
+    def operands(self, step: int, slots: Slots, round_: int = 0) -> list[int]:
         """The OPERAND_COUNT operands of one step."""
+        in_use = slots[self.stage[step]]
         if round_ == 0:
             return [
-                fixed + more * slots
+                fixed + more * in_use
                 for fixed, more in zip(self.fixed[step].tolist(), self.per_slot[step].tolist(), strict=True)
             ]
-        varying = self.per_slot[step] * slots + self.per_round[step] * round_ + self.odd[step] * (round_ % 2)
-        return list((self.fixed[step] + varying + self.per_slot_round[step] * (slots * round_)).tolist())
+        varying = self.per_slot[step] * in_use + self.per_round[step] * round_ + self.odd[step] * (round_ % 2)
+        return list((self.fixed[step] + varying + self.per_slot_round[step] * (in_use * round_)).tolist())
 
     @property
     def linear(self) -> tuple[I64, ...]:

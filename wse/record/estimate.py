@@ -84,7 +84,7 @@ class _Passes:
         for token_class in token_classes:
             uses = [self._use() for _ in range(token_class.tokens)]
             shifts = self._fabric.cache_shift_traffic(
-                token_class.slots, [rows for _, passing in uses for rows in passing]
+                token_class.slots, [length for _, lengths in uses for length in lengths]
             )
             mean, over = np.divmod(shifts, token_class.tokens)
             cost = replace(

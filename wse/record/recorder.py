@@ -22,7 +22,7 @@ from wse.fabric.model import CacheUse
 from wse.fabric.phase_cost import PhaseCost
 from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
-from wse.program.steps import Steps
+from wse.program.steps import Slots, Steps
 from wse.record.experts import ExpertRecord
 from wse.record.header import encode_names
 from wse.record.program import write_program
@@ -42,7 +42,7 @@ class Recorder:
         self._program = program
         self._sequences: dict[Hashable, int] = {}
         self._steps: dict[Steps, PhaseSteps] = {}
-        self._runs: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
+        self._runs: Counter[tuple[int, Slots, tuple[int, ...]]] = Counter()
         self._busy = np.zeros((program.wafers, header.rows, header.cols), np.int64)
         self.writer = TraceWriter(path, header)
         self.experts = ExpertRecord(self.writer, program)
@@ -62,7 +62,7 @@ class Recorder:
             self._steps[phase.steps] = PhaseSteps(self._program, phase, self.writer.append_names)
         return self._steps[phase.steps]
 
-    def sequence(self, phase_index: int, cost: PhaseCost, slots: int, key: Hashable, apart: I64 = NO_STEPS) -> int:
+    def sequence(self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, apart: I64 = NO_STEPS) -> int:
         """The index of a sequence of steps; written once for each ``key`` of phases that have the same steps.
 
         What the steps ``apart`` send is left out, as it differs from pass to pass.
@@ -73,7 +73,7 @@ class Recorder:
             steps = self.steps(phase_index).columns(cost, apart)
             name = "decode" if phase.name == "decode" else "prefill"
             self._sequences[sequence_key] = self.writer.append_schedule(
-                steps, phase=name, kv_slots=slots, cycles=int(cost.cycles)
+                steps, phase=name, kv_slots=max(slots), cycles=int(cost.cycles)
             )
         return self._sequences[sequence_key]
 

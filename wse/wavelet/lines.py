@@ -200,7 +200,7 @@ class Lines:
         first = self.machine.operations
         for step in plan.operations:
             pes, part = numbers[:, step.place], step.flow.part
-            words = cut.words_of(part)
+            words = cut.words_of(part) if step.flow.words is None else step.flow.words
             if words == 0:
                 continue
             if step.receive and step.receive.arrival not in COMBINING:

@@ -30,6 +30,7 @@ class Flow:
         colour: Its colour.
         part: The part of the words that it carries.
         slot: Where its words are stored, in lengths behind the target address.
+        words: Its words, where streams of a pattern differ in them.
     """
 
     source: int
@@ -39,6 +40,7 @@ class Flow:
     colour: int
     part: int = 0
     slot: int = 0
+    words: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
     for place in receivers:
         leaving[place].append(Port.RAMP)
     way = {place: (entered[place], tuple(sorted(leaving[place]))) for place in entered}
-    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, colour, slot=stream.slot)
+    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, colour, slot=stream.slot, words=stream.words)
 
 
 def _choose_colours(flows: list[Flow]) -> None:

@@ -28,7 +28,7 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
         Machine(wafer, stage.rect.rows, stage.rect.cols, 1)
     for phase in program.phases:
         for step in np.flatnonzero(phase.steps.kind == Kind.TRANSFER).tolist():
-            transfer = transfer_of(program, phase, step, 0)
+            transfer = transfer_of(program, phase, step, program.cache_slots(0))
             if transfer.leaves_wafer or not isinstance(transfer.messages, Translation):
                 continue
             box = bounding_rect(transfer.site.placed_stage.rect, program.stages[transfer.messages.target_stage].rect)

@@ -17,14 +17,14 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.pe_costs import PeCosts
 from wse.program.program import Program
 from wse.program.steps import ROWS
-from wse.program.transfers.messages import LineMessages
+from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
-from wse_mappings.patterns.edge_stream import edge_stream
+from wse_mappings.patterns.edge_stream import edge_stream, entry_stream
 from wse_mappings.patterns.translation import translation
 
 
@@ -100,13 +100,14 @@ class StepRuns:
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
 
-    def translate(self, source: Rect, target: Rect, words: int, start: I32) -> StepRun:
-        """Every PE of ``source`` sends ``words`` words to its place in ``target``."""
-        key = ("translation", source, target, words, start.shape, start.tobytes())
+    def translate(self, source: Rect, target: Rect, messages: Translation, start: I32) -> StepRun:
+        """PEs of ``source`` send pieces to PEs of ``target``."""
+        key = ("translation", source, target, messages.pieces.tobytes(), messages.words.tobytes(), start.tobytes())
         if key not in self.runs_by_key:
-            machine = self._machine(start, 2 * words)
-            schedule = translation(machine.rows, machine.cols, source, target)
-            self._lines(machine).plane(schedule, words, target=words)
+            most = int(messages.words.max())
+            machine = self._machine(start, 2 * most)
+            schedule = translation(machine.rows, machine.cols, source, target, messages.sent_words)
+            self._lines(machine).plane(schedule, most, target=most)
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
 
@@ -117,6 +118,16 @@ class StepRuns:
             machine = self._machine(start, words)
             schedule = edge_stream(machine.cols - 1, machine.rows)
             self._lines(machine).rows(schedule, words)
+            self.runs_by_key[key] = self._run(machine)
+        return self.runs_by_key[key]
+
+    def from_edge(self, words: int, start: I32) -> StepRun:
+        """The first place of every row, which stands for the edge, sends ``words`` words to each PE behind it."""
+        key = ("entry", words, start.shape, start.tobytes())
+        if key not in self.runs_by_key:
+            machine = self._machine(start, 2 * words)
+            schedule = entry_stream(machine.cols - 1, machine.rows)
+            self._lines(machine).rows(schedule, words, target=words)
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
 

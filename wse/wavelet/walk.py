@@ -7,8 +7,8 @@ The state is the cycle from which each PE of each stage is free. Steps of one ov
 2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost.
 3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own.
 4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest
-   rectangle that holds both; words to another wafer on the rows of both regions as if these touched, where the link in
-   between and its hop are left out; words to the host as far as the edge of their region.
+   rectangle that holds both; words to another wafer as far as the edge of their region, and from the edge of the other
+   one on as they come, where the link in between is left out; words to the host as far as the edge of their region.
 5. PEs are free when their last word has come or gone. The group takes the cycles by which the last PE of all is later.
 """
 
@@ -56,9 +56,8 @@ class PhaseWalk:
     ) -> None:
         self.program, self.phase, self.wafer, self.software = program, phase, wafer, software
         self.on_moves = on_moves
-        rows = program.stages[0].rect.rows
-        self.slots = CacheBalance.slots_after(max(lengths) + phase.tokens // len(lengths), rows)
-        self.passing = [CacheBalance.passing_rows(length, rows) for length in lengths]
+        self.slots = program.cache_slots(max(lengths) + phase.tokens // len(lengths))
+        self.lengths = lengths
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         log = on_moves is not None
         self.runs = StepRuns(program=program, wafer=wafer, software=software, pe=self.pe, workers=workers, log=log)
@@ -141,12 +140,12 @@ class PhaseWalk:
         self.free[stage] += self.issue
         match transfer.messages:
             case RowShift():
-                passing = self.passing[turn]
+                passing = CacheBalance.passing_rows(self.lengths[turn], self.free[stage].shape[0])
                 if passing:
                     start, base = _relative(issued)
                     self._note_end(step, stage, base, self.runs.cache_shift(passing, transfer.words, start))
             case Translation() as messages if transfer.leaves_wafer:
-                self._cross(step, transfer, messages, issued)
+                self._cross(step, transfer, messages.target_stage, issued)
             case Translation() as messages:
                 self._hand_over(step, transfer, messages, issued)
             case _:
@@ -167,45 +166,46 @@ class PhaseWalk:
             Rect(r.row - top, r.col - left + first_col, r.rows, messages.cols)
             for r, first_col in ((source, messages.source_col), (target, messages.target_col))
         )
-        ran = self.runs.translate(senders, receivers, transfer.words, start)
+        ran = self.runs.translate(senders, receivers, messages, start)
         self.links[stages[sender].wafer, :, top : top + rows, left : left + cols] += ran.link_words
         self._log(step, base, stages[sender].wafer, top, left, ran.moves)
         for stage, area in zip((sender, receiver), areas, strict=True):
             self._free(stage, base, ran.ends[area])
 
-    def _cross(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
-        """Rows of two regions as if they touched; the link between them, and its hop, belong to the crossing."""
-        stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
-        cut = stages[sender].rect.cols
-        free_cycles = np.concatenate([begin, self.free[receiver]], axis=1)
-        start, base = _relative(free_cycles)
-        source = Rect(0, messages.source_col, len(free_cycles), messages.cols)
-        target = Rect(0, cut + messages.target_col, len(free_cycles), messages.cols)
-        ran = self.runs.translate(source, target, transfer.words, start)
-        links, col = ran.link_words.copy(), ran.moves[:, 2]
-        links[Port.EAST, :, cut - 1] = 0
-        crossing = (col == cut - 1) & (ran.moves[:, 4] == Port.EAST)
-        for stage, cols, hops, on_wafer in (
-            (sender, slice(0, cut), 0, (col < cut) & ~crossing),
-            (receiver, slice(cut, None), self.wafer.hop_cycles, col >= cut),
-        ):
-            moves = ran.moves[on_wafer] - np.array([0, 0, cols.start, 0, 0, 0], np.int32)
-            self._note_end(step, stage, base - hops, StepRun(ran.ends[:, cols], links[:, :, cols], moves))
+    def _cross(self, step: int, transfer: Transfer, receiver: int, begin: I64) -> None:
+        """Columns of all rows to the edge of their region, and from there to columns of the other region.
 
-    def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> None:
-        """Columns of one row to the east edge of their region, on their way to the host."""
-        cols, row = edge.cols, edge.first_row
-        start, base = _relative(np.append(begin[row, :cols], begin[row, 0])[None, :])
+        Words come in as soon as the slowest row's first is at the edge, but not so early that they run out.
+        """
+        leaving, entering = transfer.edges
+        at_edge = int(self._to_edge(step, transfer.site.stage, leaving, begin).max())
+        stream = min(edge.words * edge.cols for edge in transfer.edges)
+        cols, rect = entering.cols, self.program.stages[receiver].rect
+        start, base = _relative(
+            np.concatenate([np.full((rect.rows, 1), at_edge - stream), self.free[receiver][:, :cols]], axis=1)
+        )
+        ran = self.runs.from_edge(entering.words, start)
+        ends, links = np.zeros((rect.rows, rect.cols), np.int32), np.zeros((4, rect.rows, rect.cols), np.int64)
+        ends[:, :cols], links[:, :, :cols] = ran.ends[:, 1:], ran.link_words[:, :, 1:]
+        moves = ran.moves[ran.moves[:, 2] > 0] - np.array([0, 0, 1, 0, 0, 0], np.int32)
+        self._note_end(step, receiver, base, StepRun(ends, links, moves))
+
+    def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> I64:
+        """Columns of some rows to the east edge of their region; the cycles in which the last words are there."""
+        first_row, first_col, cols = edge.first_row, edge.first_col, edge.cols
+        rows, columns = slice(first_row, first_row + edge.rows), slice(first_col, first_col + cols)
+        start, base = _relative(np.concatenate([begin[rows, columns], begin[rows, first_col : first_col + 1]], axis=1))
         ran = self.runs.to_edge(edge.words, start)
         rect = self.program.stages[stage].rect
-        links = np.zeros((4, rect.rows, rect.cols), np.int64)
-        links[Port.EAST, row, : cols - 1] = ran.link_words[Port.EAST, 0, : cols - 1]
-        ends = np.zeros((rect.rows, rect.cols), np.int32)
-        ends[row, :cols] = np.maximum(ran.ends[0, :cols], ran.ends[0, cols] - self.wafer.hop_cycles)
+        links, ends = np.zeros((4, rect.rows, rect.cols), np.int64), np.zeros((rect.rows, rect.cols), np.int32)
+        inner = slice(first_col, first_col + cols - 1)
+        links[Port.EAST, rows, inner] = ran.link_words[Port.EAST, :, : cols - 1]
+        at_edge = ran.ends[:, cols] - self.wafer.hop_cycles
+        ends[rows, columns] = np.maximum(ran.ends[:, :cols], at_edge[:, None])
         inside = (ran.moves[:, 2] < cols - 1) & (ran.moves[:, 4] == Port.EAST)
-        self._note_end(
-            step, stage, base, StepRun(ends, links, ran.moves[inside] + np.array([0, row, 0, 0, 0, 0], np.int32))
-        )
+        shift = np.array([0, first_row, first_col, 0, 0, 0], np.int32)
+        self._note_end(step, stage, base, StepRun(ends, links, ran.moves[inside] + shift))
+        return at_edge.astype(np.int64) + base
 
     def _note_end(self, step: int, stage: int, base: int, ran: StepRun) -> None:
         """A run on a region, whose cycle 0 was ``base``."""

@@ -44,6 +44,11 @@ def store_part(pe, out, x, M, n, stride):
         pe.write("act", out + m * n, pe.read("acc", x + m * stride, n))
 
 
+def clear(pe, out, n):
+    """act[n] = 0."""
+    pe.write("act", out, np.zeros(n, np.float32))
+
+
 def copy(pe, out, x, n):
     """act[n] = act[n] at another address."""
     pe.move("act", x, out, n)

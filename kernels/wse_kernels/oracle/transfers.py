@@ -57,20 +57,23 @@ def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> No
             links[0, row, col] += words
 
 
-def hand_over(source_memory: Bytes, target_memory: Bytes, element: str, links: I64, a: I64) -> None:
-    """Copy a tile from PEs of one region to those of another; each goes along its row, then along its column."""
-    rows, source, target, n, source_col, target_col, columns, words = a[[0, 3, 4, 5, 6, 7, 8, 9]]
-    for row in range(rows):
+def hand_over(
+    source_memory: Bytes, target_memory: Bytes, element: str, links: I64, pieces: I64, words: I64, a: I64
+) -> None:
+    """Copy pieces of tiles from PEs of one region to those of another; each goes along its row, then its column."""
+    vectors, source, target, width, source_col, target_col, columns, target_width = a[[0, 3, 4, 5, 6, 7, 8, 9]]
+    for (row, end, first, place, n), on_wire in zip(pieces.tolist(), words.tolist(), strict=True):
         for c in range(columns):
-            tile = take(source_memory[row, source_col + c], element, source, n)
-            put(target_memory[row, target_col + c], element, target, tile)
+            for vector in range(vectors):
+                piece = take(source_memory[row, source_col + c], element, source + vector * width + first, n)
+                put(target_memory[end, target_col + c], element, target + vector * target_width + place, piece)
             at_row, at_col = a[10] + row, a[11] + source_col + c
-            end_row, end_col = a[12] + row, a[13] + target_col + c
-            while words and at_col != end_col:
-                links[1 if end_col > at_col else 3, at_row, at_col] += words
+            end_row, end_col = a[12] + end, a[13] + target_col + c
+            while at_col != end_col:
+                links[1 if end_col > at_col else 3, at_row, at_col] += on_wire
                 at_col += 1 if end_col > at_col else -1
-            while words and at_row != end_row:
-                links[2 if end_row > at_row else 0, at_row, at_col] += words
+            while at_row != end_row:
+                links[2 if end_row > at_row else 0, at_row, at_col] += on_wire
                 at_row += 1 if end_row > at_row else -1
 
 

@@ -15,24 +15,26 @@ class Rect(NamedTuple):
     cols: int
 
 
-def snake_bands(mesh_cols: int, rows: int, widths: Sequence[Sequence[int]]) -> list[Rect]:
-    """Regions of ``rows`` rows side by side in bands one below the other, ``widths`` of those in each band in order.
+def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
+    """Regions side by side in bands one below the other: rows of each band, and ``widths`` of its regions in order.
 
     A band begins below the end of the one before and goes back from there, or on where there is more room, so that
     neighbours touch; where neither way has room it is set against a side of the mesh. Each band has at least one region
     and no more columns than the mesh.
 
-    >>> [(r.row, r.col, r.cols) for r in snake_bands(4, 2, [[3, 1], [2, 2]])]
+    >>> [(r.row, r.col, r.cols) for r in snake_bands(4, [2, 3], [[3, 1], [2, 2]])]
     [(0, 0, 3), (0, 3, 1), (2, 2, 2), (2, 0, 2)]
     """
     regions: list[Rect] = []
-    for band, across in enumerate(widths):
+    row = 0
+    for rows, across in zip(heights, widths, strict=True):
         west, east = (regions[-1].col, regions[-1].col + regions[-1].cols) if regions else (0, 0)
         eastward = sum(across) > east
         begin = min(west, mesh_cols - sum(across)) if eastward else east
         for cols in across:
-            regions.append(Rect(band * rows, begin if eastward else begin - cols, rows, cols))
+            regions.append(Rect(row, begin if eastward else begin - cols, rows, cols))
             begin += cols if eastward else -cols
+        row += rows
     return regions
 
 

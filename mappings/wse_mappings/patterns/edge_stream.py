@@ -1,6 +1,7 @@
-"""Edge stream: all PEs of a row send to the end of their line, where the words leave. One colour.
+"""Edge stream: all PEs of a row send to the end of their line, where the words leave, or receive from its beginning.
 
-The PE next to the end sends first and becomes a wire for those behind it, as in a star reduce.
+One colour. The PE next to the end sends first and becomes a wire for those behind it, as in a star reduce; what comes
+in goes to the farthest PE first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ def edge_stream(senders: int, lines: int) -> LineSchedule:
     return uniform_schedule("edge_stream", senders + 1, lines, messages, colours=1, message_colours=[0] * senders)
 
 
+def entry_stream(receivers: int, lines: int) -> LineSchedule:
+    """Streams from a place that is no PE to the ``receivers`` PEs behind it."""
+    messages = [(0, pe, Arrival.REPLACE) for pe in range(receivers, 0, -1)]
+    return uniform_schedule("entry_stream", receivers + 1, lines, messages, colours=1, message_colours=[0] * receivers)
+
+
 PATTERN = Pattern(
     name="edge_stream",
-    samples={"edge_stream": lambda sizes: line_case("edge_stream", edge_stream(sizes.length, 1), sizes)},
+    samples={
+        "edge_stream": lambda sizes: line_case("edge_stream", edge_stream(sizes.length, 1), sizes),
+        "entry_stream": lambda sizes: line_case("entry_stream", entry_stream(sizes.length, 1), sizes),
+    },
 )

@@ -1,4 +1,4 @@
-"""Translation: every PE of one rectangle sends to the same place of another, along its row and then along the column.
+"""Translation: PEs of one rectangle send pieces to PEs of another, along their row and then along the column.
 
 One colour. On each link the stream whose source is nearest leaves first and ends farthest: a PE sends its own words and
 becomes a wire for those behind it, and a receiver lets pass what ends beyond it before it takes its own.
@@ -6,18 +6,26 @@ becomes a wire for those behind it, and a receiver lets pass what ends beyond it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 
 
-def translation(rows: int, cols: int, source: Rect, target: Rect) -> PlaneSchedule:
-    """Streams from ``source`` to ``target``, of one size and disjoint, both on ``rows`` × ``cols`` PEs."""
+def translation(
+    rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]]
+) -> PlaneSchedule:
+    """Streams from ``source`` to ``target``, disjoint and of as many columns, both on ``rows`` × ``cols`` PEs.
+
+    ``pieces`` are the row that sends, the row that receives and the words, in the order of the words.
+    """
     down, right = target.row - source.row, target.col - source.col
     streams = []
-    for i in sorted(range(source.rows), reverse=down > 0):
+    for sender, receiver, words in sorted(pieces, key=lambda piece: piece[:2], reverse=down > 0):
         for j in sorted(range(source.cols), reverse=right > 0):
-            start, end = (source.row + i, source.col + j), (target.row + i, target.col + j)
-            streams.append(PlaneStream(source=start, links=row_then_column(start, end), receivers=(end,)))
+            start, end = (source.row + sender, source.col + j), (target.row + receiver, target.col + j)
+            links = row_then_column(start, end)
+            streams.append(PlaneStream(source=start, links=links, receivers=(end,), words=words))
     return PlaneSchedule(
         name="translation", rows=rows, cols=cols, streams=tuple(streams), stream_colours=(0,) * len(streams), colours=1
     )

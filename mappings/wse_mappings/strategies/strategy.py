@@ -59,7 +59,7 @@ class Layout(NamedTuple):
 
     Attributes:
         mapping: Name of the strategy.
-        bands: Bands of equal rows, one below the other.
+        bands: Bands one below the other.
         per_band: The most regions side by side in a band.
         turned: Whether rows and columns of the mesh change places first.
         groups: Groups of a line in the all-reduces of decode, as ``--groups``; None for those asked for.
@@ -72,7 +72,7 @@ class Layout(NamedTuple):
     groups: int | None = None
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Rows and columns of a region, the columns where all of a band have as many."""
+        """Rows and columns of a region where all have as many."""
         rows, cols = demand.mesh(turned=self.turned)
         return demand.region or (rows // self.bands, cols // self.per_band)
 
@@ -84,7 +84,7 @@ class Share(NamedTuple):
         wafer: The wafer, the first one of a region that spans several.
         band: The band of the wafer's mesh.
         first_layer, last_layer: The first layer, and one past the last.
-        bytes: Bytes of weights and cache, by which regions of a band share its columns.
+        bytes: Bytes of weights and cache, by which bands share rows and regions of a band its columns.
         wafers: Wafers that the region spans.
         experts: Whether it holds the experts of all layers, on the PEs of the first region of each wafer, beside
             what those hold; it comes last, and its layers are none.

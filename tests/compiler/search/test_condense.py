@@ -20,7 +20,7 @@ OPTIONS = Options(
     mapping="pipeline", wafers=1, dtype="float16", accumulate="float32", context=40, prompt_tokens=(9,), capacity=REPORT
 )
 CHOICE = Choice(bands=2, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
-WINDOWED = replace(tiny_spec(layers=8), layers=(Layer(window=4), Layer()) * 4)
+WINDOWED = replace(tiny_spec(layers=12), layers=(Layer(window=4), Layer()) * 6)
 SPECS = {
     "dense": tiny_spec(layers=8),
     "untied": tiny_spec(layers=8, tied=False),

@@ -15,13 +15,13 @@ from wse.arrays import I64
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.links import layer_links as module
-from wse.fabric.links.layer_links import LayerLinks, layer_links
+from wse.fabric.links.layer_links import LayerLinks, Runs, layer_links
 from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import Fabric
 from wse.program.program import Program
+from wse.program.steps import Slots
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import CacheShift
-from wse_mappings.cuts.cache_balance import CacheBalance
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -50,16 +50,13 @@ def compiled(name: str) -> tuple[Program, Fabric]:
     return program, Fabric(program, machine, SOFTWARE)
 
 
-def runs_of(program: Program) -> dict[tuple[int, int, tuple[int, ...]], int]:
+def runs_of(program: Program) -> Runs:
     """Three chunks of the prompt, and 40 tokens, twice over."""
-    rows = program.stages[0].rect.rows
-    runs = {}
+    runs: dict[tuple[int, Slots, tuple[int, ...]], int] = {}
     for index, phase in enumerate(program.prefill):
-        runs[index, CacheBalance.slots_after(phase.cached + phase.tokens, rows), ()] = 2
+        runs[index, program.cache_slots(phase.cached + phase.tokens), ()] = 2
     for length in range(9, 49):
-        key = (CacheBalance.slots_after(length + 1, rows), CacheBalance.passing_rows(length, rows))
-        decode = (len(program.phases) - 1, key[0], key[1:])
-        runs[decode] = runs.get(decode, 0) + 2
+        runs[len(program.phases) - 1, program.cache_slots(length + 1), (length,)] = 2
     return runs
 
 
@@ -82,18 +79,18 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
     traffic = Traffic(program)
 
     @cache
-    def moved(index: int, step: int, slots: int) -> I64:
+    def moved(index: int, step: int, slots: Slots) -> I64:
         return fabric.routes.words(traffic.step_traffic(program.phases[index], step, slots).rectangles)
 
     for layer in sorted(set(program.op_layers)):
         expected = np.zeros_like(fabric.decode_cost(4).links)
-        for (index, slots, passing), times in runs.items():
+        for (index, slots, lengths), times in runs.items():
             phase = program.phases[index]
             for step in np.flatnonzero(np.array(program.op_layers)[phase.steps.op] == layer).tolist():
                 if not of_kind(phase.steps, CacheShift)[step]:
                     expected += times * moved(index, step, slots)
-                elif any(passing):
-                    shifted = traffic.shift_traffic(phase, step, slots, passing)
+                elif lengths:
+                    shifted = traffic.shift_traffic(phase, step, slots, lengths)
                     expected += times * fabric.routes.words(shifted.rectangles)
         assert np.array_equal(pattern_rectangles(program, found, layer), expected), layer
 

@@ -100,7 +100,8 @@ def test_lines_and_places_that_are_alike_share_a_rectangle() -> None:
 def test_a_translation_loads_every_link_of_every_path(
     source: Rect, target: Rect, source_col: int, target_col: int, cols: int
 ) -> None:
-    rectangles = loads.translation(source, target, source_col, target_col, cols, 5)
+    ends = np.repeat(np.arange(source.rows)[:, None], 2, axis=1)
+    rectangles = loads.translation(source, target, source_col, target_col, cols, ends, np.full(source.rows, 5))
     got = link_map(rectangles, 4, 9, 8)
     expected = np.zeros_like(got)
     for row in range(source.rows):

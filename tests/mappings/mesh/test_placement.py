@@ -28,7 +28,7 @@ def test_bands_of_regions_lie_in_the_mesh_apart_and_neighbours_touch(
     cols = max(map(sum, widths)) + spare
     if data.draw(st.booleans()):  # regions that use the whole of their bands
         widths = [[*across[:-1], across[-1] + cols - sum(across)] for across in widths]
-    regions = snake_bands(cols, rows, widths)
+    regions = snake_bands(cols, [rows] * len(widths), widths)
     assert [r.cols for r in regions] == [width for across in widths for width in across]
     covered = [pe for r in regions for pe in pes(r)]
     assert len(set(covered)) == len(covered)

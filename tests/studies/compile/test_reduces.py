@@ -21,7 +21,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.model import Fabric
 from wse.program.program import Program
-from wse.program.steps import ROWS
+from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
 from wse.report.terminal_table import print_result
@@ -31,7 +31,6 @@ from wse.studies.compile import reduces
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.compile.reduces import Stretch, reduces_result, stretch_of
-from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_segments
 from wse_mappings.patterns.auto import auto
 from wse_mappings.patterns.both_sides import both_sides
@@ -56,10 +55,10 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 KEYS = ["pattern", "along", "steps", "pes", "words", "cycles", "bound_cycles", "times_bound"]
 SEARCHED = ["cheapest", "cheapest_cycles"]
-Placed = tuple[Prepared, Program, int, list[dict[str, Any]]]
+Placed = tuple[Prepared, Program, Slots, list[dict[str, Any]]]
 
 
-def rows_of(prepared: Prepared, program: Program, slots: int) -> list[dict[str, Any]]:
+def rows_of(prepared: Prepared, program: Program, slots: Slots) -> list[dict[str, Any]]:
     return [row.to_dict() for row in reduces_result(program, prepared.wafer, prepared.software, slots)]
 
 
@@ -67,7 +66,7 @@ def of(request: RunRequest) -> Placed:
     """A request, its Program, the cache slots that decode uses, and the rows."""
     prepared = prepare(request)
     program = compile_program(prepared)
-    slots = CacheBalance.slots_after(4, program.stages[0].rect.rows)
+    slots = program.cache_slots(4)
     return prepared, program, slots, rows_of(prepared, program, slots)
 
 

@@ -5,7 +5,7 @@ Before a block is closed its steps may be rewritten, as a `Draft`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -122,12 +122,12 @@ class Draft:
 
 
 class PhaseBuilder:
-    """Collects the steps of one phase. ``stage`` and ``op`` are set by the caller as it goes.
+    """Collects the steps of one phase; ``rows`` are those of each stage. ``stage`` and ``op`` are set by the caller.
 
     ``rewrite`` is called with the Draft of every block before it is closed.
     """
 
-    def __init__(self, rows: int, rewrite: Callable[[Draft], None] | None = None) -> None:
+    def __init__(self, rows: Sequence[int], rewrite: Callable[[Draft], None] | None = None) -> None:
         self.rows = rows
         self.rewrite = rewrite
         self.stage = 0
@@ -295,7 +295,7 @@ class PhaseBuilder:
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
         if only_row is None:
-            return {0: SymNumber(), 1: SymNumber(fixed=self.rows)}
+            return {0: SymNumber(), 1: SymNumber(fixed=self.rows[self.stage])}
         return {0: SymNumber(fixed=only_row), 1: SymNumber(fixed=1)}
 
     def _enter(self) -> None:

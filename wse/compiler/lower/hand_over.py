@@ -14,13 +14,13 @@ def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     """Move the residual stream from the current stage to stage ``target`` and go on there.
 
     Replicated along rows, one column sends and the receiving region multicasts along its rows, unless the regions are
-    alike and stand above each other on a wafer: then every column sends its own copy. On the mesh every PE sends its
-    tile.
+    as wide and stand above each other on a wafer: then every column sends its own copy. On the mesh every PE sends its
+    tile. Where the other region has more rows or fewer, the vector is cut anew on the way.
     """
-    source, elements = c.builder.stage, c.tokens * c.cut.hidden_per_pe
+    source = c.builder.stage
     payload = (c.chunk if c.on_mesh else c.tokens) * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
     everyone = c.on_mesh or (_same_wafer(c, source, target) and rects[source][1::2] == rects[target][1::2])
-    _stream(c, source, target, rects, elements, payload, everyone=everyone)
+    _stream(c, source, target, rects, payload, everyone=everyone)
 
 
 def return_ids(c: Context, target: int) -> None:
@@ -40,22 +40,23 @@ def _same_wafer(c: Context, a: int, b: int) -> bool:
     return c.plans[a].wafer == c.plans[b].wafer
 
 
-def _stream(
-    c: Context, source: int, target: int, rects: tuple[Rect, ...], elements: int, payload: int, *, everyone: bool
-) -> None:
-    cols = c.cut.cols
+def _stream(c: Context, source: int, target: int, rects: tuple[Rect, ...], payload: int, *, everyone: bool) -> None:
+    cols, rows, elements = c.cut.cols, c.cut.rows, c.tokens * c.cut.hidden_per_pe
     at = c.stream
     c.enter_stage(target)
-    received = c.stream
+    received, target_elements = c.stream, c.tokens * c.cut.hidden_per_pe
+    if c.cut.rows * c.cut.hidden_per_pe > c.spec.hidden_size and c.cut.rows != rows:  # what no piece fills
+        c.builder.compute("clear", out=received, n=target_elements)
     c.builder.stage = source
+    vectors = c.tokens if rows != c.cuts[target].rows else 0
     if everyone:
-        _move(c, source, target, at, received, elements, payload, leave=0, enter=0, cols=cols)
+        _move(c, source, target, at, received, elements, payload, leave=0, enter=0, cols=cols, vectors=vectors)
         c.builder.stage = target
         return
     leave, enter = _nearest(rects[source], rects[target]) if _same_wafer(c, source, target) else (cols - 1, 0)
-    _move(c, source, target, at, received, elements, payload, leave=leave, enter=enter, cols=1)
+    _move(c, source, target, at, received, elements, payload, leave=leave, enter=enter, cols=1, vectors=vectors)
     c.builder.stage = target
-    spread(c, received, elements, col=enter)
+    spread(c, received, target_elements, col=enter)
 
 
 def _nearest(source: Rect, target: Rect) -> tuple[int, int]:
@@ -80,6 +81,7 @@ def _move(
     leave: int,
     enter: int,
     cols: int,
+    vectors: int = 0,
 ) -> None:
     c.builder.transfer(
         HandOver if _same_wafer(c, source, target) else Crossing,
@@ -91,4 +93,6 @@ def _move(
         target_col=enter,
         cols=cols,
         bytes=payload,
+        vectors=vectors,
+        extent=c.spec.hidden_size if vectors else 0,
     )

@@ -52,13 +52,18 @@ def emit(state: State) -> State:
         op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
         colour_uses=state.colour_uses,
         ids_address=-1 if state.ids is None else _element(state, state.ids),
-        root_row=root_of(state.cuts[0].rows),
+        root_row=_root_row(state),
         logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
         padding_fraction=_padding(state),
         mixtures=tuple(cut.mixture for cut in state.cuts),
     )
     return replace(state, program=program)
+
+
+def _root_row(state: State) -> int:
+    """The row where the head's stage sums logits; 0 without a head."""
+    return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
 def _element(state: State, buffer: SymBuffer) -> int:

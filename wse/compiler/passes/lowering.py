@@ -52,7 +52,7 @@ def lower_ops(state: State) -> State:
             choice=state.choice,
             cuts=state.cuts,
             plans=state.plans,
-            builder=PhaseBuilder(state.plans[0].rows),
+            builder=PhaseBuilder([plan.rows for plan in state.plans]),
             buffers=buffers,
             patterns=patterns,
             on_mesh=not demand.decoding and state.choice.prefill != THIN_GEMM,
@@ -96,8 +96,8 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
         yield -1, 0, _Demand(decoding=True, tokens=options.batch, last=True)
 
 
-_Layers = dict[tuple[Layer, int], tuple[Block, dict[SymBuffer, int]]]
-"""Steps by kind of layer and columns of its region, with the buffers that they ask for and the elements of each."""
+_Layers = dict[tuple[Layer, int, int], tuple[Block, dict[SymBuffer, int]]]
+"""Steps by kind of layer and shape of its region, with the buffers that they ask for and the elements of each."""
 
 
 def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
@@ -131,7 +131,7 @@ def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     """Lower a layer, or run the steps of an earlier one of its kind with its own tiles and cache."""
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
-    kind = (c.spec.layers[layer], c.cut.cols)
+    kind = (c.spec.layers[layer], c.cut.rows, c.cut.cols)
     if c.spec.layers[layer].experts and expert_stage(c) is not None:  # on two stages, where a block is on one
         for builder.op, op in enumerate(ops, first):
             LOWER[op.kind](c, op)

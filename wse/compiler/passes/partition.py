@@ -1,8 +1,8 @@
-"""Pass 1: which layers each stage holds, on which wafer and in which band of its mesh, and how wide its region is.
+"""Pass 1: which layers each stage holds, on which wafer and in which band of its mesh, and the shape of its region.
 
-The mapping strategy of the request says which layers go together; regions of one band are as wide as their shares of
-its bytes. The embedding is with the first stage; the head is with the last, or with the embedding when they share their
-table, which is held once. Experts that are spread over wafers have a stage of their own, the last.
+The mapping strategy of the request says which layers go together; bands are as high and regions of one band as wide as
+their bytes need. The embedding is with the first stage; the head is with the last, or with the embedding when they
+share their table, which is held once. Experts that are spread over wafers have a stage of their own, the last.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from wse.compiler.state import StagePlan, State
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh
 from wse_mappings.cuts.contiguous import proportional
+from wse_mappings.cuts.heights import band_heights
 from wse_mappings.strategies.strategy import Layout, Share
 
 
@@ -29,11 +30,10 @@ def partition(state: State) -> State:
     """
     options, spec, choice = state.options, state.spec, state.choice
     layout = Layout(options.mapping, choice.bands, choice.per_band, choice.turned)
-    rows = _rows(state)
     shares = strategy(options.mapping).partition(demand_of(spec, state.wafer, options), layout)
     regions = [share for share in shares if not share.experts]
     _check_layers(state, regions)
-    widths = _widths(state, regions)
+    heights, widths = _heights(state, regions), _widths(state, regions)
     model = options.scope == MODEL
     head_stage = 0 if spec.tied_embedding else len(regions) - 1
     plans = [
@@ -48,13 +48,13 @@ def partition(state: State) -> State:
             has_head=model and index == head_stage,
             span=share.wafers,
         )
-        for index, (share, cols) in enumerate(zip(regions, widths, strict=True))
+        for index, (share, rows, cols) in enumerate(zip(regions, heights, widths, strict=True))
     ]
     plans += [
         StagePlan(
             wafer=share.wafer,
             band=plans[0].band,
-            rows=rows,
+            rows=plans[0].rows,
             cols=plans[0].cols,
             first_layer=share.first_layer,
             last_layer=share.last_layer,
@@ -81,6 +81,25 @@ def _check_layers(state: State, regions: Sequence[Share]) -> None:
             f"{state.spec.layer_count} go in order on {state.options.wafers}: mend the strategy's partition"
         )
         raise BadInput(message)
+
+
+def _heights(state: State, regions: Sequence[Share]) -> list[int]:
+    """Rows of every region: as many in all bands where they are asked for or products need squares, else by share."""
+    options, choice, rows = state.options, state.choice, _rows(state)
+    if choice.bands == 1 or options.region is not None or choice.rows is not None or choice.prefill != THIN_GEMM:
+        return [rows] * len(regions)
+    by_wafer = [
+        [list(band) for _, band in groupby(of_wafer, key=lambda share: share.band)]
+        for _, of_wafer in groupby(regions, key=lambda share: share.wafer)
+    ]
+    band_bytes = tuple(tuple(sum(share.bytes for share in band) for band in bands) for bands in by_wafer)
+    heights = band_heights(band_bytes, state.wafer.mesh_rows, state.spec.hidden_size)
+    return [
+        height
+        for bands, of_wafer in zip(by_wafer, heights, strict=True)
+        for band, height in zip(bands, of_wafer, strict=True)
+        for _ in band
+    ]
 
 
 def _rows(state: State) -> int:

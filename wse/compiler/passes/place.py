@@ -12,15 +12,11 @@ from wse_mappings.mesh.placement import snake_bands
 
 def place(state: State) -> State:
     """Fill ``stages`` (SRAM bounds come with allocation)."""
-    rects = [
-        rect
-        for _, of_wafer in groupby((plan for plan in state.plans if not plan.experts), key=lambda plan: plan.wafer)
-        for rect in snake_bands(
-            state.wafer.mesh_cols,
-            state.plans[0].rows,
-            [[plan.cols for plan in across] for _, across in groupby(of_wafer, key=lambda plan: plan.band)],
-        )
-    ]
+    rects = []
+    for _, of_wafer in groupby((plan for plan in state.plans if not plan.experts), key=lambda plan: plan.wafer):
+        bands = [list(across) for _, across in groupby(of_wafer, key=lambda plan: plan.band)]
+        heights, widths = [across[0].rows for across in bands], [[plan.cols for plan in across] for across in bands]
+        rects += snake_bands(state.wafer.mesh_cols, heights, widths)
     rects += [rects[0] for plan in state.plans if plan.experts]
     stages = tuple(
         Stage(

@@ -110,7 +110,7 @@ def condense(
     """Make the model in small for a choice.
 
     1. Layers are divided over stages as in the whole.
-    2. Stages are of one class where they have as many columns and as many layers of each kind, and the same tables.
+    2. Stages are of one class where they have as many rows, columns and layers of each kind, and the same tables.
        Stages of a class differ in their places and in the order of layers alone.
     3. Of each class the first stage stays, and of each kind of its layers one. It is noted how many more of the kind
        the stage has, which its SRAM holds, and how many the layer stands for in all, which the time counts.
@@ -123,7 +123,7 @@ def condense(
     classes: dict[tuple[object, ...], list[StagePlan]] = defaultdict(list)
     for plan in whole.plans:
         kinds = Counter(spec.layers[plan.first_layer : plan.last_layer])
-        classes[plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
+        classes[plan.rows, plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
     # 3. One of each.
     layers: list[Layer] = []
     further_layers, stands_for, plans = [], [], []

@@ -190,8 +190,8 @@ def _with_other_groups(setup: TrialSetup, trials: list[Trial], by_op: ByOp | Non
         return []
     best = min(timed, key=lambda trial: trial.token_cycles or 0.0)
     others = [best.layout._replace(mapping=mapping, groups=groups) for groups in counts]
-    rows, cols = best.layout.region(setup.demand)
-    fitting = [layout for layout in others if (layout.groups or 0) <= min(rows, cols)]
+    shortest = setup.shortest_line(best.layout, best.prefill)
+    fitting = [layout for layout in others if (layout.groups or 0) <= shortest]
     return [setup.trial(layout, best.prefill, by_op) for layout in fitting]
 
 

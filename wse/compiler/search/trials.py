@@ -136,6 +136,11 @@ class TrialSetup:
         """Bytes that the fullest PE needs at least: a small part of the work of a trial. Errors as of `trial`."""
         return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).least_bytes()
 
+    def shortest_line(self, layout: Layout, prefill: str) -> int:
+        """PEs in the shortest row or column of any region."""
+        plans = condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).state.plans
+        return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
+
     def largest_chunks(self, trial: Trial) -> Choice:
         """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
         layout, prefill = trial.layout, trial.prefill

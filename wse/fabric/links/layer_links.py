@@ -17,20 +17,20 @@ from wse.fabric.links.traffic import NOTHING, Traffic
 from wse.fabric.model import CacheUse, Fabric
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Steps
+from wse.program.steps import Kind, Slots, Steps
 from wse.program.transfers.kinds import TRANSFERS
 from wse_mappings.mesh.placement import Rect
 
-Runs = Mapping[tuple[int, int, tuple[int, ...]], int]
-"""Runs of a phase, by its index, the cache slots in use, and each user's rows that passed a cache entry up."""
+Runs = Mapping[tuple[int, Slots, tuple[int, ...]], int]
+"""Runs of a phase, by its index and the parts of a ``CacheUse``."""
 
 Chosen = Mapping[int, Pairs]
 """Choices over all runs of a phase, by its index and layer: tokens that chose each expert, int64 ``[experts]``; or runs
 that chose experts of each wafer, int64 ``[wafers]``."""
 
 
-_Uses = dict[int, tuple[int, list[int]]]
-"""Runs that use so many cache slots, by that number, and the rows that pass an entry up in all of them."""
+_Uses = dict[Slots, tuple[int, list[int]]]
+"""Runs that use so many cache slots, by those, and for each decoded token of them all the tokens before it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,9 +75,9 @@ def layer_links(
     """
     program = fabric.program
     phases: dict[Steps, tuple[Phase, Counter[CacheUse]]] = {}
-    for (index, slots, passing), times in runs.items():
+    for (index, slots, lengths), times in runs.items():
         phase = program.phases[index]
-        phases.setdefault(phase.steps, (phase, Counter()))[1][slots, passing] += times
+        phases.setdefault(phase.steps, (phase, Counter()))[1][slots, lengths] += times
     moves_by_phase = [
         _moves(fabric, phase, times, _pairs(program, phase, chosen), _pairs(program, phase, reached))
         for phase, times in phases.values()
@@ -116,7 +116,10 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
     layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.steps.op[steps]], return_inverse=True)
     counts = np.zeros((len(layers), len(distinct)), np.int64)
     np.add.at(counts, (at, which), 1)
-    by_slots, in_all = _uses(runs)
+    by_slots = _uses(runs)
+    in_all = {
+        program.cache_slots(0): (runs.total(), [length for _, lengths in by_slots.values() for length in lengths])
+    }
     stages = [program.stages[stage] for stage in phase.steps.stage[distinct]]
     corners = [
         [
@@ -142,7 +145,7 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, re
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _real(_crossing_rectangles(fabric, phase, step, reached))
     columns = by_column(fabric.program, phase, step, pairs)
-    return _real(fabric.traffic.traffic_by_pairs(phase, step, 0, columns).rectangles)
+    return _real(fabric.traffic.traffic_by_pairs(phase, step, fabric.program.cache_slots(0), columns).rectangles)
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
@@ -150,29 +153,31 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs
     none = np.zeros(fabric.program.wafers, np.int64)
     runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
+    empty = fabric.program.cache_slots(0)
     parts = [
-        scale_words(fabric.traffic.step_traffic(phase, step, 0, frozenset((wafer,))).rectangles, int(runs[wafer]))
+        scale_words(fabric.traffic.step_traffic(phase, step, empty, frozenset((wafer,))).rectangles, int(runs[wafer]))
         for wafer in wafers
     ]
     return np.concatenate(parts)
 
 
-def _uses(runs: Counter[CacheUse]) -> tuple[_Uses, _Uses]:
-    """Counts of runs by cache use, for steps that grow with the cache, and of all runs in one, for the others."""
-    counts: Counter[int] = Counter()
-    passing: defaultdict[int, list[int]] = defaultdict(list)
-    for (slots, rows), times in runs.items():
+def _uses(runs: Counter[CacheUse]) -> _Uses:
+    """Counts of runs by cache slots in use."""
+    counts: Counter[Slots] = Counter()
+    all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)
+    for (slots, lengths), times in runs.items():
         counts[slots] += times
-        passing[slots] += [count for count in rows if count] * times
-    by_slots = {slots: (times, passing[slots]) for slots, times in counts.items()}
-    return by_slots, {0: (counts.total(), [row for rows in passing.values() for row in rows])}
+        all_lengths[slots] += list(lengths) * times
+    return {slots: (times, all_lengths[slots]) for slots, times in counts.items()}
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [
-            traffic.shift_traffic(phase, step, slots, rows).rectangles for slots, (_, rows) in uses.items() if rows
+            traffic.shift_traffic(phase, step, slots, lengths).rectangles
+            for slots, (_, lengths) in uses.items()
+            if lengths
         ]
     else:
         parts = [

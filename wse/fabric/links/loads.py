@@ -91,21 +91,31 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
     return rectangles
 
 
-def translation(source: Rect, target: Rect, source_col: int, target_col: int, cols: int, words: int) -> I64:
-    """A hand-over, every PE along its row and then along its column."""
+def translation(source: Rect, target: Rect, source_col: int, target_col: int, cols: int, ends: I64, words: I64) -> I64:
+    """A hand-over, every PE along its row and then along its column.
+
+    ``ends`` int64 ``[pieces, 2]``: rows that send and receive pieces, those that send ascending; ``words`` of each.
+    """
+    sender, first = np.unique(ends[:, 0], return_index=True)
+    sent = np.add.reduceat(words, first)
+    fresh = np.flatnonzero(np.append(True, (np.diff(sent) != 0) | (np.diff(sender) > 1)))  # rows unlike the one before
     places = np.arange(cols)
     start, end = source.col + source_col + places, target.col + target_col + places
-    along_rows = _streams(EAST, WEST, start, end, words)
-    along_rows[:, ROW], along_rows[:, END_ROW] = source.row, source.row + source.rows
-    places = np.arange(source.rows)
-    down = _streams(SOUTH, NORTH, source.row + places, target.row + places, words)
+    along_rows = np.tile(_streams(EAST, WEST, start, end, 1), (len(fresh), 1))
+    each = len(along_rows) // len(fresh)
+    last = np.append(fresh[1:], len(sender)) - 1
+    along_rows[:, ROW], along_rows[:, END_ROW] = (
+        np.repeat(source.row + sender[at] + more, each) for at, more in ((fresh, 0), (last, 1))
+    )
+    along_rows[:, WORDS] = np.repeat(sent[fresh], each)
+    down = _streams(SOUTH, NORTH, source.row + ends[:, 0], target.row + ends[:, 1], words)
     down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]
     low = target.col + target_col
     down[:, COL], down[:, END_COL] = low, low + cols
     return np.concatenate([along_rows, down])
 
 
-def _streams(up: int, down: int, start: I64, end: I64, words: int) -> I64:
+def _streams(up: int, down: int, start: I64, end: I64, words: int | I64) -> I64:
     """Rectangles of streams from ``start`` to ``end`` along columns, one each, their rows not yet set."""
     rectangles = np.zeros((len(start), 6), np.int64)
     rises = end > start

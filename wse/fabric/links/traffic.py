@@ -22,10 +22,12 @@ from wse.fabric.links.loads import (
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
-from wse.program.steps import ROWS
+from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
+from wse_mappings.cuts.cache_balance import CacheBalance
+from wse_mappings.cuts.recut import RECEIVER
 from wse_mappings.schedule import Arrival, LineSchedule
 
 NOTHING: Final = np.zeros((0, 6), np.int64)
@@ -53,7 +55,7 @@ class Traffic:
         self.program, self.routes = program, routes or Routes(program)
         self._unit_rectangles, self._carried_words = cache(_unit_rectangles), cache(_carried_words)
 
-    def step_traffic(self, phase: Phase, step: int, slots: int, chosen: frozenset[int] | None = None) -> StepTraffic:
+    def step_traffic(self, phase: Phase, step: int, slots: Slots, chosen: frozenset[int] | None = None) -> StepTraffic:
         """The traffic of a step; that of shifts of rows, whose number differs by token, is ``shift_traffic``.
 
         A step that goes by the choice of experts is taken between the wafers ``chosen``.
@@ -68,11 +70,11 @@ class Traffic:
             return self._line(phase, step, transfer, messages)
         if isinstance(messages, Translation) and not transfer.in_memory:
             rectangles = self.translation(transfer, messages)
-            carried = transfer.words * transfer.site.placed_stage.rect.rows * messages.cols
+            carried = int(messages.words.sum()) * messages.cols
             return StepTraffic(carried, self.routes.hops_of(rectangles), 0, rectangles)
         return NO_TRAFFIC
 
-    def traffic_by_pairs(self, phase: Phase, step: int, slots: int, columns: I64) -> StepTraffic:
+    def traffic_by_pairs(self, phase: Phase, step: int, slots: Slots, columns: I64) -> StepTraffic:
         """The traffic of a pattern along columns that have so many pairs of tokens and experts each."""
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
         parts = []
@@ -84,10 +86,11 @@ class Traffic:
         rectangles = np.concatenate([part.rectangles for part in parts])
         return StepTraffic(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 
-    def shift_traffic(self, phase: Phase, step: int, slots: int, passing: Sequence[int]) -> StepTraffic:
-        """The traffic of shifts of rows, of users or tokens, in each of which the last ``passing`` rows take part."""
+    def shift_traffic(self, phase: Phase, step: int, slots: Slots, lengths: Sequence[int]) -> StepTraffic:
+        """The traffic of shifts of rows, one for each decoded token of a user, after so many others."""
         transfer = transfer_of(self.program, phase, step, slots)
         stage = transfer.site.placed_stage
+        passing = [CacheBalance.passing_rows(length, stage.rect.rows) for length in lengths]
         region = stage.rect._replace(cols=stage.cols)
         rectangles = cache_shift(region, passing, transfer.words)
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
@@ -102,8 +105,8 @@ class Traffic:
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
         """The rectangles of words from one region to another of the same wafer."""
         source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
-        columns = (messages.source_col, messages.target_col, messages.cols)
-        return _on(source.wafer, translation(source.rect, target.rect, *columns, transfer.words))
+        columns, ends = (messages.source_col, messages.target_col, messages.cols), messages.pieces[:, : RECEIVER + 1]
+        return _on(source.wafer, translation(source.rect, target.rect, *columns, ends, messages.words))
 
     def _line(
         self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages, columns: range | None = None

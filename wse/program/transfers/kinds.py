@@ -16,7 +16,7 @@ import numpy.typing as npt
 from wse.isa.operands import FIRST_OPERAND
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Steps
+from wse.program.steps import Kind, Slots, Steps
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.patterns import AlongLine, BetweenWafers, CacheShift
 from wse.program.transfers.stage_streams import Crossing, HandOver
@@ -66,7 +66,7 @@ def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
 
 
 def transfer_of(
-    program: Program, phase: Phase, step: int, slots: int, turn: int = 0, chosen: frozenset[int] | None = None
+    program: Program, phase: Phase, step: int, slots: Slots, turn: int = 0, chosen: frozenset[int] | None = None
 ) -> Transfer:
     """The transfer of a step in one turn of its loop.
 
@@ -74,7 +74,7 @@ def transfer_of(
         program: The Program.
         phase: One of its phases.
         step: A step of kind TRANSFER.
-        slots: Cache slots in use on the fullest row, of the user with the most.
+        slots: Cache slots in use, as ``Program.cache_slots`` has them.
         turn: The turn of the step's loop; outside of loops the phase's user, 0 for decode.
         chosen: The wafers that hold chosen experts, where the step goes by them; None for all.
     """
@@ -102,5 +102,6 @@ def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferP
 
     Those that go by the choice of experts may send between them: ``PhaseCost.crossed`` has those that do in one run.
     """
+    empty = program.cache_slots(0)
     leaving = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)).tolist()
-    return [(step, transfer_of(program, phase, step, 0).crossings) for step in leaving]
+    return [(step, transfer_of(program, phase, step, empty).crossings) for step in leaving]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from wse.arrays import I64
+from wse_mappings.cuts.recut import RECEIVER, SENDER
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -44,21 +46,35 @@ class RowShift:
     """The last rows of a region pass words to the row above: as many rows as the cache of a user says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Translation:
-    """Every PE of some columns of a region sends to its place in another region, maybe on another wafer.
+    """Every PE of some columns of a region sends to PEs of a column of another region, maybe on another wafer.
 
     Attributes:
         target_stage: The stage whose region gets the words.
         source_col: First column that sends.
         target_col: First column that receives.
         cols: Columns that send.
+        pieces: int64 ``[pieces, 5]``: rows and elements of a vector's pieces, as `wse_mappings.cuts.recut` has them.
+        words: int64 ``[pieces]``: words of each piece, of all vectors.
+        vectors: Vectors that are side by side on a PE.
+        target_elements: Elements of the receivers' tiles, of all vectors.
     """
 
     target_stage: int
     source_col: int
     target_col: int
     cols: int
+    pieces: I64
+    words: I64
+    vectors: int
+    target_elements: int
+
+    @property
+    def sent_words(self) -> list[tuple[int, int, int]]:
+        """The row that sends, the row that receives, and the words, of every piece."""
+        ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
+        return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]
 
 
 class HostWords(Enum):

@@ -7,11 +7,13 @@ from typing import ClassVar
 
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
+from wse_mappings.cuts.recut import COUNT, cut_anew, whole_tiles
+from wse_mappings.cuts.split import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStream(Transfer):
-    """Every PE of some columns of a region sends to its place in a region of another stage.
+    """Every PE of some columns of a region sends to PEs of a region of another stage.
 
     Attributes:
         target_stage: The stage that receives.
@@ -19,6 +21,9 @@ class StageStream(Transfer):
         target_col: First column that receives.
         cols: Columns that send.
         bytes: Payload without padding.
+        vectors: Vectors that lie over the rows, cut anew where the other region has more rows or fewer; 0: tiles go as
+            they are, to the same place or, of rows that hold the same, to rows in proportion.
+        extent: Elements of a vector on all rows.
     """
 
     by_place: ClassVar[bool] = True
@@ -28,12 +33,35 @@ class StageStream(Transfer):
     target_col: int
     cols: int
     bytes: int
+    vectors: int
+    extent: int
+
+    @property
+    def target_elements(self) -> int:
+        """Elements of a tile of the region that receives."""
+        target_rows = self.site.program.stages[self.target_stage].rect.rows
+        return self.vectors * ceil_div(self.extent, target_rows) if self.vectors else self.elements
 
     @property
     def messages(self) -> Translation:
-        """Each PE's message to its place in the other region."""
+        """The messages of PEs to those in the other region that hold the same elements."""
+        rows, target_rows = (
+            stage.rect.rows for stage in (self.site.placed_stage, self.site.program.stages[self.target_stage])
+        )
+        if self.vectors:
+            pieces = cut_anew(self.extent, rows, target_rows)
+        else:
+            pieces = whole_tiles(self.elements, rows, target_rows)
+        vectors = max(self.vectors, 1)
         return Translation(
-            target_stage=self.target_stage, source_col=self.source_col, target_col=self.target_col, cols=self.cols
+            target_stage=self.target_stage,
+            source_col=self.source_col,
+            target_col=self.target_col,
+            cols=self.cols,
+            pieces=pieces,
+            words=self.site.words(vectors * pieces[:, COUNT]),
+            vectors=vectors,
+            target_elements=self.target_elements,
         )
 
     @property
@@ -79,12 +107,12 @@ class Crossing(StageStream):
                 rows=stage.rect.rows,
                 first_col=first_col,
                 cols=self.cols,
-                words=self.words,
+                words=self.site.words(elements),
                 leaving=leaving,
             )
-            for stage, first_col, leaving in (
-                (self.site.placed_stage, self.source_col, True),
-                (self.site.program.stages[self.target_stage], self.target_col, False),
+            for stage, first_col, elements, leaving in (
+                (self.site.placed_stage, self.source_col, self.elements, True),
+                (self.site.program.stages[self.target_stage], self.target_col, self.target_elements, False),
             )
         )
 

@@ -8,8 +8,9 @@ which kind it is. ``docs/decisions/0021-transfers.md`` has the reasons.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, overload
 
+from wse.arrays import I64
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program, Stage
 from wse.program.transfers.messages import EdgeStream, Messages
@@ -58,7 +59,13 @@ class Site:
         assert self.pattern is not None
         return self.pattern
 
-    def words(self, elements: int) -> int:
+    @overload
+    def words(self, elements: int) -> int: ...
+
+    @overload
+    def words(self, elements: I64) -> I64: ...
+
+    def words(self, elements: int | I64) -> int | I64:
         """32-bit words of so many elements."""
         return -(-elements * ELEMENT_BYTES[self.program.element_types[self.view]] // 4)
 

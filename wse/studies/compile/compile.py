@@ -10,7 +10,7 @@ from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import ROWS
+from wse.program.steps import ROWS, Slots
 from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import CompileRequest
 from wse.studies.compile.choose import compile_with_remedies
@@ -73,9 +73,9 @@ def compile_result(prepared: Prepared, program: Program) -> CompileResult:
     )
 
 
-def _timed(prepared: Prepared, program: Program) -> tuple[Clock, int, list[tuple[Phase, PhaseCost]]]:
-    """Cycles of the prompts, and of one token in the middle of what is asked for; the cache slots in use on the fullest
-    row then; cost by phase."""
+def _timed(prepared: Prepared, program: Program) -> tuple[Clock, Slots, list[tuple[Phase, PhaseCost]]]:
+    """Cycles of the prompts, and of one token in the middle of what is asked for; the cache slots in use
+    then; cost by phase."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
     (slots, _), cost = clock.decode_token(*prepared.middle_context)

@@ -21,7 +21,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
-from wse.program.steps import ROWS
+from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
 from wse.report.result import Doc, Result
@@ -82,9 +82,9 @@ class ReduceResult(Result):
 
 
 def reduces_result(
-    program: Program, wafer: WaferSpec, software: SoftwareProfile, slots: int
+    program: Program, wafer: WaferSpec, software: SoftwareProfile, slots: Slots
 ) -> tuple[ReduceResult, ...]:
-    """Reduces and all-reduces of a decoded token with ``slots`` cache slots in use on the fullest row.
+    """Reduces and all-reduces of a decoded token with ``slots`` cache slots in use.
 
     Those that take the most cycles of a token come first. There is no ``bound_cycles`` where a line is longer than
     ``MOST_PES``, and no ``cheapest`` where those before took up as many. Sums by pairs of tokens and experts are those
@@ -140,7 +140,7 @@ def stretch_of(pattern: LineSchedule) -> Stretch | None:
     return Stretch("reduce", pes, int(roots[roots >= start][0]) - start, pairs)
 
 
-def _lines(program: Program, slots: int, times: PatternTimes) -> Counter[StretchReduce]:
+def _lines(program: Program, slots: Slots, times: PatternTimes) -> Counter[StretchReduce]:
     """The reduces along lines, with the number of steps of a token that carry out each."""
     phase, known = program.decode, cache(stretch_of)
     steps: Counter[StretchReduce] = Counter()

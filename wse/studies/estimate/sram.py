@@ -19,7 +19,6 @@ from wse.report.terminal import count
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.studies.estimate.grades import Grades
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table, sram_result, use_bytes
-from wse_mappings.cuts.split import ceil_div
 
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
 MOST_ROWS: Final = 16
@@ -77,11 +76,12 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     """The users whose caches fit with usual contexts, with the one asked for and with the model's longest."""
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
-    caches, rows = [(cache, room) for cache, room in program.cache_bytes() if cache], program.stages[0].rect.rows
-    slots = ceil_div(program.context, rows) * program.batch
+    had = program.cache_slots(program.context)
+    caches = [(stage, *of_stage) for stage, of_stage in enumerate(program.cache_bytes()) if of_stage[0]]
 
     def fitting(context: int) -> int:
-        return min(max(0, room * slots // (cache * ceil_div(context, rows))) for cache, room in caches)
+        slots = program.cache_slots(context)
+        return min(max(0, room * had[stage] * program.batch // (cache * slots[stage])) for stage, cache, room in caches)
 
     return tuple(UsersResult(context=context, users=fitting(context)) for context in contexts)
 

@@ -163,7 +163,7 @@ class _RouteReader:
         return self._from_host(phase, step)
 
     def _transfer(self, phase: Phase, step: int) -> Transfer:
-        return transfer_of(self._fabric.program, phase, step, 0)
+        return transfer_of(self._program, phase, step, self._program.cache_slots(0))
 
     def _from_host(self, phase: Phase, step: int) -> bool:
         return any(sender == HOST for sender, _ in self._transfer(phase, step).crossings)
@@ -178,7 +178,8 @@ class _RouteReader:
 
     def _link_cycles(self, phase: Phase, step: int) -> int:
         wafer, transfer = self._fabric.wafer, self._transfer(phase, step)
-        words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, 0).rectangles)
+        empty = self._program.cache_slots(0)
+        words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, empty).rectangles)
         cycles = words / wafer.stream_words_per_cycle
         if transfer.leaves_wafer:
             rate = wafer.host_bytes_per_s if self._from_host(phase, step) else wafer.wafer_link_bytes_per_s

@@ -153,7 +153,7 @@ def cut_bytes_per_token(program: Program) -> int:
     """Bytes that one decoded token sends from region to region, over the mesh and between wafers."""
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
-    return sum(transfer_of(program, phase, step, 0).handed_bytes for step in moves)
+    return sum(transfer_of(program, phase, step, program.cache_slots(0)).handed_bytes for step in moves)
 
 
 def model_line(model: ModelResult) -> str:

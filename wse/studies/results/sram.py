@@ -54,7 +54,6 @@ def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
 
 def kv_capacity_tokens(program: Program) -> int:
     """Tokens of each user that the caches of every stage have room for; the context where no stage has one."""
-    rows = program.stages[0].rect.rows
-    slots = -(-program.context // rows)
-    room = (rows * max(0, free // (cache // slots)) for cache, free in program.cache_bytes() if cache)
+    stages = zip(program.stages, program.cache_slots(program.context), program.cache_bytes(), strict=True)
+    room = (stage.rect.rows * max(0, free // (cache // slots)) for stage, slots, (cache, free) in stages if cache)
     return min(room, default=program.context)
