@@ -92,7 +92,7 @@ def test_a_decoded_token_crosses_the_links_that_the_fast_model_says(compiled: Se
 def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     compiled: Session, generation: str, profile: str
 ) -> None:
-    """Within the fast model's own tolerance on the whole; kernels and cache shifts exactly, launches included.
+    """Within the fast model's own tolerance on the whole; kernels and cache shifts alone exactly, launches included.
 
     The pause of WSE-3 in every ninth cycle of a stream may come a cycle earlier or later.
     """
@@ -101,14 +101,15 @@ def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     software = load_software(profile, generation)
     cost = Fabric(program, machine, software).decode_cost(length)
     ran = phase_run(program, program.decode, [length], machine, software)
-    fast, kind = on_wafer(cost), program.decode.steps.kind
+    fast, alone = on_wafer(cost), program.decode.steps.overlap < 0
+    kernels = (program.decode.steps.kind == Kind.COMPUTE) & alone
     np.testing.assert_array_equal(ran.links, cost.links)
-    np.testing.assert_array_equal(ran.step_cycles[kind == Kind.COMPUTE], fast[kind == Kind.COMPUTE])
+    np.testing.assert_array_equal(ran.step_cycles[kernels], fast[kernels])
     apart = np.abs(ran.step_cycles - fast)[of_kind(program.decode.steps, CacheShift)]
     assert apart.max(initial=0) <= (machine.stream_words_per_cycle < 1)
     deviation = 100 * (fast.sum() - ran.cycles) / ran.cycles
     assert abs(deviation) <= 10, f"wavelets {ran.cycles}, fast {fast.sum():.0f}, {deviation:+.1f} %"
-    moving = of_kind(program.decode.steps, AlongLine, HandOver)
+    moving = of_kind(program.decode.steps, AlongLine, HandOver) & alone
     deviation = 100 * (fast[moving].sum() - ran.step_cycles[moving].sum()) / ran.step_cycles[moving].sum()
     assert abs(deviation) <= 10, f"patterns and hand-overs alone: {deviation:+.1f} %"
 
@@ -155,15 +156,18 @@ def test_a_prefill_crosses_the_links_and_takes_the_cycles_that_the_fast_model_sa
 
 
 def test_a_slower_launch_delays_every_step_by_as_much(compiled: Session) -> None:
-    """task_dispatch_cycles once a step, vector_issue_cycles once a step that moves words and by kernel."""
+    """task_dispatch_cycles once a step that has a task of its own, vector_issue_cycles by what a step issues."""
     program, length = compiled.program, len(PROMPT)
     _, before = decoded(compiled, length)
     slower = replace(SOFTWARE, task_dispatch_cycles=SOFTWARE.task_dispatch_cycles + 7)
     after = phase_run(program, program.decode, [length], compiled.machine, slower)
-    turns = np.array([program.decode.steps.turns(step) for step in range(len(program.decode.steps))])
-    moved = after.step_cycles - before.step_cycles
-    assert set(np.unique(moved - 7 * turns)) <= {0, -7}  # nothing for the token that leaves beside other work
-    assert (moved > 0).sum() >= len(moved) - 1
+    steps = program.decode.steps
+    turns = np.array([steps.turns(step) for step in range(len(steps))])
+    moved, dispatched = after.step_cycles - before.step_cycles, ~steps.joined & (steps.overlap < 0)
+    assert dispatched.sum() < len(steps)
+    differing = np.flatnonzero(moved != 7 * turns * dispatched)
+    assert len(differing) <= 1  # the token that leaves beside other work
+    assert not moved[differing].any()
 
 
 def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeypatch: pytest.MonkeyPatch) -> None:
