@@ -102,6 +102,26 @@ def test_what_a_model_has_besides_goes_with_quantised_weights(coding: str, trait
     assert matrices - held == {name for name in matrices if name.endswith(apart)}
 
 
+WHOLE_GROUPS = {
+    "dense": tiny_spec(hidden=64, heads=6, kv_heads=2, head_size=12, ffn=96, vocab=67),
+    "latent": replace(latent_spec(), hidden_size=64),
+    "latent without a rank of queries": replace(latent_spec(q_rank=0), hidden_size=64),
+}
+
+
+@pytest.mark.parametrize("trait", WHOLE_GROUPS)
+def test_rows_that_hold_whole_groups_and_leave_places_free_between_them_change_nothing(trait: str) -> None:
+    """64 features over six rows: 11, 11 and 10 of each group."""
+    spec = WHOLE_GROUPS[trait]
+    made = tensors(spec)
+    checkpoint = Dequantised(made, made.__getitem__, "int4", np.dtype(np.float32))
+    run = tiny_session(spec, (6, 4), THIN_GEMM, IDS[:PROMPT], 3, chunk=3, dtype="int4", activations="float32")
+    gains = next(p.inner for tile in run.program.tiles for p in tile.parts if p.tensor == "final_norm")
+    assert [(row >= 0).sum() for row in gains] == [11, 11, 10] * 2
+    got, want = run.forced(IDS[PROMPT:]), plain_logits(spec, checkpoint.tensor, IDS[:-1])[PROMPT - 1 :]
+    assert np.abs(got - want).max() / np.abs(want).max() <= 1e-5
+
+
 @pytest.mark.parametrize("coding", CODINGS)
 def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str) -> None:
     """Bit for bit: codes are unpacked once for all users, and each one's sums have their order."""

@@ -1,7 +1,6 @@
 """Places of ops' outputs: addresses in the steps of a Program, and which PEs hold which features.
 
-The cuts are those of the Program's own tiles, and of hidden vectors and logits those that
-`wse.compiler.passes.shard` makes.
+The cuts are those of the Program's own tiles, and of logits that which `wse.compiler.passes.shard` makes.
 """
 
 from __future__ import annotations
@@ -45,6 +44,9 @@ _MADE_BY: Final[dict[str, _Made]] = {
     "head": {"argmax_fold": ("logits",)},
 }
 """Kernels whose operands hold what an op makes, by its kind: those of its last such step."""
+
+_AS_HIDDEN: Final = ("attention_norm", "mlp_norm", "final_norm", "embedding")
+"""Tensors of which a row has what it has of the hidden vector."""
 
 READABLE: Final = frozenset(_MADE_BY)
 """Kinds of ops that can be read. What others make lies by the choice of experts, or in turn on rows and columns."""
@@ -129,8 +131,13 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
             chosen = np.arange(2 * spec.experts.active, dtype=np.int32).reshape(2, 1, -1)
             return COLUMNS, list(chosen)
         case _:
-            hidden = padded_blocks(spec.hidden_size, program.stages[stage].rect.rows)
-            return ROWS if on_mesh else COLUMNS, [hidden]
+            return ROWS if on_mesh else COLUMNS, [_hidden_of(program, stage)]
+
+
+def _hidden_of(program: Program, stage: int) -> I32:
+    """int32 ``[rows, n]``: the hidden features that each row of a stage has, of a norm's gains or of the embedding."""
+    parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
+    return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)
 
 
 def _outputs_of(program: Program, stage: int, tensor: str) -> I32:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from wse_mappings.cuts.split import I32, balanced_segments, ceil_div
+from wse_mappings.cuts.split import I32, balanced_segments, blocks, ceil_div
 
 SPREAD, OWN = "spread", "own"
 EXPERT_PLACEMENTS = (SPREAD, OWN)
@@ -50,14 +50,27 @@ class ExpertGroups:
         return int(self.features.shape[1])
 
 
-@lru_cache(maxsize=2)
-def expert_groups(cols: int, count: int, size: int, placement: str, stretches: int = 1) -> ExpertGroups:
+def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1) -> int:
+    """Columns that an expert's features are cut over, in the group with the fewest."""
+    cols_of_stretch = cols // stretches
+    return cols_of_stretch // _groups_of_stretch(cols_of_stretch, count, placement, stretches)
+
+
+def _groups_of_stretch(cols_of_stretch: int, count: int, placement: str, stretches: int) -> int:
+    return 1 if placement == SPREAD else min(ceil_div(count, stretches), cols_of_stretch)
+
+
+@lru_cache(maxsize=4)
+def expert_groups(
+    cols: int, count: int, size: int, placement: str, stretches: int = 1, feature_group: int = 0
+) -> ExpertGroups:
     """Assign ``count`` experts of ``size`` features to ``cols`` columns in equal ``stretches``.
 
     ``placement`` is SPREAD or OWN. Where experts do not divide, some stretches have one less, and a group may be empty.
+    Features are cut evenly, or in groups of ``feature_group``.
     """
     cols_of_stretch = cols // stretches
-    groups = 1 if placement == SPREAD else min(ceil_div(count, stretches), cols_of_stretch)
+    groups = _groups_of_stretch(cols_of_stretch, count, placement, stretches)
     of_stretches, widths = [], [columns for _, columns in balanced_segments(cols_of_stretch, groups)]
     for start, experts_of_stretch in balanced_segments(count, stretches):
         of_group = np.full((groups, ceil_div(ceil_div(count, stretches), groups)), -1, np.int32)
@@ -65,9 +78,9 @@ def expert_groups(cols: int, count: int, size: int, placement: str, stretches: i
             of_group[group, :size_of_group] = np.arange(start + first, start + first + size_of_group)
         of_stretches.append(np.repeat(of_group, widths, axis=0))
     place = np.concatenate([np.arange(columns, dtype=np.int32) for columns in widths])
-    width = ceil_div(size, min(widths))
-    index = np.tile(place, stretches)[:, None] * width + np.arange(width, dtype=np.int32)
-    features = np.where(index < size, index, np.int32(-1))
+    of_place = blocks(size, min(widths), feature_group)
+    of_place = np.pad(of_place, ((0, max(widths) - min(widths)), (0, 0)), constant_values=-1)
+    features = of_place[np.tile(place, stretches)]
     experts = np.concatenate(of_stretches)
     rows = experts[:, :, None] * size + features[:, None, :]
     rows[(experts[:, :, None] < 0) | (features[:, None, :] < 0)] = -1

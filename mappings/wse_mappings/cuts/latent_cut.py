@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from wse_mappings.cuts.head_groups import head_groups
 from wse_mappings.cuts.split import I32, padded_blocks
 
@@ -41,17 +43,22 @@ class LatentCut:
 
 
 def latent_cut(
-    rows: int, cols: int, *, source: int, latent: int, hidden: int, heads: int, nope: int, rope: int, value: int
+    hidden: I32, cols: int, *, source: int, latent: int, heads: int, nope: int, rope: int, value: int
 ) -> LatentCut:
     """Cut extents of that many features; ``nope``, ``rope`` and ``value`` are those of one of the ``heads``.
 
-    Rows are cut as `HeadGroups` cuts columns, with every head a kv head of its own.
+    Rows are cut as `HeadGroups` cuts columns, with every head a kv head of its own. ``hidden`` has the hidden features
+    of each row, int32 ``[rows, n]``; queries come out of them where ``source`` is 0. Columns have them in blocks of
+    their places on the rows, one row after another, so that a row and a column share neighbours.
     """
+    rows, places = len(hidden), hidden.reshape(-1)
+    by_place = padded_blocks(int(np.flatnonzero(places >= 0)[-1]) + 1, cols)
+    on_columns = np.where(by_place < 0, np.int32(-1), places[by_place])
     groups = {size: head_groups(rows, heads, size, 0, may_share=False) for size in (nope, rope, value)}
     return LatentCut(
-        source=padded_blocks(source, cols),
+        source=padded_blocks(source, cols) if source else on_columns,
         latent=padded_blocks(latent, cols),
-        hidden=padded_blocks(hidden, cols),
+        hidden=on_columns,
         heads=groups[rope].kv_heads,
         first_rotated=groups[rope].features[:, :1],
         nope=groups[nope].rows(nope, 1),

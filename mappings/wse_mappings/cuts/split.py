@@ -31,6 +31,40 @@ def padded_blocks(extent: int, parts: int) -> I32:
     return np.where(index < extent, index, np.int32(-1))
 
 
+@lru_cache(maxsize=128)
+def grouped_blocks(extent: int, parts: int, group: int) -> I32:
+    """int32 ``[parts, n]``: blocks of no more groups of ``group`` indices than need be, -1 for padding.
+
+    Where there are as many parts as groups, no block has indices of two groups; each group is cut into as many parts as
+    its narrowest blocks take, and parts may be left over. Else each part has whole groups.
+
+    >>> grouped_blocks(8, 5, 4).tolist()
+    [[0, 1], [2, 3], [4, 5], [6, 7], [-1, -1]]
+    >>> grouped_blocks(10, 2, 4).tolist()
+    [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, -1, -1, -1, -1, -1, -1]]
+    """
+    groups = ceil_div(extent, group)
+    if groups == 0 or parts < groups:
+        index = np.arange(parts * ceil_div(groups, parts) * group, dtype=np.int32).reshape(parts, -1)
+        return np.where(index < extent, index, np.int32(-1))
+    width = ceil_div(group, parts // groups)
+    cuts = [
+        (number * group + first, size)
+        for number in range(groups)
+        for whole in [min(group, extent - number * group)]
+        for first, size in balanced_segments(whole, ceil_div(whole, width))
+    ]
+    whole_groups = np.full((parts, width), -1, np.int32)
+    for part, (first, size) in enumerate(cuts):
+        whole_groups[part, :size] = np.arange(first, first + size)
+    return whole_groups
+
+
+def blocks(extent: int, parts: int, group: int) -> I32:
+    """`grouped_blocks`, or `padded_blocks` where ``group`` is 0."""
+    return grouped_blocks(extent, parts, group) if group else padded_blocks(extent, parts)
+
+
 def balanced_counts(total: int, parts: int) -> I32:
     """int32 ``[parts]``: total spread so that counts differ by at most one, the larger ones first.
 

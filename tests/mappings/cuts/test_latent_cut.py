@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
+from wse_mappings.cuts.split import blocks
 
 SIZES = st.integers(1, 9)
 
@@ -14,7 +15,9 @@ SIZES = st.integers(1, 9)
 @st.composite
 def cuts(draw: st.DrawFn) -> tuple[LatentCut, dict[str, int]]:
     sizes = {name: draw(SIZES) for name in ("source", "latent", "hidden", "heads", "nope", "rope", "value")}
-    return latent_cut(draw(st.integers(1, 12)), draw(st.integers(1, 12)), **sizes), sizes
+    others = {name: size for name, size in sizes.items() if name != "hidden"}
+    hidden = blocks(sizes["hidden"], draw(st.integers(1, 12)), draw(st.integers(0, 4)))
+    return latent_cut(hidden, draw(st.integers(1, 12)), **others), sizes
 
 
 @given(cuts())
@@ -26,6 +29,25 @@ def test_everything_is_held_once(made: tuple[LatentCut, dict[str, int]]) -> None
     for name in ("nope", "rope", "value"):
         index = getattr(cut, name)
         assert sorted(index[index >= 0]) == list(range(sizes["heads"] * sizes[name]))
+
+
+@given(
+    hidden=st.integers(1, 60),
+    rows=st.integers(1, 9),
+    cols=st.integers(1, 9),
+    group=st.integers(0, 9),
+    source=st.integers(0, 5),
+)
+def test_columns_have_the_hidden_features_in_the_places_that_rows_have_them_in(
+    hidden: int, rows: int, cols: int, group: int, source: int
+) -> None:
+    """A row and a column then share a stretch of neighbours, which is what is handed from the one to the other."""
+    of_row = blocks(hidden, rows, group)
+    cut = latent_cut(of_row, cols, source=source, latent=4, heads=2, nope=2, rope=2, value=2)
+    flat = of_row.reshape(-1)
+    places = cut.hidden.reshape(-1)[: len(flat)]
+    np.testing.assert_array_equal(places, flat[: len(places)])
+    assert (cut.source is cut.hidden) == (source == 0)
 
 
 @given(cuts())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.split import balanced_counts, balanced_segments, ceil_div, padded_blocks
+from wse_mappings.cuts.split import balanced_counts, balanced_segments, ceil_div, grouped_blocks, padded_blocks
 
 TOTALS, PARTS = st.integers(0, 500), st.integers(1, 40)
 
@@ -22,6 +22,23 @@ def test_padded_blocks_hold_every_index_once_in_order_with_padding_at_the_end(to
     assert blocks.shape == (parts, ceil_div(total, parts))
     flat = blocks.reshape(-1).tolist()
     assert flat == [*range(total), *[-1] * (len(flat) - total)]
+
+
+@given(total=st.integers(1, 500), parts=PARTS, group=st.integers(1, 40))
+def test_grouped_blocks_hold_every_index_once_and_part_groups_from_one_another(
+    total: int, parts: int, group: int
+) -> None:
+    blocks = grouped_blocks(total, parts, group)
+    assert len(blocks) == parts
+    assert blocks[blocks >= 0].tolist() == [*range(total)]
+    groups = ceil_div(total, group)
+    touched = max(len({index // group for index in block if index >= 0}) for block in blocks.tolist())
+    assert touched == ceil_div(groups, parts)
+    width = blocks.shape[1]
+    if parts >= groups:  # a narrower block would take more parts than there are
+        assert width == group or width == 1 or sum(ceil_div(group, width - 1) for _ in range(groups)) > parts
+    else:
+        assert width == touched * group
 
 
 @given(total=TOTALS, parts=PARTS)

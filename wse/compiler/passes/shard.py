@@ -8,7 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from wse.arrays import I32
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT
+from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, Held
 from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.passes.tiles import (
     ROUTED,
@@ -23,13 +25,14 @@ from wse.compiler.passes.tiles import (
 from wse.compiler.state import RegionCut, State, SymBuffer, SymTile
 from wse.models.graph import Op, named_in, ops_in_order
 from wse.models.spec import Experts, ModelSpec
+from wse.number_formats import ELEMENT_BYTES
 from wse.program.mixture import Mixture
 from wse.program.program import Tile
 from wse.program.steps import COLUMNS, ROWS
-from wse_mappings.cuts.expert_groups import ExpertGroups, expert_groups
+from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, expert_groups
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
-from wse_mappings.cuts.split import padded_blocks
+from wse_mappings.cuts.split import blocks, padded_blocks
 
 
 def shard(state: State) -> State:
@@ -43,9 +46,13 @@ def cuts_of(state: State) -> tuple[RegionCut, ...]:
     """Cuts of extents over the region of each stage."""
     options, apart = state.options, state.has_expert_stage
     shape = replace(state.spec, layers=())  # of any layers, so that models in small share their cuts
+    held = Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
     placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
+    rows = state.plans[0].rows
+    alike = all(plan.rows == rows for plan in state.plans)  # else vectors are handed over in even blocks
+    hidden = held.group_of_cut(shape, HIDDEN, rows) if alike else 0
     return tuple(
-        _cut(shape, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
+        _cut(shape, held, hidden, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
         for plan, experts in zip(state.plans, placements, strict=True)
     )
 
@@ -78,16 +85,28 @@ def tables_of(state: State, cuts: Sequence[RegionCut]) -> list[SymTile]:
 
 @lru_cache(maxsize=4)
 def _cut(
-    spec: ModelSpec, scope: str, experts: str | None, rows: int, cols_of_wafer: int, span: int, *, apart: bool
+    spec: ModelSpec,
+    held: Held,
+    hidden_group: int,
+    scope: str,
+    experts: str | None,
+    rows: int,
+    cols_of_wafer: int,
+    span: int,
+    *,
+    apart: bool,
 ) -> RegionCut:
     """The cut over a region of that shape on each of ``span`` wafers, with experts placed so or without any.
 
     ``apart``: each wafer has experts of its own.
     """
     cols = cols_of_wafer * span
+    hidden = blocks(spec.hidden_size, rows, hidden_group)
     mixture, groups = spec.experts, None
     if mixture is not None and experts is not None:
-        groups = expert_groups(cols, mixture.count, mixture.ffn_size, experts, span if apart else 1)
+        placed = cols, mixture.count, experts, span if apart else 1
+        features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
+        groups = expert_groups(cols, mixture.count, mixture.ffn_size, *placed[2:], feature_group=features)
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
     whole_pairs = scope != LAYERS
     if spec.latent is not None:
@@ -102,31 +121,30 @@ def _cut(
         rows=rows,
         cols=cols,
         span=span,
-        hidden=padded_blocks(spec.hidden_size, rows),
-        ffn=padded_blocks(spec.ffn_size, cols),
+        hidden=hidden,
+        ffn=blocks(spec.ffn_size, cols, held.group_of_cut(spec, FFN, cols)),
         vocab=padded_blocks(spec.vocab_size, cols),
         positions=padded_blocks(spec.learned_positions, cols),
         heads=heads,
         queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
-        latent=_latent_cut(spec, rows, cols),
+        latent=_latent_cut(spec, hidden, cols),
         router=padded_blocks(mixture.count if mixture else 0, cols),
         experts=groups,
         mixture=_mixture(mixture, groups),
-        shared=padded_blocks(mixture.shared_size if mixture else 0, cols),
+        shared=blocks(mixture.shared_size if mixture else 0, cols, held.group_of_cut(spec, SHARED, cols)),
     )
 
 
-def _latent_cut(spec: ModelSpec, rows: int, cols: int) -> LatentCut | None:
-    """The cut of latent attention over a region; None where a model has another."""
+def _latent_cut(spec: ModelSpec, hidden: I32, cols: int) -> LatentCut | None:
+    """The cut of latent attention over a region whose rows hold ``hidden``; None where a model has another."""
     if spec.latent is None:
         return None
     return latent_cut(
-        rows,
+        hidden,
         cols,
-        source=spec.latent.q_rank or spec.hidden_size,
+        source=spec.latent.q_rank,
         latent=spec.latent.kv_rank,
-        hidden=spec.hidden_size,
         heads=spec.head_count,
         nope=spec.latent.nope_size,
         rope=spec.latent.rope_size,

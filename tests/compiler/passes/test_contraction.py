@@ -1,0 +1,87 @@
+"""Where indices are cut at groups of quantised weights: where PEs then hold fewer bytes, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.passes import shard
+from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, Held, most_groups
+from wse.compiler.pipeline import compile_choice
+from wse.models.spec import Experts, Layer, ModelSpec
+from wse.program.program import Program
+
+KINDS = (HIDDEN, FFN, SHARED, EXPERTS)
+
+
+def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str) -> Program:
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype=dtype,
+        activations="bfloat16",
+        accumulate="float32",
+        context=3,
+        prompt_tokens=(2,),
+    )
+    choice = Choice(prefill=THIN_GEMM, prefill_chunk=2, head_chunk=16)
+    return compile_choice(spec, wafer(rows, cols, 1 << 22), SOFTWARE, options, choice)
+
+
+def weight_bytes(program: Program) -> int:
+    """Bytes on a PE of what linear layers and routers are held as."""
+    held = [b for b in program.buffers if b.use == "weights" and b.name.startswith("layers.")]
+    return sum(b.bytes for b in held if "norm" not in b.name)
+
+
+MIXTURE = replace(
+    tiny_spec(hidden=192, heads=4, kv_heads=4, head_size=8, ffn=0, vocab=67),
+    layers=(Layer(experts=True),),
+    experts=Experts(count=6, active=2, ffn_size=96, shared_size=64),
+)
+DENSE = tiny_spec(hidden=192, heads=4, kv_heads=4, head_size=8, ffn=320, vocab=67)
+
+
+@pytest.mark.parametrize("mesh", [(6, 7), (13, 11), (20, 25)], ids=str)
+@pytest.mark.parametrize("spec", [DENSE, MIXTURE], ids=["dense", "mixture"])
+@pytest.mark.parametrize("dtype", ["int4", "mxfp4"])
+def test_no_other_choice_of_cuts_holds_fewer_bytes(
+    dtype: str, spec: ModelSpec, mesh: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the 8 or so choices; a choice is made for each index by itself, so that the last percent may be left."""
+    chosen = weight_bytes(compiled(spec, *mesh, dtype))
+    others = []
+    for forced in range(1 << len(KINDS)):
+        groups = {kind: 32 * (forced >> place & 1) for place, kind in enumerate(KINDS)}
+        shard._cut.cache_clear()
+        monkeypatch.setattr(Held, "group_of_cut", lambda self, spec, kind, parts, groups=groups: groups[kind])
+        others.append(weight_bytes(compiled(spec, *mesh, dtype)))
+    monkeypatch.undo()
+    shard._cut.cache_clear()
+    assert chosen <= 1.02 * min(others)
+    assert chosen <= others[0]
+
+
+def test_an_index_is_cut_at_groups_where_blocks_stay_as_long() -> None:
+    """192 features over 18 rows: 11 a row, which touch up to two groups; or a group on three rows each."""
+    for dtype, want in (("int4", 32), ("mxfp4", 32), ("int8", 0), ("fp8", 0), ("bfloat16", 0)):
+        assert Held(dtype=dtype, float_bytes=2).group_of_cut(DENSE, HIDDEN, 18) == want
+    assert Held(dtype="int4", float_bytes=2).group_of_cut(DENSE, HIDDEN, 7) == 0  # 28 a row, or 32 on six of seven
+    assert Held(dtype="int4", float_bytes=2).group_of_cut(DENSE, EXPERTS, 18) == 0  # there are none
+
+
+@given(blocks=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), min_size=1), group=st.integers(1, 40))
+@settings(max_examples=30, deadline=None)
+def test_the_groups_that_blocks_touch_are_counted(blocks: list[tuple[int, int]], group: int) -> None:
+    index = np.full((len(blocks), 21), -1, np.int32)
+    for line, (first, size) in zip(index, blocks, strict=True):
+        line[:size] = np.arange(first, first + size)
+    touched = [len({i // group for i in range(first, first + size)}) for first, size in blocks]
+    assert most_groups(index, group) == max(1, *touched)

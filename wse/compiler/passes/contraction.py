@@ -1,0 +1,115 @@
+"""Contraction: whether an index that products sum over is cut at groups of quantised weights.
+
+A PE holds the scales of each group of inputs that it touches. Cut evenly, blocks begin and end inside groups, and the
+PE that touches the most decides for all. Cut so that groups lie whole on a PE, or on PEs of their own, it touches
+fewer, but blocks may be longer. What takes fewer bytes is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from wse.arrays import I32
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.model_tensors import coding_of, layer_shapes
+from wse.number_formats import CODINGS, Coding
+from wse_mappings.cuts.split import grouped_blocks, padded_blocks
+
+HIDDEN, FFN, SHARED, EXPERTS = "hidden", "ffn", "shared", "experts"
+"""The indices: the hidden vector, and the features of a dense block, of a shared one, and of an expert."""
+
+_HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "up")
+_HIDDEN_OUT: Final = ("o", "down")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The types that weights are held in.
+
+    Attributes:
+        dtype: An element type or a coding.
+        float_bytes: Bytes of an element of what is not quantised.
+    """
+
+    dtype: str
+    float_bytes: int
+
+    def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
+        """The group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
+        return _group_of_cut(spec, self.dtype, self.float_bytes, kind, parts) if self.dtype in CODINGS else 0
+
+
+@lru_cache(maxsize=256)
+def _group_of_cut(spec: ModelSpec, dtype: str, float_bytes: int, kind: str, parts: int) -> int:
+    extent = _extent(spec, kind)
+    matrices = _matrices(spec, kind)
+    contracted = [
+        (coding_of(spec, f"layers.0.{name}", dtype), size) for name, size in matrices if _contracts(name, kind)
+    ]
+    made = [(coding_of(spec, f"layers.0.{name}", dtype), size) for name, size in matrices if not _contracts(name, kind)]
+    groups = {coding.group for coding, _ in contracted if coding is not None and coding.group}
+    if len(groups) != 1 or extent == 0:
+        return 0
+    (group,) = groups
+
+    def held(blocks: I32) -> float:
+        """Bytes on a line of the matrices that the index is in, where each PE holds a block."""
+        width, touched = blocks.shape[1], most_groups(blocks, group)
+        total: float = sum(_code_bytes(coding, width, float_bytes) * size for coding, size in contracted)
+        total += sum(_bits(coding, float_bytes) * width * size for coding, size in made) / 8
+        for coding, size in contracted:
+            if coding is not None:
+                total += touched * coding.scale_bytes(float_bytes) * size / coding.block
+        return total
+
+    return group if held(grouped_blocks(extent, parts, group)) < held(padded_blocks(extent, parts)) else 0
+
+
+def most_groups(blocks: I32, group: int) -> int:
+    """Groups of neighbouring indices that the block touches which touches the most, of blocks ``[lines, n]``."""
+    number = np.where(blocks < 0, blocks.max(axis=1, keepdims=True, initial=0), blocks) // group
+    return int((np.diff(number, axis=1) != 0).sum(axis=1).max(initial=0)) + 1
+
+
+def _extent(spec: ModelSpec, kind: str) -> int:
+    if kind in (HIDDEN, FFN):
+        return spec.hidden_size if kind == HIDDEN else spec.ffn_size
+    if spec.experts is None:
+        return 0
+    return spec.experts.ffn_size if kind == EXPERTS else spec.experts.shared_size
+
+
+def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
+    """The matrices of a layer that an index is in, and for each of its places how many weights they have."""
+    extent = max(_extent(spec, kind), 1)
+    layer = Layer(experts=spec.experts is not None and kind != FFN)
+    prefix = {HIDDEN: None, FFN: "", SHARED: "shared.", EXPERTS: "experts."}[kind]
+    return [
+        (name, shape[0] * shape[1] // extent)
+        for name, shape in layer_shapes(spec, layer).items()
+        if len(shape) == 2
+        and (
+            name.rpartition(".")[2] in (*_HIDDEN_IN, *_HIDDEN_OUT)
+            if prefix is None
+            else name in (f"{prefix}gate", f"{prefix}up", f"{prefix}down")
+        )
+    ]
+
+
+def _contracts(name: str, kind: str) -> bool:
+    """Whether a matrix sums over an index; else it has it as outputs."""
+    last = name.rpartition(".")[2]
+    return last in _HIDDEN_IN if kind == HIDDEN else last == "down"
+
+
+def _bits(coding: Coding | None, float_bytes: int) -> int:
+    return 8 * float_bytes if coding is None else coding.bits
+
+
+def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
+    """Bytes of so many weights of an output."""
+    return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)
