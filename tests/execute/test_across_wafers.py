@@ -70,7 +70,7 @@ def test_two_users_share_the_exchanges() -> None:
     two, one = (wafer_run(tiny_spec(), (4, 3), 2, prompts) for prompts in ([PROMPT, (3, 8)], [PROMPT]))
     assert two.worst < 1e-5
     assert two.links_agree
-    decoded = [run.costs[-1].bytes[of_kind(run.program.decode.steps, BetweenWafers)] for run in (two, one)]
+    decoded = [run.costs[-1].traffic.bytes[of_kind(run.program.decode.steps, BetweenWafers)] for run in (two, one)]
     assert decoded[0].tolist() == (2 * decoded[1]).tolist()
 
 
@@ -107,7 +107,7 @@ def test_a_token_crosses_as_megatron_counts_it() -> None:
     run = wafer_run(spec, (4, 3), 2, [PROMPT], steps=1)
     hidden_bytes, pair_bytes = 4 * spec.hidden_size, 8
     one_way = (2 * spec.layer_count + 1) * hidden_bytes + pair_bytes
-    crossings = run.costs[-1].bytes[of_kind(run.program.decode.steps, BetweenWafers)]
+    crossings = run.costs[-1].traffic.bytes[of_kind(run.program.decode.steps, BetweenWafers)]
     assert int(crossings.sum()) == 2 * one_way
     seconds = len(crossings) * run.machine.wafer_link_latency_s + one_way / run.machine.wafer_link_bytes_per_s
     assert run.costs[-1].cause("crossing") == pytest.approx(seconds * run.machine.clock_hz, abs=len(crossings))

@@ -129,8 +129,8 @@ def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: s
         engine.decode()
         costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), pairs=dict(pairs)))
     assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
-    assert sum(int(cost.hops.sum()) for cost in costs) == int(engine.link_words().sum())
-    assert sum(int(cost.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(engine.link_words().sum())
+    assert sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
 
 
 def test_words_to_experts_on_their_own_columns_are_by_what_all_users_chose() -> None:

@@ -52,7 +52,7 @@ def test_words_on_links_are_those_of_the_experts_chosen(mesh: tuple[int, int], w
     run = executed(mesh, experts, wafers=wafers)
     costs = costs_of_what_runs(run)
     assert np.array_equal(sum(cost.links for cost in costs), run.engine.link_words())
-    assert sum(int(cost.hops.sum()) for cost in costs) == int(run.engine.link_words().sum())
+    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(run.engine.link_words().sum())
 
 
 def test_only_columns_of_chosen_experts_carry_words() -> None:

@@ -77,7 +77,7 @@ def test_vectors_cross_to_wafers_of_chosen_experts_and_sums_come_back() -> None:
         assert cost.crossed[there] == tuple((home, other) for other in others)
         assert cost.crossed[back] == tuple((other, home) for other in others)
         hidden_bytes = 4 * SPEC.hidden_size
-        assert cost.bytes[[there, back]].tolist() == [len(others) * hidden_bytes] * 2
+        assert cost.traffic.bytes[[there, back]].tolist() == [len(others) * hidden_bytes] * 2
         seconds = machine.wafer_link_latency_s + len(others) * hidden_bytes / machine.wafer_link_bytes_per_s
         crossing = fabric.decode_cost(7, pairs={LAYER: pairs, 2: pairs}).by_cause[[there, back], 4]
         expected = seconds * machine.clock_hz if others else 0.0

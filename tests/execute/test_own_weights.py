@@ -104,7 +104,7 @@ def test_words_on_links_are_the_fabrics_and_tiles_are_back_where_they_were(heads
     fabric = Fabric(program, wafer(side, side), SOFTWARE)
     costs = [fabric.prefill_cost(i) for i in range(4)] + [fabric.decode_cost(23 + i) for i in range(NEW_TOKENS - 1)]
     assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
-    assert sum(int(cost.hops.sum()) for cost in costs) == int(engine.link_words().sum())
+    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(engine.link_words().sum())
 
 
 def test_prefill_alone_ends_with_the_same_logits() -> None:

@@ -66,12 +66,12 @@ def test_words_on_every_link_are_equal_exactly(counted: tuple[Session, list[Phas
 
 def test_wavelet_hops_are_the_words_on_all_links(counted: tuple[Session, list[PhaseCost]]) -> None:
     run, costs = counted
-    assert sum(int(cost.hops.sum()) for cost in costs) == int(run.engine.link_words().sum())
+    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(run.engine.link_words().sum())
 
 
 def test_bytes_between_wafers_and_with_the_host_are_equal(counted: tuple[Session, list[PhaseCost]]) -> None:
     run, costs = counted
-    assert sum(int(cost.bytes.sum()) for cost in costs) == sum(run.engine.streams.crossed.values())
+    assert sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(run.engine.streams.crossed.values())
 
 
 def test_a_cut_between_wafers_carries_hidden_size_times_bytes_for_each_token(
@@ -125,5 +125,5 @@ def test_untied_models_agree_as_well_with_their_ids_going_back(stages: int) -> N
     fabric = Fabric(program, machine, SOFTWARE)
     costs = [fabric.prefill_cost(i) for i in range(3)] + [fabric.decode_cost(7 + i) for i in range(9)]
     assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
-    assert sum(int(cost.hops.sum()) for cost in costs) == int(engine.link_words().sum())
-    assert sum(int(cost.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(engine.link_words().sum())
+    assert sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())

@@ -94,7 +94,7 @@ def test_crossings_take_no_less_than_their_latency_and_their_bytes() -> None:
     found = PhaseBounds(program, MACHINE, SOFTWARE).of(program.decode, (2,), step_classes(program.decode.steps))[
         :, CROSSING
     ]
-    over, payload = np.flatnonzero(found), cost.bytes[found > 0].tolist()
+    over, payload = np.flatnonzero(found), cost.traffic.bytes[found > 0].tolist()
     assert payload == [40 * 2, 40 * 2]  # the hidden vector to the second wafer, and back to the head
     seconds = [MACHINE.wafer_link_latency_s + bytes_ / MACHINE.wafer_link_bytes_per_s for bytes_ in payload]
     assert found[over] == pytest.approx(np.array(seconds) * MACHINE.clock_hz)

@@ -32,7 +32,7 @@ def test_totals_are_the_sums_over_all_runs() -> None:
     for totals, costs in ((clock.prefill, prompt), (clock.decode, tokens)):
         assert totals.runs == len(costs)
         links = fabric.routes.words(totals.rectangles())
-        assert totals.hops == sum(int(cost.hops.sum()) for cost in costs) == links.sum()
+        assert totals.hops == sum(int(cost.traffic.hops.sum()) for cost in costs) == links.sum()
         assert np.array_equal(links, sum(cost.links for cost in costs))
         assert np.allclose(totals.by_cause, sum(cost.by_cause.sum(axis=0) for cost in costs))
     for wafer_number, words in enumerate(sum(cost.links for cost in prompt + tokens)):

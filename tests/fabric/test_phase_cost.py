@@ -13,11 +13,13 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
 from wse.fabric.causes import CAUSES
+from wse.fabric.links.traffic import StepTraffic, Traffic
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.kinds import of_kind
@@ -84,7 +86,7 @@ def test_a_hand_over_takes_its_distance_and_the_words_of_the_busiest_link() -> N
     cost, steps = fabric.decode_cost(9), np.flatnonzero(of_kind(program.decode.steps, HandOver))
     words = -(-40 // 6)
     assert cause(cost, "hops")[steps[0]] == 1 * MACHINE.hop_cycles + words
-    assert cost.words[steps[0]] == cost.hops[steps[0]] == 6 * words
+    assert cost.traffic.words[steps[0]] == cost.traffic.hops[steps[0]] == 6 * words
 
 
 @pytest.mark.parametrize("more", [1, 7])
@@ -112,7 +114,7 @@ def test_a_cache_shift_takes_its_time_whether_or_not_rows_pass_an_entry() -> Non
     shifts = np.flatnonzero(of_kind(program.decode.steps, CacheShift))
     all_pass, none_pass = fabric.decode_cost(12), fabric.decode_cost(11)
     assert all_pass.by_cause[shifts].sum() == none_pass.by_cause[shifts].sum() > 0
-    assert all_pass.words[shifts].sum() > none_pass.words[shifts].sum() == 0
+    assert all_pass.traffic.words[shifts].sum() > none_pass.traffic.words[shifts].sum() == 0
 
 
 def test_steps_run_one_after_another_but_for_those_that_run_together() -> None:
@@ -138,7 +140,7 @@ def test_padding_is_charged_as_if_it_were_work() -> None:
     program = compile_choice(exact, MACHINE, SOFTWARE, options, CHOICE)
     whole = Fabric(program, MACHINE, SOFTWARE).decode_cost(9)
     assert padded.cycles == whole.cycles
-    assert np.array_equal(padded.words, whole.words)
+    assert np.array_equal(padded.traffic.words, whole.traffic.words)
 
 
 @pytest.mark.parametrize("accumulate", ["float32", "float16"])
@@ -149,7 +151,7 @@ def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) ->
     step = int(np.flatnonzero(of_kind(phase.steps, AlongLine))[0])  # the look-up's all-reduce: 7 accumulators a PE
     words = -(-7 * ELEMENT_BYTES[accumulate] // 4)
     pattern = program.patterns[phase.steps.pattern[step]]
-    assert cost.words[step] == words * len(pattern.messages) * 6
+    assert cost.traffic.words[step] == words * len(pattern.messages) * 6
     spec = tiny_spec(layers=4)
     engine = Engine(program, spec, tensors(spec).__getitem__)
     for _ in engine.prefill([3, 4, 5, 6]):
@@ -180,3 +182,21 @@ def test_a_window_changes_neither_the_cache_nor_a_cycle() -> None:
     assert caches[0] == caches[1] == caches[2]
     np.testing.assert_array_equal(costs[0], costs[1])
     np.testing.assert_array_equal(costs[0], costs[2])
+
+
+def test_cycles_alone_count_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that compares cycles pays for nothing else; what asks for words later has them."""
+    program, fabric = compiled()
+    counted: list[int] = []
+    count = Traffic.step_traffic
+
+    def step_traffic(traffic: Traffic, phase: Phase, step: int, slots: int) -> StepTraffic:
+        counted.append(step)
+        return count(traffic, phase, step, slots)
+
+    monkeypatch.setattr(Traffic, "step_traffic", step_traffic)
+    cost = fabric.decode_cost(9)
+    assert cost.cycles > 0
+    assert not counted
+    assert cost.traffic.words.sum() > 0
+    assert sorted(counted) == sorted(set(fabric.shape_classes(program.decode).tolist()))

@@ -50,7 +50,7 @@ def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_token
     assert told["wavelet_hops"] == words.sum()
     assert told["moves"] == sum(count for _, count in stepped) == len(steps)
     assert stepped[-1][0] < told["cycles"]
-    assert steps.max() < len(cost.hops)
+    assert steps.max() < len(cost.traffic.hops)
 
 
 def test_a_log_needs_a_trace(tmp_path: Path) -> None:

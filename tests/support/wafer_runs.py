@@ -46,8 +46,8 @@ class WaferRun:
         words, crossed = self.engine.link_words(), sum(self.engine.streams.crossed.values())
         return (
             np.array_equal(sum(cost.links for cost in self.costs), words)
-            and sum(int(cost.hops.sum()) for cost in self.costs) == int(words.sum())
-            and sum(int(cost.bytes.sum()) for cost in self.costs) == crossed
+            and sum(int(cost.traffic.hops.sum()) for cost in self.costs) == int(words.sum())
+            and sum(int(cost.traffic.bytes.sum()) for cost in self.costs) == crossed
         )
 
 

@@ -59,15 +59,16 @@ class PhaseTotals:
         self.cycles += cost.cycles * runs
         self.layer_cycles += float(cost.by_cause[in_layers[phase.steps.op]].sum()) * runs
         self.by_cause += cost.by_cause.sum(axis=0) * runs
-        self.words += int(cost.words.sum()) * runs
-        self.hops += int(cost.hops.sum()) * runs
+        traffic = cost.traffic
+        self.words += int(traffic.words.sum()) * runs
+        self.hops += int(traffic.hops.sum()) * runs
         for step, all_pairs in crossings_of(program, phase):
             pairs = cost.crossed.get(step, all_pairs)
             for ends in pairs:
-                self.crossed[ends] += int(cost.bytes[step]) // len(pairs) * runs
+                self.crossed[ends] += int(traffic.bytes[step]) // len(pairs) * runs
         self._routes = cost.routes
-        self._add_links(cost.cost_class, cost.rectangles, runs)
-        self._add_links(cost.shifts.tobytes(), cost.shifts, runs)
+        self._add_links(cost.cost_class, traffic.rectangles, runs)
+        self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
     def add_shifts(self, traffic: StepTraffic) -> None:
         """Count the traffic of cache shifts that no cost has."""

@@ -6,8 +6,9 @@ that has most.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from wse.arrays import I64
 from wse.fabric.line.line_time import LineTime
 from wse.fabric.links.link_map import scale_words
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
-from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.phase_cost import PhaseCost, PhaseTraffic
 from wse.fabric.step_cost import StepCosts
 from wse.isa.instructions import KERNELS
 from wse.isa.kernel import Kernel
@@ -34,16 +35,15 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """A class of steps of one stage, for one choice of experts: what each costs and moves, and between which wafers."""
+    """A class of steps of one stage, for one choice of experts: what each costs, and between which wafers it moves.
+
+    ``count_traffic``: what counts the traffic of one of its steps.
+    """
 
     cost: LineTime
-    traffic: StepTraffic
     crossings: tuple[WaferPair, ...] | None
     steps: list[int]
-
-    def rectangles(self) -> I64:
-        """The links that carry words of all these steps, as in PhaseCost."""
-        return scale_words(self.traffic.rectangles, len(self.steps))
+    count_traffic: Callable[[], StepTraffic]
 
 
 class RoutedCosts:
@@ -59,8 +59,7 @@ class RoutedCosts:
         if not len(steps):
             return cost
         later = np.zeros(len(phase.steps) + 1)  # by how much a step and all after it start later
-        by_cause, words, hops = cost.by_cause.copy(), cost.words.copy(), cost.hops.copy()
-        contention, streams, payload = cost.contention.copy(), cost.streams.copy(), cost.bytes.copy()
+        by_cause, contention, streams = cost.by_cause.copy(), cost.contention.copy(), cost.streams.copy()
         crossed: dict[int, tuple[WaferPair, ...]] = {}
         chosen: dict[tuple[int, int], I64] = {}
         by_class: dict[tuple[int, int, int], _RoutedClass] = {}
@@ -80,19 +79,14 @@ class RoutedCosts:
         for of_class in by_class.values():
             by_cause[of_class.steps] += of_class.cost.cycles[1:]
             contention[of_class.steps], streams[of_class.steps] = of_class.cost.contention_cycles, of_class.cost.streams
-            words[of_class.steps], hops[of_class.steps] = of_class.traffic.words, of_class.traffic.hops
-            payload[of_class.steps] = of_class.traffic.bytes
         return replace(
             cost,
             start=cost.start + later[:-1].cumsum(),
             by_cause=by_cause,
-            words=words,
-            hops=hops,
-            bytes=payload,
             crossed=crossed,
             contention=contention,
             streams=streams,
-            shifts=np.concatenate([cost.shifts, *(of_class.rectangles() for of_class in by_class.values())]),
+            count_traffic=partial(_with_routed_traffic, cost, list(by_class.values())),
         )
 
     def _class(self, phase: Phase, step: int, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
@@ -101,17 +95,13 @@ class RoutedCosts:
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
             crossings = transfer_of(self.program, phase, step, slots, chosen=chosen).crossings
-            moved = self._traffic.step_traffic(phase, step, slots, chosen)
-            return _RoutedClass(
-                self._crossing_cost(phase, step, step_class, slots, chosen, len(crossings)), moved, crossings, []
-            )
+            cost = self._crossing_cost(phase, step, step_class, slots, chosen, len(crossings))
+            return _RoutedClass(cost, crossings, [], partial(self._traffic.step_traffic, phase, step, slots, chosen))
         most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
-        return _RoutedClass(
-            self._cost(phase, step, step_class, slots, most),
-            self._traffic.traffic_by_pairs(phase, step, slots, columns) if moves else NO_TRAFFIC,
-            None,
-            [],
-        )
+        cost = self._cost(phase, step, step_class, slots, most)
+        if not moves:
+            return _RoutedClass(cost, None, [], lambda: NO_TRAFFIC)
+        return _RoutedClass(cost, None, [], partial(self._traffic.traffic_by_pairs, phase, step, slots, columns))
 
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen: frozenset[int], crossings: int
@@ -128,6 +118,17 @@ class RoutedCosts:
         if key not in self._known:
             self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
         return self._known[key]
+
+
+def _with_routed_traffic(cost: PhaseCost, classes: Sequence[_RoutedClass]) -> PhaseTraffic:
+    """The traffic of a phase with that of its routed steps."""
+    traffic = cost.traffic
+    words, hops, payload, links = traffic.words.copy(), traffic.hops.copy(), traffic.bytes.copy(), [traffic.shifts]
+    for of_class in classes:
+        moved = of_class.count_traffic()
+        words[of_class.steps], hops[of_class.steps], payload[of_class.steps] = moved.words, moved.hops, moved.bytes
+        links.append(scale_words(moved.rectangles, len(of_class.steps)))
+    return replace(traffic, words=words, hops=hops, bytes=payload, shifts=np.concatenate(links))
 
 
 def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:

@@ -17,7 +17,7 @@ from wse.fabric.group_cost import GroupCost, first_steps, group_costs
 from wse.fabric.links.link_map import WORDS, scale_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NO_TRAFFIC, NOTHING, StepTraffic, Traffic
-from wse.fabric.phase_cost import CostClass, PhaseCost
+from wse.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
 from wse.fabric.step_classes import step_classes
 from wse.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -133,13 +133,18 @@ class Fabric:
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
         """Add the traffic of cache shifts, which depends on how many tokens each user's cache holds."""
-        steps = by_counters(phase.steps)
-        if not lengths or len(steps) == 0:
+        if not lengths or not len(by_counters(phase.steps)):
             return cost
+        return replace(cost, count_traffic=partial(self._traffic_with_shift, cost, phase, slots, lengths))
+
+    def _traffic_with_shift(
+        self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]
+    ) -> PhaseTraffic:
+        traffic, steps = cost.traffic, by_counters(phase.steps)
         moved, which, rectangles = self._shift_traffic(phase, steps, slots, lengths)
-        words, hops = cost.words.copy(), cost.hops.copy()
+        words, hops = traffic.words.copy(), traffic.hops.copy()
         words[steps], hops[steps] = moved[which].T
-        return replace(cost, words=words, hops=hops, shifts=np.concatenate([cost.shifts, rectangles]))
+        return replace(traffic, words=words, hops=hops, shifts=np.concatenate([traffic.shifts, rectangles]))
 
     def _shift_traffic(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64, I64]:
         """Words and hops ``[classes, 2]`` of the classes of cache shifts, the class of each, the rectangles of all."""
@@ -152,29 +157,24 @@ class Fabric:
         first = first_steps(phase)
         cost = group_costs(self._steps, phase, slots, classes, first)
         cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
-        placed = classes if self.routes.whole else self.classes(phase)
-        words, hops, payload, rectangles = self._step_traffic(phase, slots, placed)
         return PhaseCost(
             cost_class=CostClass(phase.steps, phase.begins, slots),
             start=_starts(phase, first, cost),
             by_cause=cost.by_cause,
-            words=words,
-            hops=hops,
-            bytes=payload,
             crossed={},
             contention=cost.contention,
             streams=cost.streams,
-            rectangles=rectangles,
-            shifts=NOTHING,
             routes=self.routes,
+            count_traffic=partial(self._count_traffic, phase, slots),
         )
 
     def shape_classes(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
         return self._shape_classes(phase.steps)
 
-    def _step_traffic(self, phase: Phase, slots: Slots, classes: I64) -> tuple[I64, I64, I64, I64]:
-        """Words, wavelet-hops and crossing bytes of every step, and the rectangles of them all."""
+    def _count_traffic(self, phase: Phase, slots: Slots) -> PhaseTraffic:
+        """The traffic of all steps but routed ones and cache shifts."""
+        classes = self.shape_classes(phase) if self.routes.whole else self.classes(phase)
         counted = np.flatnonzero(~phase.steps.routed)
         kinds, which = np.unique(classes[counted], return_inverse=True)
         moved = [self.traffic.step_traffic(phase, step, slots) for step in kinds.tolist()]
@@ -188,7 +188,8 @@ class Fabric:
             for step, of_class, times in zip(kinds.tolist(), moved, counts, strict=True)
             if len(of_class.rectangles)
         ]
-        return words, hops, payload, np.concatenate([NOTHING, *placed])
+        rectangles = np.concatenate([NOTHING, *placed])
+        return PhaseTraffic(words=words, hops=hops, bytes=payload, rectangles=rectangles, shifts=NOTHING)
 
     def _place(self, rectangles: I64, stage: int, counts: I64) -> I64:
         """The rectangles of a step of one stage, repeated in every stage that has such steps, times their number."""

@@ -87,9 +87,7 @@ class _Passes:
                 token_class.slots, [length for _, lengths in uses for length in lengths]
             )
             mean, over = np.divmod(shifts, token_class.tokens)
-            cost = replace(
-                token_class.cost, words=token_class.cost.words + mean[:, 0], hops=token_class.cost.hops + mean[:, 1]
-            )
+            cost = _with_shifts(token_class.cost, mean)
             with self._recorder.writer.transaction():
                 sequence = self._recorder.sequence(phase, cost, token_class.slots, ())
                 indices = self._passes(phase, sequence, cost, uses)
@@ -133,3 +131,9 @@ def even_routing(program: Program, phase: Phase) -> Pairs:
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
     mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}
     return {layer: mixture.even_pairs(phase.tokens) for layer, mixture in mixtures.items() if mixture is not None}
+
+
+def _with_shifts(cost: PhaseCost, moved: I64) -> PhaseCost:
+    """A cost with words and hops ``[steps, 2]`` of cache shifts besides."""
+    traffic = replace(cost.traffic, words=cost.traffic.words + moved[:, 0], hops=cost.traffic.hops + moved[:, 1])
+    return replace(cost, count_traffic=lambda: traffic)

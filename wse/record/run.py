@@ -126,7 +126,7 @@ class RunRecorder(Recorder):
         sequence = self.sequence(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)
         uses, starts, wall_times_s = ([getattr(run, name) for run in runs] for name in ("use", "start", "wall_s"))
         self.passes(first.phase, sequence, first.cost, uses, starts, first.pairs, wall_times_s)
-        words, hops = (np.stack([getattr(run.cost, name) for run in runs]) for name in ("words", "hops"))
+        words, hops = (np.stack([getattr(run.cost.traffic, name) for run in runs]) for name in ("words", "hops"))
         self.write_shifts(first.phase, first.number, words, hops)
         self.experts.write(first.number, first.pairs)
         for run in runs:

@@ -49,7 +49,7 @@ class PhaseSteps:
     def columns(self, cost: PhaseCost, apart: I64) -> Columns:
         """The table of steps of one sequence; the steps ``apart`` send nothing."""
         by_cause = cost.by_cause.astype(np.int64)
-        words, hops = cost.words.copy(), cost.hops.copy()
+        words, hops = cost.traffic.words.copy(), cost.traffic.hops.copy()
         words[apart] = hops[apart] = 0
         return {
             **self._places,
@@ -68,7 +68,7 @@ class PhaseSteps:
         return {
             "src_wafer": sources.astype(np.int32),
             "dst_wafer": targets.astype(np.int32),
-            "bytes": cost.bytes[steps] // np.bincount(steps)[steps] if len(steps) else steps,
+            "bytes": cost.traffic.bytes[steps] // np.bincount(steps)[steps] if len(steps) else steps,
             "cycles": (cost.by_cause[steps, crossing] + cost.by_cause[steps, host]).astype(np.int64),
         }
 
