@@ -123,7 +123,7 @@ def test_two_packages_cannot_share_a_name(entry_points: list[EntryPoint]) -> Non
 
 def test_an_unknown_mapping_is_told_with_those_of_packages(entry_points: list[EntryPoint]) -> None:
     entry_points.append(point("halves", f"{__name__}:GOOD"))
-    with pytest.raises(UnknownName, match=r"did you mean 'halves'\? known: auto, expert, halves, "):
+    with pytest.raises(UnknownName, match=r"did you mean 'halves'\? known: auto, bands, expert, halves, "):
         strategies.strategy("halve")
 
 

@@ -27,6 +27,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         mesh_rows=wafer.mesh_rows,
         mesh_cols=wafer.mesh_cols,
         region=options.region,
+        pe_bytes=float(wafer.sram_bytes_per_pe),
     )
 
 

@@ -102,8 +102,8 @@ Rewrites = tuple[tuple[str, int], ...]
 class Choice:
     """Choices that the compiler makes by trying.
 
-    A wafer's mesh is cut into ``bands`` one below the other, of ``rows`` rows each (None: as many as there are), and
-    a band into at most ``per_band`` regions. Where it is ``turned``, rows of regions run along the mesh's columns.
+    Of a wafer's mesh a rectangle of ``mesh`` rows and columns (None: all) is cut into ``bands`` one below the other,
+    and a band into at most ``per_band`` regions. Where it is ``turned``, rows of regions run along the mesh's columns.
     ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary
     entries a column are projected at once. ``rewrites`` are those of the steps of layers, by name, with the setting
     of those that have some.
@@ -111,7 +111,7 @@ class Choice:
 
     bands: int = 1
     per_band: int = 1
-    rows: int | None = None
+    mesh: tuple[int, int] | None = None
     turned: bool = False
     prefill: str
     prefill_chunk: int

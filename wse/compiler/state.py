@@ -262,6 +262,11 @@ class State:
     program: Program | None = None  # emit
 
     @property
+    def mesh(self) -> tuple[int, int]:
+        """Rows and columns of the PEs of each wafer that regions are cut from."""
+        return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
+
+    @property
     def has_expert_stage(self) -> bool:
         """Whether experts have a stage of their own, on the PEs of the others."""
         return any(plan.experts for plan in self.plans)

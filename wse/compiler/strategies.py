@@ -50,7 +50,7 @@ def _names(thing: Any) -> tuple[str]:
     if not all(isinstance(groups, int) for groups in thing.group_counts):
         message = f"{thing.group_counts!r} are not whole numbers"
         raise TypeError(message)
-    for method in (thing.layouts, thing.partition, thing.differs):
+    for method in (thing.layouts, thing.smaller, thing.partition, thing.differs):
         if not callable(method):
             message = f"{method!r} is not a method"
             raise TypeError(message)

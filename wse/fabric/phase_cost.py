@@ -84,6 +84,11 @@ class PhaseCost:
         return self.routes.words(np.concatenate([self.traffic.rectangles, self.traffic.shifts]))
 
     @property
+    def by_step(self) -> F64:
+        """float64 ``[steps]``: cycles that a step adds to the phase."""
+        return np.asarray(self.by_cause.sum(axis=1), np.float64)
+
+    @property
     def cycles(self) -> float:
         """Cycles of the phase."""
         return float(self.by_cause.sum())

@@ -1,47 +1,64 @@
-"""The auto strategy: the best of all others, and of cuts of a wafer that none of them has."""
+"""The auto strategy: the best of all others, on all of each wafer or on a part of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 from wse_mappings.strategies.strategy import Demand, Layout, Strategy
-
-MOST_BANDS = 12
-"""Bands that are tried, and as many regions in a band as there are layers."""
 
 
 class Auto(Strategy):
     """The choice of a search."""
 
     name = "auto"
-    summary = (
-        "The fastest of all mappings for the request, and of every cut of a wafer into bands of regions, turned or not."
-    )
+    summary = "The fastest of all mappings for the request, on all of each wafer or on a part of it."
     source = "this project's search: layouts tried in small, the best compiled whole"
     regions = "searched"
     tries_others = True
-    group_counts = (EQUAL_GROUPS, 4, 8, 16, 32)
+    group_counts = (EQUAL_GROUPS,)
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """The layouts of all other strategies that differ, and every cut that none of them has."""
-        of_others = [
-            layout for strategy in others if strategy.differs(demand) for layout in strategy.layouts(demand, ())
-        ]
-        known_layouts = {layout._replace(mapping=self.name) for layout in of_others}
-        return [*of_others, *(layout for layout in self._cuts(demand) if layout not in known_layouts)]
+        """The layouts of all other strategies that differ, those that do the same once."""
+        layouts: dict[Layout, Layout] = {}
+        for strategy in others:
+            apart = strategy.spans_wafers or strategy.experts_apart
+            for layout in strategy.layouts(demand, ()) if strategy.differs(demand) else ():
+                layouts.setdefault(layout if apart else layout._replace(mapping=self.name), layout)
+        return list(layouts.values())
 
-    def _cuts(self, demand: Demand) -> Iterator[Layout]:
-        """Every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape."""
+    def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
+        """The same cut with regions of fewer rows or columns, or both, that have room for their bytes.
+
+        Their sides are those of the layout and the whole numbers nearest to powers of the ``steps``-th root of two. Of
+        a turned layout there are those alone that the mesh as it lies has no room for.
+        """
         if demand.region is not None:
             return
-        most = ceil_div(demand.layers + 2, demand.wafers)
-        for turned in (False, True):
-            rows, cols = demand.mesh(turned=turned)
-            for bands in range(1, min(MOST_BANDS, most, rows) + 1):
-                for per_band in range(1, min(ceil_div(most, bands), cols) + 1):
-                    yield Layout(self.name, bands, per_band, turned)
+        rows, cols = layout.region(demand)
+        least_pes = _wafer_bytes(demand) / demand.pe_bytes / (layout.bands * layout.per_band)
+        for row_count in (rows, *_sides(rows, steps)):
+            for col_count in (cols, *_sides(cols, steps)):
+                mesh = row_count * layout.bands, col_count * layout.per_band
+                if row_count * col_count < least_pes:
+                    break
+                as_it_lies = mesh[0] <= demand.mesh_rows and mesh[1] <= demand.mesh_cols
+                if (row_count, col_count) != (rows, cols) and not (layout.turned and as_it_lies):
+                    yield layout._replace(mesh=mesh)
+
+
+def _wafer_bytes(demand: Demand) -> float:
+    """Bytes that a wafer holds if all hold equally many."""
+    tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
+    return (sum(demand.whole_layer_bytes) + tables) / demand.wafers
+
+
+@cache
+def _sides(below: int, steps: int) -> tuple[int, ...]:
+    """The whole numbers below one that are nearest to powers of a root of two, the largest first."""
+    exponents = range(steps * below.bit_length(), -1, -1)
+    return tuple(dict.fromkeys(side for n in exponents if (side := round(2 ** (n / steps))) < below))
 
 
 STRATEGY = Auto()

@@ -7,6 +7,7 @@ by its name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -27,6 +28,7 @@ class Demand:
         wafers: Number of wafers.
         mesh_rows, mesh_cols: PEs of each wafer.
         region: Rows and columns of every region where the request states them.
+        pe_bytes: SRAM of a PE, which no layout can use more of.
     """
 
     layer_bytes: tuple[float, ...]
@@ -38,6 +40,7 @@ class Demand:
     mesh_rows: int
     mesh_cols: int
     region: tuple[int, int] | None = None
+    pe_bytes: float = math.inf
 
     @property
     def layers(self) -> int:
@@ -63,6 +66,7 @@ class Layout(NamedTuple):
         per_band: The most regions side by side in a band.
         turned: Whether rows and columns of the mesh change places first.
         groups: Groups of a line in the all-reduces of decode, as ``--groups``; None for those asked for.
+        mesh: Rows and columns of the rectangle of each wafer that is cut, from its first PE on; None for all.
     """
 
     mapping: str
@@ -70,10 +74,11 @@ class Layout(NamedTuple):
     per_band: int
     turned: bool = False
     groups: int | None = None
+    mesh: tuple[int, int] | None = None
 
     def region(self, demand: Demand) -> tuple[int, int]:
         """Rows and columns of a region where all have as many."""
-        rows, cols = demand.mesh(turned=self.turned)
+        rows, cols = self.mesh or demand.mesh(turned=self.turned)
         return demand.region or (rows // self.bands, cols // self.per_band)
 
 
@@ -137,6 +142,13 @@ class Strategy(Protocol):
         ``others`` are all strategies but this where it ``tries_others``, and none otherwise.
         """
         return [Layout(self.name, 1, 1)]
+
+    def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
+        """A layout of the whole mesh with regions of fewer rows or columns, for a search to try; by default none.
+
+        ``steps`` is the number of sides, for each time that a side doubles.
+        """
+        return ()
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
         """The layers of every region of a layout, in order; the embedding goes with the first of them.

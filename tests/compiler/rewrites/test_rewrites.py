@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +13,11 @@ from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 
+from wse.arrays import F64
 from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Options
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import search
+from wse.compiler.search.trials import Timing
 from wse.errors import BadInput, UnknownName
 from wse.fabric.model import Fabric
 from wse.isa.instructions import KERNELS
@@ -141,19 +144,23 @@ def test_an_unknown_schedule_is_refused() -> None:
 def test_a_search_keeps_what_saves_cycles() -> None:
     spec, machine = tiny_spec(), wafer(*MESH, 1 << 20)
 
-    def by_op(program: Program) -> list[float]:
-        cost = Fabric(program, machine, SOFTWARE).decode_cost(9)
-        return np.bincount(program.decode.steps.op, cost.by_cause.sum(axis=1), len(program.op_names)).tolist()
+    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
+        fabric, decode = Fabric(program, machine, SOFTWARE), len(program.prefill)
+        return [(fabric.decode_cost(9) if n == decode else fabric.prefill_cost(n)).by_step for n in phases]
 
-    chosen = search(spec, machine, SOFTWARE, OPTIONS, lambda program: sum(by_op(program)), by_op)
+    def cycles(program: Program) -> float:
+        return Fabric(program, machine, SOFTWARE).decode_cost(9).cycles
+
+    timing = Timing(by_step, 1)
+    chosen = search(spec, machine, SOFTWARE, OPTIONS, cycles, timing)
     kept = {one.name: one for one in chosen.rewrites}
     assert dict(chosen.choice.rewrites) == {one.name: one.setting for one in chosen.rewrites}
     assert "norm-scales" in kept
     assert "router-scores" not in kept
     for name, one in kept.items():
         others = ",".join(other for other in kept if other != name)
-        without = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule=others), sum, by_op)
-        assert sum(by_op(without.program)) - sum(by_op(chosen.program)) == pytest.approx(one.saved_cycles)
+        without = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule=others), cycles, timing)
+        assert cycles(without.program) - cycles(chosen.program) == pytest.approx(one.saved_cycles)
         assert one.saved_cycles > 0
-    forced = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule="local-maxima,merged-sums"), sum, by_op)
+    forced = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule="local-maxima,merged-sums"), cycles, timing)
     assert {one.name for one in forced.rewrites} == {"local-maxima", "merged-sums"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
 from wse_mappings.strategies.bundled import bundled_strategies
@@ -68,21 +66,38 @@ def test_a_search_leaves_out_what_would_be_the_same() -> None:
     def mappings(asked: Demand) -> set[str]:
         return {layout.mapping for layout in auto.layouts(asked, others)}
 
-    assert mappings(demand(wafers=1)) == {"auto", "pipeline", "region"}
-    assert mappings(demand(experts=0)) == {"auto", "pipeline", "region", "tensor"}
-    assert mappings(demand()) == {"auto", "expert", "pipeline", "region", "tensor"}
+    assert mappings(demand(wafers=1)) == {"bands"}
+    assert mappings(demand(experts=0)) == {"bands", "tensor"}
+    assert mappings(demand()) == {"bands", "expert", "tensor"}
     assert mappings(demand(region=(8, 8))) == {"expert", "pipeline", "region", "tensor"}
 
 
-def test_a_search_tries_every_cut_once_with_the_fewest_regions_first() -> None:
-    auto = BUNDLED["auto"]
-    layouts = list(auto.layouts(demand(), [BUNDLED["pipeline"]]))
+def test_a_search_tries_every_cut_once() -> None:
+    asked = demand()
+    layouts = list(BUNDLED["auto"].layouts(asked, [other for name, other in BUNDLED.items() if name != "auto"]))
     assert len(set(layouts)) == len(layouts)
-    cuts = [layout._replace(mapping="auto") for layout in layouts]
-    assert len(set(cuts)) == len(cuts), "a layout of a strategy is tried again by the search"
-    pipeline = [layout.bands * layout.per_band for layout in layouts if layout.mapping == "pipeline"]
-    assert all(a < b for a, b in pairwise(pipeline))
+    apart = {"tensor", "expert"}
+    cuts = [layout._replace(mapping="") for layout in layouts if layout.mapping not in apart]
+    assert len(set(cuts)) == len(cuts), "two strategies' layouts that do the same are both tried"
+    of_pipeline = {layout._replace(mapping="") for layout in BUNDLED["pipeline"].layouts(asked, ())}
+    assert of_pipeline <= set(cuts)
     assert any(layout.turned for layout in layouts)
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_smaller_layouts_are_on_the_mesh_and_have_room_for_the_bytes(steps: int) -> None:
+    asked = demand(mesh_rows=100, mesh_cols=75, pe_bytes=0.5)
+    whole = Layout("bands", 2, 3, turned=True)
+    smaller = list(BUNDLED["auto"].smaller(asked, whole, steps))
+    assert len(set(smaller)) == len(smaller) > 0
+    least_pes = (sum(asked.whole_layer_bytes) + 7.0 + 9.0) / asked.wafers / asked.pe_bytes
+    for layout in smaller:
+        (rows, cols), (mesh_rows, mesh_cols) = layout.region(asked), layout.mesh or (0, 0)
+        assert (mesh_rows, mesh_cols) == (2 * rows, 3 * cols)
+        assert 6 * rows * cols >= least_pes
+        assert mesh_rows <= 75
+        assert mesh_cols <= 100
+        assert mesh_rows > 100 or mesh_cols > 75, "as the mesh lies it has room for it too"
 
 
 def test_regions_of_a_stated_shape_fill_the_mesh_at_most() -> None:

@@ -29,7 +29,7 @@ def partition(state: State) -> State:
         BadInput: the strategy leaves a layer out or holds one twice.
     """
     options, spec, choice = state.options, state.spec, state.choice
-    layout = Layout(options.mapping, choice.bands, choice.per_band, choice.turned)
+    layout = Layout(options.mapping, choice.bands, choice.per_band, choice.turned, mesh=choice.mesh)
     shares = strategy(options.mapping).partition(demand_of(spec, state.wafer, options), layout)
     regions = [share for share in shares if not share.experts]
     _check_layers(state, regions)
@@ -86,14 +86,14 @@ def _check_layers(state: State, regions: Sequence[Share]) -> None:
 def _heights(state: State, regions: Sequence[Share]) -> list[int]:
     """Rows of every region: as many in all bands where they are asked for or products need squares, else by share."""
     options, choice, rows = state.options, state.choice, _rows(state)
-    if choice.bands == 1 or options.region is not None or choice.rows is not None or choice.prefill != THIN_GEMM:
+    if choice.bands == 1 or options.region is not None or choice.prefill != THIN_GEMM:
         return [rows] * len(regions)
     by_wafer = [
         [list(band) for _, band in groupby(of_wafer, key=lambda share: share.band)]
         for _, of_wafer in groupby(regions, key=lambda share: share.wafer)
     ]
     band_bytes = tuple(tuple(sum(share.bytes for share in band) for band in bands) for bands in by_wafer)
-    heights = band_heights(band_bytes, state.wafer.mesh_rows, state.spec.hidden_size)
+    heights = band_heights(band_bytes, state.mesh[0], state.spec.hidden_size)
     return [
         height
         for bands, of_wafer in zip(by_wafer, heights, strict=True)
@@ -103,8 +103,8 @@ def _heights(state: State, regions: Sequence[Share]) -> list[int]:
 
 
 def _rows(state: State) -> int:
-    region, mesh_rows, bands = state.options.region, state.wafer.mesh_rows, state.choice.bands
-    rows = region[0] if region is not None else state.choice.rows or mesh_rows // bands
+    region, (mesh_rows, _), bands = state.options.region, state.mesh, state.choice.bands
+    rows = region[0] if region is not None else mesh_rows // bands
     if rows < 1 or rows * bands > mesh_rows:
         message = (
             f"region of {rows} rows: {bands} of them one below the other do not fit the {mesh_rows} rows of the mesh; "
@@ -122,7 +122,7 @@ def _widths(state: State, regions: Sequence[Share]) -> list[int]:
 
 def _widths_of_band(state: State, region_bytes: list[float]) -> list[int]:
     """Columns of the regions of a band: those asked for, the square that the product needs, or by share."""
-    mesh_cols, region = state.wafer.mesh_cols, state.options.region
+    (_, mesh_cols), region = state.mesh, state.options.region
     fixed = region[1] if region is not None else _rows(state) if state.choice.prefill != THIN_GEMM else None
     if (1 if fixed is None else fixed) * len(region_bytes) > mesh_cols:
         message = (

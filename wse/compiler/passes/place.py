@@ -16,7 +16,7 @@ def place(state: State) -> State:
     for _, of_wafer in groupby((plan for plan in state.plans if not plan.experts), key=lambda plan: plan.wafer):
         bands = [list(across) for _, across in groupby(of_wafer, key=lambda plan: plan.band)]
         heights, widths = [across[0].rows for across in bands], [[plan.cols for plan in across] for across in bands]
-        rects += snake_bands(state.wafer.mesh_cols, heights, widths)
+        rects += snake_bands(state.mesh[1], heights, widths)
     rects += [rects[0] for plan in state.plans if plan.experts]
     stages = tuple(
         Stage(

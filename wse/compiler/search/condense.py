@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
+
+from wse.arrays import F64
 from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
 from wse.compiler.passes.partition import partition
@@ -20,7 +24,11 @@ from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.graph import op_graph
 from wse.models.spec import Layer, ModelSpec
+from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Kind, Steps
+from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.stage_streams import Crossing, HandOver
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
@@ -33,11 +41,13 @@ class Condensed:
         state: After partition. Its layers are one of each kind for each stage.
         further_layers: By layer, the number of further ones of its kind in its stage.
         stands_for: By layer, how many layers of the model it stands for, over all stages.
+        stages_alike: By stage, how many stages of the model it stands for.
     """
 
     state: State
     further_layers: tuple[int, ...]
     stands_for: tuple[int, ...]
+    stages_alike: tuple[int, ...]
 
     def program(self) -> tuple[Program, list[int]]:
         """Compile it, fitting or not; return the Program and the bytes that a PE of each stage needs in the whole.
@@ -96,12 +106,28 @@ class Condensed:
         """The number of further layers of this layer's kind that the stage holds, or has the experts of."""
         return self.stands_for[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
-    def in_all(self, program: Program, by_op: Sequence[float]) -> float:
-        """Sum values by op of the small program, each as often as the op is in the whole."""
-        layers = program.op_layers
-        return sum(
-            value * (1 if layer < 0 else self.stands_for[layer]) for value, layer in zip(by_op, layers, strict=True)
-        )
+    def in_all(self, program: Program, phase: Phase, by_step: F64) -> float:
+        """Sum values by step of a phase in small, each as often as the step is in the whole.
+
+        A layer's steps are there as often as it stands for; those that hand tokens over to a stage, and those outside
+        of the layers, as often as there are such stages.
+        """
+        steps = phase.steps
+        layer, stage = np.array(program.op_layers)[steps.op], np.array(program.op_stages)[steps.op]
+        of_stage = (layer < 0) | _hand_overs(steps)
+        times = np.where(of_stage, np.array(self.stages_alike)[stage], np.array(self.stands_for)[layer])
+        return float(by_step @ times)
+
+
+def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
+    """bool ``[steps]``: streams from stage to stage, and the transfers right after them, which spread what came."""
+    handing = of_kind(steps, HandOver, Crossing)
+    for step in np.flatnonzero(handing).tolist():
+        after = step + 1
+        while after < len(steps) and steps.kind[after] == Kind.TRANSFER and steps.op[after] == steps.op[step]:
+            handing[after] = True
+            after += 1
+    return handing
 
 
 def condense(
@@ -110,10 +136,12 @@ def condense(
     """Make the model in small for a choice.
 
     1. Layers are divided over stages as in the whole.
-    2. Stages are of one class where they have as many rows, columns and layers of each kind, and the same tables.
-       Stages of a class differ in their places and in the order of layers alone.
+    2. Stages are of one class where they have as many rows, columns and layers of each kind, the same tables, and all
+       of them, or none, follow a stage of another wafer. Stages of a class differ in their places and in the order of
+       layers alone.
     3. Of each class the first stage stays, and of each kind of its layers one. It is noted how many more of the kind
-       the stage has, which its SRAM holds, and how many the layer stands for in all, which the time counts.
+       the stage has, which its SRAM holds, and how many the layer stands for in all, which the time counts. A stage
+       that follows one of another wafer is on another wafer in small too.
 
     Raises BadMesh where the mesh has no room for its regions.
     """
@@ -121,20 +149,23 @@ def condense(
     whole = partition(first_state(spec, wafer, software, options, choice))
     # 2. Classes of equal stages.
     classes: dict[tuple[object, ...], list[StagePlan]] = defaultdict(list)
-    for plan in whole.plans:
+    crossings = [not b.experts and b.wafer != a.wafer for a, b in pairwise(whole.plans)]
+    for plan, crosses in zip(whole.plans, (False, *crossings), strict=True):
         kinds = Counter(spec.layers[plan.first_layer : plan.last_layer])
-        classes[plan.rows, plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
+        classes[crosses, plan.rows, plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
     # 3. One of each.
     layers: list[Layer] = []
-    further_layers, stands_for, plans = [], [], []
-    for stages in classes.values():
+    further_layers, stands_for, plans, on_wafer = [], [], [], 0
+    for (enters_wafer, *_), stages in classes.items():
         first = len(layers)
         kinds = Counter(spec.layers[stages[0].first_layer : stages[0].last_layer])
         for layer, count in kinds.items():
             layers.append(layer)
             further_layers.append(count - 1)
             stands_for.append(count * len(stages))
-        plans.append(replace(stages[0], first_layer=first, last_layer=len(layers)))
+        on_wafer += bool(enters_wafer)
+        at = stages[0].wafer if stages[0].experts else on_wafer
+        plans.append(replace(stages[0], first_layer=first, last_layer=len(layers), wafer=at))
     small = replace(spec, layers=tuple(layers))
     state = replace(
         whole,
@@ -143,4 +174,9 @@ def condense(
         graph=op_graph(small, options.scope),
         plans=tuple(plans),
     )
-    return Condensed(state=state, further_layers=tuple(further_layers), stands_for=tuple(stands_for))
+    return Condensed(
+        state=state,
+        further_layers=tuple(further_layers),
+        stands_for=tuple(stands_for),
+        stages_alike=tuple(map(len, classes.values())),
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from wse.compiler.options import Rewrites
 from wse.compiler.rewrites.recipes import REWRITES
-from wse.compiler.search.trials import ByOp, Trial, TrialSetup
+from wse.compiler.search.trials import Trial, TrialSetup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class RewriteTrial:
     saved_cycles: float
 
 
-def try_rewrites(setup: TrialSetup, trial: Trial, by_op: ByOp, *, forced: bool) -> tuple[RewriteTrial, ...]:
+def try_rewrites(setup: TrialSetup, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
     """What each rewrite of a setup saves on the layout of a trial, in small; those that save nothing are left out.
 
     1. Of a rewrite with several settings the one with the fewest cycles is taken, the others being as they are.
@@ -33,7 +33,7 @@ def try_rewrites(setup: TrialSetup, trial: Trial, by_op: ByOp, *, forced: bool) 
 
     def cycles(rewrites: Rewrites) -> float:
         if rewrites not in known_cycles:
-            result = replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill, by_op)
+            result = replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill)
             known_cycles[rewrites] = float("inf") if result.token_cycles is None else result.token_cycles
         return known_cycles[rewrites]
 

@@ -1,13 +1,13 @@
 """The search for mapping, regions, the prefill product, and how much is processed at once.
 
-Every layout is tried in small (`wse.compiler.search.condense`). The most promising are compiled whole, so what is
-chosen fits; a cost function, given by the caller, decides between them.
+Layouts are tried in small (`wse.compiler.search.condense`), the promising ones of many (`wse.compiler.search.explore`).
+The fastest are compiled whole, so what is chosen fits; a cost function, given by the caller, decides between them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import (
@@ -23,8 +23,9 @@ from wse.compiler.options import (
 )
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.explore import emptiest_trials, explore
 from wse.compiler.search.rewriting import RewriteTrial, try_rewrites
-from wse.compiler.search.trials import ByOp, Trial, TrialSetup
+from wse.compiler.search.trials import Timing, Trial, TrialSetup
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -34,10 +35,8 @@ from wse_mappings.strategies.strategy import Layout
 
 Cost = Callable[[Program], float]
 
-MOST_PROMISING, MOST_EMPTY = 5, 4  # layouts of a mapping that are tried in small
-
 FINALISTS = 2
-"""Layouts of a mapping that are compiled whole, those with the fastest tokens in small; of those that none has too."""
+"""Layouts that are compiled whole, those with the fastest tokens in small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,16 +68,16 @@ def search(
     software: SoftwareProfile,
     options: Options,
     cost: Cost | None = None,
-    by_op: ByOp | None = None,
+    timing: Timing | None = None,
 ) -> Compilation:
     """Compile the best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
 
-    1. Every layout of the mapping is tried in small with each product that prefill may use on it. With ``by_op``, which
-       times a generated token, only the most promising and the emptiest layouts of each mapping are tried.
-    2. With ``by_op`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on.
-    3. With ``by_op`` only the fastest in small stay: ``FINALISTS`` layouts of each mapping, with all their products.
-    4. Those are compiled whole, with the largest chunks that fit.
-    5. The one of the least cost is chosen.
+    1. Layouts of the mapping are tried in small with each product that prefill may use on them: all of them, or, with
+       ``timing``, those that promise to be the fastest (`explore`).
+    2. With ``timing`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on.
+    3. The ``FINALISTS`` of the fastest token are compiled whole, with all their products and the largest chunks that
+       fit.
+    4. The one of the least cost is chosen.
 
     Raises:
         UnknownName: there is no such mapping, element type, or product for prefill.
@@ -90,21 +89,22 @@ def search(
     _check_names(options)
     _check_mesh(spec, wafer, options)
     rewrites = rewrites_of(spec, options)
-    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites)
+    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     # 1. Trials in small.
-    trials = _trials(setup, by_op)
-    fitting = [trial for trial in trials if trial.fits or options.capacity == REPORT]
+    trials = _trials(setup)
+    fitting = _fastest_first([trial for trial in trials if trial.fits or options.capacity == REPORT])
     # 2. Rewrites that pay.
     rewritten: tuple[RewriteTrial, ...] = ()
-    timed = [trial for trial in fitting if trial.token_cycles is not None]
-    if by_op is not None and rewrites and fitting:
-        fastest = min(timed or fitting, key=lambda trial: trial.token_cycles or 0.0)
-        rewritten = try_rewrites(setup, fastest, by_op, forced=options.schedule != FUSED)
+    if timing is not None and rewrites and fitting:
+        rewritten = try_rewrites(setup, fitting[0], forced=options.schedule != FUSED)
         setup = replace(setup, rewrites=tuple((one.name, one.setting) for one in rewritten))
+    # 3. The fastest, compiled whole.
     compilations: list[tuple[Trial, Compilation]] = []
     failures: list[DoesNotFit] = []
-    # 3. The fastest. 4. Compiled whole.
-    for trial in _finalists(fitting):
+    for trial in fitting:
+        layouts = {compiled.layout for compiled, _ in compilations}
+        if compilations and (cost is None or (len(layouts) == FINALISTS and trial.layout not in layouts)):
+            break
         on = setup.options_on(trial.layout)
         try:
             choice = setup.largest_chunks(trial)
@@ -114,13 +114,11 @@ def search(
             continue
         compilation = Compilation(program=program, options=on, choice=choice, trials=tuple(trials), rewrites=rewritten)
         compilations.append((trial, compilation))
-        if cost is None:
-            break
     if not compilations:
         raise failures[0] if failures else _refusal(setup, trials)
     if cost is None or len(compilations) == 1:
         return compilations[0][1]
-    # 5. The least cost.
+    # 4. The least cost.
     costs = [cost(compilation.program) for _, compilation in compilations]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     compiled = tuple((compilations[i][0], costs[i]) for i in order)
@@ -128,7 +126,7 @@ def search(
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
-    """Whether any choice fits: the least demanding one of the layouts that hold the fewest bytes is tried."""
+    """Whether any choice fits: the least demanding one of the emptiest layouts is tried."""
     _check_names(options)
     options = replace(options, capacity=REFUSE)
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites_of(spec, options))
@@ -136,114 +134,43 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    least = {layout: products[-1] for layout in setup.layouts() if (products := setup.products(layout))}
-    try:
-        holding = _holding(setup, _by_bytes(setup, least))
-    except DoesNotFit:
-        return False
-    return any(setup.trial(layout, least[layout]).fits for layout in holding[:MOST_EMPTY])
+    return any(trial.fits for trial in emptiest_trials(setup))
 
 
-def _trials(setup: TrialSetup, by_op: ByOp | None) -> list[Trial]:
-    """Layouts and products in small, of each mapping the most promising and those that hold the fewest bytes.
+def _trials(setup: TrialSetup) -> list[Trial]:
+    """Layouts and products in small: all of them where these are few or not to be timed, the promising ones otherwise.
 
     Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
     """
-    products = {layout: setup.products(layout) for layout in setup.layouts()}
-    groups: dict[str, list[Layout]] = defaultdict(list)
-    for layout in products:
-        groups[layout.mapping].append(layout)
-    chosen: set[Layout] = set()
-    uncut: list[DoesNotFit] = []
-    for group in groups.values():
-        if by_op is None or len(group) <= FINALISTS:
-            chosen.update(group)
-            continue
-        try:
-            emptiest = _emptiest(setup, {layout: products[layout][-1] for layout in group if products[layout]})
-        except DoesNotFit as error:
-            uncut.append(error)
-            continue
-        order = sorted(emptiest, key=setup.least_token_cycles)
-        chosen.update(order[:MOST_PROMISING] + emptiest[:MOST_EMPTY])
-    if uncut and not chosen:
-        raise uncut[0]
-    few = len(chosen) <= FINALISTS
+    layouts = setup.layouts()
+    if setup.timing is not None and len(layouts) > FINALISTS:
+        return explore(setup)
+    untimed = replace(setup, timing=None)
     trials, misfits = [], []
-    for layout in products:
-        for product in products[layout] if layout in chosen else ():
+    for layout in layouts:
+        for product in setup.products(layout):
             try:
-                trials.append(setup.trial(layout, product, None if few else by_op))
+                trials.append(untimed.trial(layout, product))
             except BadMesh as error:
                 misfits.append(error)
     if misfits and not trials:
         raise misfits[0]
-    return trials + _with_other_groups(setup, trials, by_op)
+    return trials
 
 
-def _with_other_groups(setup: TrialSetup, trials: list[Trial], by_op: ByOp | None) -> list[Trial]:
-    """The fastest layout with other groups in its all-reduces, those that the strategy wants tried."""
-    mapping = setup.options.mapping
-    counts = [groups for groups in strategy(mapping).group_counts if groups != setup.options.groups]
-    timed = [trial for trial in trials if trial.token_cycles is not None]
-    if not counts or not timed:
-        return []
-    best = min(timed, key=lambda trial: trial.token_cycles or 0.0)
-    others = [best.layout._replace(mapping=mapping, groups=groups) for groups in counts]
-    shortest = setup.shortest_line(best.layout, best.prefill)
-    fitting = [layout for layout in others if (layout.groups or 0) <= shortest]
-    return [setup.trial(layout, best.prefill, by_op) for layout in fitting]
-
-
-def _emptiest(setup: TrialSetup, products: Mapping[Layout, str]) -> list[Layout]:
-    """The layouts that may fit, the emptiest first; one that is too full if none does."""
-    sizes = _by_bytes(setup, products)
-    return _holding(setup, sizes) or [layout for _, layout in sizes[:1]]
-
-
-def _holding(setup: TrialSetup, sizes: list[tuple[int, Layout]]) -> list[Layout]:
-    """The layouts that may fit."""
-    return [layout for size, layout in sizes if size <= setup.wafer.sram_bytes_per_pe]
-
-
-def _by_bytes(setup: TrialSetup, products: Mapping[Layout, str]) -> list[tuple[int, Layout]]:
-    """The least bytes on the fullest PE, and the layout, of those that the mesh has room for, in order.
-
-    Raises DoesNotFit where there is room for some, and none of them can be cut.
-    """
-    sizes, uncut = [], []
-    for layout, product in products.items():
-        try:
-            sizes.append((setup.least_bytes(layout, product), layout))
-        except BadMesh:
-            continue
-        except DoesNotFit as error:
-            uncut.append(error)
-    if uncut and not sizes:
-        raise uncut[0]
-    return sorted(sizes)
-
-
-def _finalists(trials: list[Trial]) -> list[Trial]:
-    """The trials that are compiled whole: of each mapping the fastest layouts in small, with all their products."""
-    groups: dict[object, list[Trial]] = defaultdict(list)
+def _fastest_first(trials: list[Trial]) -> list[Trial]:
+    """The trials, those of a layout side by side, the fastest layout first; where none was timed, as they are."""
+    fastest: dict[Layout, float] = {}
     for trial in trials:
-        groups[trial.layout.mapping].append(trial)
-    chosen: dict[Layout, None] = {}
-    for group in groups.values():
-        if any(trial.token_cycles is None for trial in group):
-            chosen |= dict.fromkeys(trial.layout for trial in group)
-            continue
-        order = sorted(group, key=lambda trial: trial.token_cycles or 0.0)
-        chosen |= dict.fromkeys(list(dict.fromkeys(trial.layout for trial in order))[:FINALISTS])
-    return [trial for trial in trials if trial.layout in chosen]
+        fastest[trial.layout] = min(fastest.get(trial.layout, math.inf), trial.longer_cycles or 0.0)
+    return sorted(trials, key=lambda trial: fastest[trial.layout])
 
 
 def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     """The error that says why nothing that was tried can be."""
     spec, wafer, options = setup.spec, setup.wafer, setup.options
     if trials:
-        least = min(trials, key=lambda trial: trial.needed_bytes)
+        least = min(trials, key=lambda trial: trial.needed_bytes or math.inf)
         try:
             compile_choice(spec, wafer, setup.software, *setup.smallest(least.layout, least.prefill))
         except DoesNotFit as error:

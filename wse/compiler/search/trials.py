@@ -6,7 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
+from wse.arrays import F64
 from wse.compiler.demand import demand_of
 from wse.compiler.options import (
     DECODE,
@@ -19,20 +21,33 @@ from wse.compiler.options import (
     Rewrites,
     unsupported_on_mesh,
 )
-from wse.compiler.search.condense import condense
+from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.search.condense import Condensed, condense
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
-from wse.models.tensors.model_tensors import parameters_per_token
 from wse.program.program import Program
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout
 
 SMALLEST_HEAD_CHUNK = 16  # vocabulary entries a column; fewer would only add launches
 
-ByOp = Callable[[Program], Sequence[float]]
-"""Cycles of a generated token by op of a Program."""
+SMALL_CHUNK = (
+    8  # tokens of a prompt at once in a trial that tells how chunks grow; as many on a row if they lie on rows
+)
+
+
+class Timing(NamedTuple):
+    """The times of a request.
+
+    Attributes:
+        by_step: Gives the cycles of the steps of some phases of a Program, by their indices; float64 ``[steps]`` each.
+        new_tokens: Tokens that are decoded for each user.
+    """
+
+    by_step: Callable[[Program, Sequence[int]], list[F64]]
+    new_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +59,22 @@ class Trial:
         needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 where colours ran out.
         fits: Whether a PE has as many.
         token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
+        longer_cycles: About what all prompts or all generated tokens take, whichever is more.
     """
 
     layout: Layout
     prefill: str
     needed_bytes: int
     fits: bool
-    token_cycles: float | None
+    token_cycles: float | None = None
+    longer_cycles: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialSetup:
     """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
 
-    ``rewrites`` are used in all of them.
+    ``rewrites`` are used in all of them. With ``timing`` they are timed too.
     """
 
     spec: ModelSpec
@@ -65,11 +82,17 @@ class TrialSetup:
     software: SoftwareProfile
     options: Options
     rewrites: Rewrites
+    timing: Timing | None = None
 
     @cached_property
     def demand(self) -> Demand:
         """The request as strategies see it."""
         return demand_of(self.spec, self.wafer, self.options)
+
+    @cached_property
+    def reserved_bytes(self) -> int:
+        """Bytes of a PE that no layout can use."""
+        return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
         """The layouts of the mapping that was asked for, each once, the fewest regions first.
@@ -85,17 +108,6 @@ class TrialSetup:
             message = f"--mapping {mapping}: has no layout for this model and mesh; name another of `wse mappings`"
             raise BadInput(message)
         return distinct
-
-    def least_token_cycles(self, layout: Layout) -> float:
-        """About the fewest cycles that a token can take on regions of that shape: for the order of trials alone.
-
-        Nine all-reduces of a layer go over whole lines, seven of them along columns, from the ends to the middle and
-        back (He et al., WaferLLM, OSDI 2025); a PE multiplies with its share of the weights that a token uses.
-        """
-        rows, cols = layout.region(self.demand)
-        hops = self.spec.layer_count * (7 * rows + 2 * cols) * self.wafer.hop_cycles
-        macs = parameters_per_token(self.spec) / (rows * cols)
-        return hops + macs / self.wafer.mac_fp16_fp32_per_cycle
 
     def products(self, layout: Layout) -> tuple[str, ...]:
         """Products of prefill to try on regions of that shape, the least demanding last; none where the one asked for
@@ -114,23 +126,71 @@ class TrialSetup:
         groups = self.options.groups if layout.groups is None else layout.groups
         return replace(self.options, mapping=layout.mapping, groups=groups)
 
-    def smallest(self, layout: Layout, prefill: str) -> tuple[Options, Choice]:
-        """The least demanding choice: a token at once, and few entries of the vocabulary."""
-        options = replace(self.options_on(layout), prompt_tokens=(1,) * self.options.batch)
-        return options, self._choice(layout, prefill, 1, SMALLEST_HEAD_CHUNK)
+    def smallest(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
+        """The least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""
+        options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
+        return options, self._choice(layout, prefill, tokens, SMALLEST_HEAD_CHUNK)
 
-    def trial(self, layout: Layout, prefill: str, by_op: ByOp | None = None) -> Trial:
-        """A trial in small. Raises BadMesh where the mesh has no room for the regions."""
-        options, choice = self.smallest(layout, prefill)
-        small = condense(self.spec, self.wafer, self.software, options, choice)
+    def trial(self, layout: Layout, prefill: str) -> Trial:
+        """A trial in small, timed if that is asked for and it fits.
+
+        1. With a token of the prompt at once: what a PE needs, and what a decoded token takes.
+        2. If prompts that are read so take longer than what is generated, with a small chunk too: bytes and cycles are
+           about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes.
+
+        Raises:
+            BadMesh: the mesh has no room for the regions.
+        """
+        # 1. A token at once.
+        trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
         try:
-            program, needed = small.program()
+            small, program, needed = self._compiled(layout, prefill, 1)
         except DoesNotFit:
-            return Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False, token_cycles=None)
-        fits = max(needed) <= self.wafer.sram_bytes_per_pe
-        timed = by_op is not None and (fits or self.options.capacity == REPORT)
-        cycles = small.in_all(program, by_op(program)) if by_op is not None and timed else None
-        return Trial(layout=layout, prefill=prefill, needed_bytes=max(needed), fits=fits, token_cycles=cycles)
+            return trial
+        trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
+        if self.timing is None or not (trial.fits or self.options.capacity == REPORT):
+            return trial
+        first, decoded = self._phase_cycles(small, program, (0, len(program.prefill)))
+        generated, tokens = decoded * self.timing.new_tokens, sum(self.options.prompt_tokens)
+        prompts = first * tokens / self._step(layout, prefill)
+        # 2. A small chunk.
+        if prompts > generated:
+            chunk, cycles = self._chunk(layout, prefill, needed, first)
+            prompts = cycles * tokens / chunk
+        return replace(trial, token_cycles=decoded, longer_cycles=max(prompts, generated))
+
+    def _chunk(self, layout: Layout, prefill: str, needed: int, first: float) -> tuple[int, float]:
+        """About the largest chunk that fits, and its cycles, by the bytes and cycles with one token on a row."""
+        step, longest = self._step(layout, prefill), max(self.options.prompt_tokens)
+        sizes = chunks(longest, step)
+        tokens = min(SMALL_CHUNK * step, longest)
+        further = ceil_div(tokens, step) - 1
+        if not further:
+            return sizes[-1], first
+        small, program, chunk_needed = self._compiled(layout, prefill, tokens)
+        (cycles,) = self._phase_cycles(small, program, (0,))
+        bytes_of_row, cycles_of_row = (chunk_needed - needed) / further, (cycles - first) / further
+        free = self.wafer.sram_bytes_per_pe - needed
+        fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free]
+        chunk = (fitting or sizes[-1:])[0]
+        return chunk, first + (ceil_div(chunk, step) - 1) * cycles_of_row
+
+    def _compiled(self, layout: Layout, prefill: str, tokens: int) -> tuple[Condensed, Program, int]:
+        """The model in small with a chunk of some tokens, its Program, and the bytes on the fullest PE."""
+        options, choice = self.smallest(layout, prefill, tokens)
+        small = condense(self.spec, self.wafer, self.software, options, choice)
+        program, needed = small.program()
+        return small, program, max(needed)
+
+    def _phase_cycles(self, small: Condensed, program: Program, phases: Sequence[int]) -> list[float]:
+        """Cycles of some phases of the whole."""
+        assert self.timing is not None
+        by_step = self.timing.by_step(program, phases)
+        return [small.in_all(program, program.phases[n], cycles) for n, cycles in zip(phases, by_step, strict=True)]
+
+    def _step(self, layout: Layout, prefill: str) -> int:
+        """Tokens of which a row of a region holds one each."""
+        return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
         """Bytes that the fullest PE needs at least: a small part of the work of a trial. Errors as of `trial`."""
@@ -144,8 +204,8 @@ class TrialSetup:
     def largest_chunks(self, trial: Trial) -> Choice:
         """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
         layout, prefill = trial.layout, trial.prefill
-        rows, cols = layout.region(self.demand)
-        step, longest = 1 if prefill == THIN_GEMM else rows, max(self.options.prompt_tokens)
+        _, cols = layout.region(self.demand)
+        step, longest = self._step(layout, prefill), max(self.options.prompt_tokens)
         smallest = min(step, longest)
         entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
         options = self.options_on(layout)
@@ -160,6 +220,7 @@ class TrialSetup:
             bands=layout.bands,
             per_band=layout.per_band,
             turned=layout.turned,
+            mesh=layout.mesh,
             prefill=prefill,
             prefill_chunk=prefill_chunk,
             head_chunk=head_chunk,

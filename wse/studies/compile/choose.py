@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
+from wse.arrays import F64
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.search import Compilation, search
+from wse.compiler.search.trials import Timing
 from wse.errors import DoesNotFit
 from wse.fabric.model import Fabric
 from wse.program.program import Program
@@ -53,12 +55,14 @@ def compile_fastest(prepared: Placeable) -> Compilation:
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
         return prompt + fabric.decode_cost(*p.middle_context).cycles * p.new_tokens
 
-    def by_op(program: Program) -> list[float]:
-        cost = Fabric(program, p.wafer, p.software).decode_cost(*p.middle_context)  # in small, as on a whole wafer
-        cycles = np.bincount(program.decode.steps.op, cost.by_cause.sum(axis=1), len(program.op_names))
-        return [float(of_op) for of_op in cycles]
+    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
+        fabric = Fabric(program, p.wafer, p.software)  # in small, as on a whole wafer
+        decode = len(program.prefill)
+        return [
+            (fabric.decode_cost(*p.middle_context) if n == decode else fabric.prefill_cost(n)).by_step for n in phases
+        ]
 
-    return search(p.spec, p.wafer, p.software, p.options, cycles, by_op)
+    return search(p.spec, p.wafer, p.software, p.options, cycles, Timing(by_step, p.new_tokens))
 
 
 def _whole(remedy: str, prepared: Placeable) -> str:

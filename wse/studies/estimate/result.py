@@ -21,7 +21,7 @@ from wse.studies.estimate.search import SearchResult, search_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
-from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
+from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table, used_text
 from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
@@ -152,7 +152,8 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
     latency, prefill, system, wafer, model = result.latency, result.prefill, result.system, result.wafer, result.model
     on_the_way = latency.ttft_by
     host = on_the_way.handshake_in_s + on_the_way.prompt_in_s + on_the_way.first_token_out_s
-    mesh = f"{wafer.rows}x{wafer.cols} PEs of {printable(wafer.name)}"
+    used = used_text(wafer, system)
+    mesh = f"{wafer.rows}x{wafer.cols} PEs of {printable(wafer.name)}{used and f', {used}'}"
     fitting = "" if result.sram.fits else ", which do not hold it: it is timed as if they did"
     size = f"{count(model.parameters)} parameters as {model.dtype}; {percent(system.padding_fraction)} padding"
     chunks = f"{count(prefill.cycles)} cycles in {plural(len(system.prefill_chunks), 'chunk')}"

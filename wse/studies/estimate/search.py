@@ -30,6 +30,8 @@ class LayoutResult(Result):
     groups: Annotated[
         int | Literal["equal"] | None, Doc("groups of the all-reduces of decode; absent where those asked for")
     ] = None
+    mesh_rows: Annotated[int | None, Doc("rows of each wafer's mesh that are cut; absent where all")] = None
+    mesh_cols: Annotated[int | None, Doc("columns of each wafer's mesh that are cut; absent where all")] = None
     token_cycles: Annotated[float | None, Doc("a generated token, about, with the smallest chunks", "cycles")] = None
     request_cycles: Annotated[float | None, Doc("the request; of layouts compiled whole", "cycles")] = None
 
@@ -66,6 +68,9 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
         Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" turned" if row.turned else "")),
         Column(key="bands", title="bands", formatter=count),
         Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}"),
+        Column(
+            key="mesh", title="of PEs", cell=lambda row: f"{row.mesh_rows}x{row.mesh_cols}" if row.mesh_rows else ""
+        ),
         Column(key="groups", title="groups"),
         Column(key="prefill", title="prefill", formatter=lambda product: product.replace("-gemm", "")),
         number(
@@ -84,8 +89,14 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
     return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, footer=legend)
 
 
+def _mesh_text(row: LayoutResult) -> str:
+    """The rectangle of a wafer that is cut, where it is not all."""
+    return "" if row.mesh_rows is None else f"{row.mesh_rows}x{row.mesh_cols}"
+
+
 def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult:
     layout = trial.layout
+    mesh_rows, mesh_cols = layout.mesh or (None, None)
     return LayoutResult(
         mapping=layout.mapping,
         bands=layout.bands,
@@ -96,6 +107,8 @@ def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult
         fits=trial.fits,
         chosen=chosen,
         groups="equal" if layout.groups is not None and layout.groups < 0 else layout.groups,
+        mesh_rows=mesh_rows,
+        mesh_cols=mesh_cols,
         token_cycles=trial.token_cycles,
         request_cycles=cycles,
     )

@@ -131,7 +131,7 @@ class _RouteReader:
         at = self._of_stage[phase.steps.stage]
         cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(at)) + 1, streams, streams + 1]))
         cuts = cuts[cuts < len(phase.steps)]
-        cycles = np.add.reduceat(cost.by_cause.sum(axis=1), cuts)
+        cycles = np.add.reduceat(cost.by_step, cuts)
         launches = cost.by_cause[:, CAUSES.index("launch")]
         alone = set(streams.tolist())
         visits: list[Visit] = []

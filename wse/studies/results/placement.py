@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from wse.report.result import Doc, Result
 from wse.report.shared_tables import wafer_line
 from wse.report.table import Table, pair_table
 from wse.report.terminal import count, in_bytes, percent, plural, printable
+
+ABOUT_ALL: Final = 0.95
+"""The share of a wafer's PEs from which on those that are not in use are left over, and not left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +77,8 @@ class SystemResult(Result):
 
     wafers: Annotated[int, Doc("wafers")]
     regions: Annotated[int, Doc("regions of all wafers")]
+    used_rows: Annotated[int, Doc("rows of a wafer's mesh up to the last that a region is on")]
+    used_cols: Annotated[int, Doc("columns of a wafer's mesh up to the last that a region is on")]
     mapping: Annotated[str, Doc("mapping; the one that was chosen where `auto` was asked for")]
     prefill: Annotated[str, Doc("matrix product of prefill")]
     prefill_chunks: Annotated[tuple[int, ...], Doc("tokens of each chunk of the prompts, in order")]
@@ -114,6 +119,8 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
     return SystemResult(
         wafers=program.wafers,
         regions=len(program.stages),
+        used_rows=max(stage.rect.row + stage.rect.rows for stage in program.stages),
+        used_cols=max(stage.rect.col + stage.rect.cols for stage in program.stages),
         mapping=program.mapping_name,
         prefill=program.prefill_name,
         prefill_chunks=tuple(phase.tokens for phase in program.prefill),
@@ -165,6 +172,14 @@ def model_line(model: ModelResult) -> str:
     )
 
 
+def used_text(wafer: WaferResult, system: SystemResult) -> str:
+    """The rectangle of a wafer's PEs that regions are on, and its share; nothing where it is about all of them."""
+    used = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
+    if used >= ABOUT_ALL:
+        return ""
+    return f"{system.used_rows}x{system.used_cols} in use, {percent(used)}"
+
+
 def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult) -> Table:
     """The wafer, the model, and the place of the model on the wafer."""
     stages = [stage for stage in system.stages if stage.layers or stage.embedding or stage.head]
@@ -175,8 +190,9 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
     tokens = plural(sum(chunks), "token")
     passes = "at once" if len(chunks) == 1 else f"in {len(chunks)} chunks"
     wafers = wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)
+    used = used_text(wafer, system)
     rows = [
-        ("wafer", wafers),
+        ("wafer", f"{wafers}; {used}" if used else wafers),
         ("model", model_line(model)),
         ("mapping", f"{system.mapping}: {plural(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes} by {system.prefill}"),

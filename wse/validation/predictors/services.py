@@ -1,6 +1,6 @@
 """Inference services on wafers: what `wse estimate` says of the model, software and wafers that a row names.
 
-Software is `production`, the mapping `auto`. What a row does not say is taken as in `wse estimate`: the fewest wafers
+Software is `production`, the mapping `bands`. What a row does not say is taken as in `wse estimate`: the fewest wafers
 that hold the model, a prompt of 1,024 tokens and as many new ones. Rows that use speculative decoding, or may
 (`service_terms.with_drafts`), get the rate with the bundled acceptance of drafts (`wse.studies.estimate.drafting`).
 """
@@ -32,7 +32,7 @@ from wse.validation.measured.shapes import configuration_of
 from wse.validation.predictors.prediction import Prediction, decline
 
 PROFILE: Final = "production"
-MAPPING: Final = "auto"
+MAPPING: Final = "bands"
 METHOD: Final = "estimate"
 
 RATES: Final[dict[str, tuple[str, str]]] = {

@@ -1,0 +1,241 @@
+"""Trials in small, the layout of the best forecast first, while any promises to be faster than what was tried."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wse.arrays import F64
+from wse.compiler.options import REPORT
+from wse.compiler.search.candidates import Candidates
+from wse.compiler.search.forecast import Forecast, features
+from wse.compiler.search.trials import Trial, TrialSetup
+from wse.compiler.strategies import strategy
+from wse.errors import BadMesh, DoesNotFit
+from wse.models.tensors.model_tensors import parameters_per_token
+from wse_mappings.strategies.strategy import Layout
+
+MOST_TIMED, MOST_MISFITS, MOST_CUT, PATIENCE = 24, 6, 48, 3
+"""Layouts that are timed in small; that are tried and do not fit; whose weights alone do not; that are tried one after
+the other and none is the fastest so far."""
+COARSE, FINE = 1, 4
+"""Sides of regions for each time that a side doubles: of all layouts, and near the fastest."""
+ROW_HOPS, COLUMN_HOPS = 2, 7
+"""Hops of a layer in lengths of a row and of a column, as a first guess: all-reduces from the ends to the middle and
+back (He et al., WaferLLM, OSDI 2025)."""
+
+
+def explore(setup: TrialSetup) -> list[Trial]:
+    """The trials of layouts in small that find about the fastest.
+
+    What counts is the longer of the two parts of a request: prompts, or generated tokens.
+
+    1. The layout of the best forecast, of those that are forecast to fit, is tried, and the forecasts learn from it.
+    2. When no forecast is below what was tried, by as much as forecasts were off, or ``PATIENCE`` is at an end, layouts
+       near the fastest are added, and 1 goes on.
+    3. When these promise no more, the fastest is tried with the groups that the strategy wants tried. Where nothing
+       fits so far, the emptiest layouts are tried.
+
+    Raises:
+        BadMesh: the mesh has room for none of them.
+        DoesNotFit: none can be cut.
+    """
+    asked, whole = strategy(setup.options.mapping), setup.layouts()
+    exploration = _Exploration(setup)
+    exploration.add([*whole, *(other for layout in whole for other in asked.smaller(setup.demand, layout, COARSE))])
+    refined: set[Layout] = set()
+    while exploration.goes_on:
+        # 1. The best forecast.
+        if exploration.try_most_promising():
+            continue
+        # 2. More layouts.
+        best = exploration.fastest
+        if best is None or best.layout in refined:
+            break
+        exploration.add(_near(setup, best.layout))
+        refined.add(best.layout)
+    # 3. Other groups, or the emptiest.
+    exploration.try_groups(asked.group_counts)
+    emptiest = [] if exploration.fastest else emptiest_trials(setup)
+    if exploration.errors and not exploration.trials:
+        raise exploration.errors[0]
+    return [*exploration.trials, *emptiest]
+
+
+def emptiest_trials(setup: TrialSetup) -> list[Trial]:
+    """The trials of layouts that are forecast to need the fewest bytes, up to the first that fits."""
+    exploration = _Exploration(setup)
+    exploration.add(setup.layouts())
+    while exploration.goes_on and exploration.try_emptiest():
+        if any(trial.fits for trial in exploration.trials):
+            break
+    return exploration.trials
+
+
+def _near(setup: TrialSetup, layout: Layout) -> Iterator[Layout]:
+    """The same bands and regions with other sides, from half as long to twice as long."""
+    demand, sides, whole = setup.demand, layout.region(setup.demand), layout._replace(mesh=None)
+    for other in (whole, *strategy(setup.options.mapping).smaller(demand, whole, FINE)):
+        if all(side <= 2 * new and new <= 2 * side for side, new in zip(sides, other.region(demand), strict=True)):
+            yield other
+
+
+class _Pick(NamedTuple):
+    """A candidate of a family by its number, and the cycles or bytes that are forecast."""
+
+    forecast: float
+    family: _Family
+    number: int
+
+
+class _Family:
+    """Layouts that share forecasts: with the same products of prefill, and the same things spread over wafers."""
+
+    def __init__(self, setup: TrialSetup) -> None:
+        spec, wafer = setup.spec, setup.wafer
+        hops = setup.options.context * spec.layer_count * wafer.hop_cycles
+        macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
+        self.candidates = Candidates(demand=setup.demand)
+        self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
+        self._further_bytes = Forecast((0.0,) * 7)  # beside weights and cache without padding
+
+    def fastest(self, free_bytes: float) -> _Pick | None:
+        """The open candidate that is forecast to be the fastest, of those that are to fit; None without one.
+
+        As long as none was timed it is one of a whole mesh, so that each mapping as it is has its turn.
+        """
+        known, features_of_all = self.candidates, self._features()
+        fits = known.least_bytes + self._further_bytes.of(features_of_all) <= free_bytes
+        numbers = np.flatnonzero(known.open & fits).tolist()
+        if not self._cycles.trials:
+            numbers = [number for number in numbers if known.layouts[number].mesh is None] or numbers
+        return self._least(numbers, self._cycles.of(features_of_all))
+
+    def emptiest(self, free_bytes: float) -> _Pick | None:
+        """The open candidate that is forecast to need the fewest bytes, of those that may fit; None without one."""
+        known = self.candidates
+        numbers = np.flatnonzero(known.open & (known.least_bytes <= free_bytes)).tolist()
+        return self._least(numbers, known.least_bytes + self._further_bytes.of(self._features()))
+
+    def _least(self, numbers: list[int], forecasts: F64) -> _Pick | None:
+        if not numbers:
+            return None
+        best = numbers[int(np.argmin(forecasts[numbers]))]
+        return _Pick(float(forecasts[best]), self, best)
+
+    def learn(self, number: int, needed_bytes: float, cycles: float | None) -> None:
+        """Take in the bytes that a candidate needs, beside what is reserved, and its cycles if it was timed."""
+        of_candidate = self._features()[number]
+        self._further_bytes.learn(of_candidate, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
+        if cycles is not None:
+            self._cycles.learn(of_candidate, cycles)
+
+    def _features(self) -> F64:
+        return features(self.candidates.rows, self.candidates.cols, self.candidates.stages)
+
+
+class _Exploration:
+    """The layouts that may be tried, those that were, and what was learnt from them."""
+
+    def __init__(self, setup: TrialSetup) -> None:
+        self._setup = setup
+        self._families: dict[tuple[object, ...], _Family] = {}
+        self._most_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
+        self.trials: list[Trial] = []
+        self.errors: list[BadMesh | DoesNotFit] = []
+        self._cut = 0  # layouts whose weights alone do not fit
+        self._misses: list[float] = []  # how far forecasts were off, relative
+        self._in_vain = 0  # trials since the last that was the fastest, or since layouts were added
+
+    @property
+    def fastest(self) -> Trial | None:
+        """The trial of the fastest token; None where none was timed."""
+        timed = [trial for trial in self.trials if trial.longer_cycles is not None]
+        return min(timed, key=lambda trial: trial.longer_cycles or 0.0, default=None)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more may be tried."""
+        misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
+        return len(self.trials) - misfits < MOST_TIMED and misfits < MOST_MISFITS and self._cut < MOST_CUT
+
+    def add(self, layouts: Iterable[Layout]) -> None:
+        """Add layouts that may be tried."""
+        by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
+        for layout in layouts:
+            of_layout, products = strategy(layout.mapping), self._setup.products(layout)
+            if products:
+                by_family[of_layout.spans_wafers, of_layout.experts_apart, products].append(layout)
+        for family, members in by_family.items():
+            self._families.setdefault(family, _Family(self._setup)).candidates.add(members)
+        self._in_vain = 0
+
+    def try_most_promising(self) -> bool:
+        """Try the layout of the best forecast; False where none promises to be faster than the fastest."""
+        pick = _first(family.fastest(self._free_bytes) for family in self._families.values())
+        fastest = math.inf if self.fastest is None else self.fastest.longer_cycles or 0.0
+        if pick is None or self._in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest:
+            return False
+        cycles = self._try(pick)
+        if cycles is not None:
+            self._misses.append(abs(pick.forecast / cycles - 1))
+            self._in_vain = 0 if cycles < fastest else self._in_vain + 1
+        return True
+
+    def try_emptiest(self) -> bool:
+        """Try the layout that is forecast to need the fewest bytes; False without one."""
+        pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
+        if pick is None:
+            return False
+        self._try(pick)
+        return True
+
+    @property
+    def _free_bytes(self) -> float:
+        return self._most_bytes - self._setup.reserved_bytes
+
+    @property
+    def _usual_miss(self) -> float:
+        """About how far forecasts are off now, relative."""
+        return float(np.median(self._misses[-PATIENCE:])) if self._misses else 0.0
+
+    def _try(self, pick: _Pick) -> float | None:
+        """Try a layout with each product, if its weights alone fit, and learn from it; its cycles if it was timed."""
+        setup, candidates = self._setup, pick.family.candidates
+        layout = candidates.layouts[pick.number]
+        products = setup.products(layout)
+        candidates.open[pick.number] = False
+        trials: list[Trial] = []
+        try:
+            needed = setup.least_bytes(layout, products[-1])
+            if needed <= self._most_bytes:
+                trials = [setup.trial(layout, product) for product in products]
+        except (BadMesh, DoesNotFit) as error:
+            self.errors.append(error)
+            return None
+        self._cut += not trials
+        self.trials += trials
+        needed = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed)
+        cycles = min((trial.longer_cycles for trial in trials if trial.longer_cycles is not None), default=None)
+        pick.family.learn(pick.number, needed - setup.reserved_bytes, cycles)
+        return cycles
+
+    def try_groups(self, counts: Sequence[int]) -> None:
+        """Try the fastest layout with other groups in its all-reduces."""
+        best, setup = self.fastest, self._setup
+        if best is None:
+            return
+        shortest = setup.shortest_line(best.layout, best.prefill)
+        for groups in counts:
+            if groups <= shortest and groups != setup.options.groups:
+                layout = best.layout._replace(groups=groups)
+                self.trials.append(setup.trial(layout, best.prefill))
+
+
+def _first(picks: Iterable[_Pick | None]) -> _Pick | None:
+    """The pick of the least forecast."""
+    return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)
