@@ -43,6 +43,7 @@ class RegionCut:
     shared: I32  # [cols, f], of what every token uses beside experts
     latent: LatentCut | None = None
     span: int = 1  # wafers
+    hidden_group: int = 0  # at which ``hidden`` is cut; 0 where it is cut evenly
 
     @property
     def cols_of_wafer(self) -> int:

@@ -11,24 +11,29 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.cuts.split import I32, blocks
 
 I64 = npt.NDArray[np.int64]
 SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
 
 
 @lru_cache(maxsize=64)
-def cut_anew(extent: int, rows: int, target_rows: int) -> I64:
-    """The pieces of ``extent`` elements in blocks over ``rows``, as ``padded_blocks`` has them, for ``target_rows``.
+def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
+    """The pieces of ``extent`` elements over ``rows``, cut as `blocks` cuts them at groups, for ``target_rows``.
 
     >>> cut_anew(6, 3, 2).tolist()
     [[0, 0, 0, 0, 2], [1, 0, 0, 2, 1], [1, 1, 1, 0, 1], [2, 1, 0, 1, 2]]
     """
-    width, target_width = ceil_div(extent, rows), ceil_div(extent, target_rows)
-    start = np.union1d(np.arange(0, extent, width), np.arange(0, extent, target_width)).astype(np.int64)
-    sender, first = np.divmod(start, width)
-    receiver, place = np.divmod(start, target_width)
-    return np.stack([sender, receiver, first, place, np.diff(start, append=extent)], axis=1)
+    source, target = blocks(extent, rows, group), blocks(extent, target_rows, target_group)
+    start = np.union1d(_starts(source), _starts(target))
+    ends = [np.searchsorted(_starts(cut), start, side="right") - 1 for cut in (source, target)]
+    offsets = [start - _starts(cut)[row] for cut, row in zip((source, target), ends, strict=True)]
+    return np.stack([*ends, *offsets, np.diff(start, append=extent)], axis=1)
+
+
+def _starts(cut: I32) -> I64:
+    """The first element of each row that has any; these rows come first."""
+    return np.asarray(cut[cut[:, 0] >= 0, 0], np.int64)
 
 
 @lru_cache(maxsize=64)

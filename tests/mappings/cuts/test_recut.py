@@ -7,14 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse_mappings.cuts.recut import cut_anew, whole_tiles
-from wse_mappings.cuts.split import padded_blocks
+from wse_mappings.cuts.split import blocks
+
+GROUPS = st.sampled_from([0, 0, 3, 4, 7])
 
 
-@given(extent=st.integers(1, 40), rows=st.integers(1, 9), target_rows=st.integers(1, 9))
-def test_a_vector_cut_anew_lies_as_over_the_other_rows(extent: int, rows: int, target_rows: int) -> None:
-    source, want = padded_blocks(extent, rows), padded_blocks(extent, target_rows)
+@given(
+    extent=st.integers(1, 40), rows=st.integers(1, 9), target_rows=st.integers(1, 9), group=GROUPS, target_group=GROUPS
+)
+def test_a_vector_cut_anew_lies_as_over_the_other_rows(
+    extent: int, rows: int, target_rows: int, group: int, target_group: int
+) -> None:
+    source, want = blocks(extent, rows, group), blocks(extent, target_rows, target_group)
     got, times = np.full_like(want, -1), np.zeros_like(want)
-    for sender, receiver, first, place, count in cut_anew(extent, rows, target_rows).tolist():
+    for sender, receiver, first, place, count in cut_anew(extent, rows, target_rows, group, target_group).tolist():
         got[receiver, place : place + count] = source[sender, first : first + count]
         times[receiver, place : place + count] += 1
     np.testing.assert_array_equal(got, want)

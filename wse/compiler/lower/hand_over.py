@@ -95,4 +95,6 @@ def _move(
         bytes=payload,
         vectors=vectors,
         extent=c.spec.hidden_size if vectors else 0,
+        group=c.cuts[source].hidden_group if vectors else 0,
+        target_group=c.cuts[target].hidden_group if vectors else 0,
     )

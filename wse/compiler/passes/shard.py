@@ -48,11 +48,8 @@ def cuts_of(state: State) -> tuple[RegionCut, ...]:
     shape = replace(state.spec, layers=())  # of any layers, so that models in small share their cuts
     held = Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
     placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
-    rows = state.plans[0].rows
-    alike = all(plan.rows == rows for plan in state.plans)  # else vectors are handed over in even blocks
-    hidden = held.group_of_cut(shape, HIDDEN, rows) if alike else 0
     return tuple(
-        _cut(shape, held, hidden, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
+        _cut(shape, held, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
         for plan, experts in zip(state.plans, placements, strict=True)
     )
 
@@ -87,7 +84,6 @@ def tables_of(state: State, cuts: Sequence[RegionCut]) -> list[SymTile]:
 def _cut(
     spec: ModelSpec,
     held: Held,
-    hidden_group: int,
     scope: str,
     experts: str | None,
     rows: int,
@@ -101,6 +97,7 @@ def _cut(
     ``apart``: each wafer has experts of its own.
     """
     cols = cols_of_wafer * span
+    hidden_group = held.group_of_cut(spec, HIDDEN, rows)
     hidden = blocks(spec.hidden_size, rows, hidden_group)
     mixture, groups = spec.experts, None
     if mixture is not None and experts is not None:
@@ -122,6 +119,7 @@ def _cut(
         cols=cols,
         span=span,
         hidden=hidden,
+        hidden_group=hidden_group,
         ffn=blocks(spec.ffn_size, cols, held.group_of_cut(spec, FFN, cols)),
         vocab=padded_blocks(spec.vocab_size, cols),
         positions=padded_blocks(spec.learned_positions, cols),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
 from wse_mappings.cuts.recut import COUNT, cut_anew, whole_tiles
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.cuts.split import blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class StageStream(Transfer):
         vectors: Vectors that lie over the rows, cut anew where the other region has more rows or fewer; 0: tiles go as
             they are, to the same place or, of rows that hold the same, to rows in proportion.
         extent: Elements of a vector on all rows.
+        group, target_group: The groups at which the regions' rows cut it; 0 where they cut it evenly.
     """
 
     by_place: ClassVar[bool] = True
@@ -35,12 +36,16 @@ class StageStream(Transfer):
     bytes: int
     vectors: int
     extent: int
+    group: int
+    target_group: int
 
     @property
     def target_elements(self) -> int:
         """Elements of a tile of the region that receives."""
         target_rows = self.site.program.stages[self.target_stage].rect.rows
-        return self.vectors * ceil_div(self.extent, target_rows) if self.vectors else self.elements
+        if not self.vectors:
+            return self.elements
+        return self.vectors * len(blocks(self.extent, target_rows, self.target_group)[0])
 
     @property
     def messages(self) -> Translation:
@@ -49,7 +54,7 @@ class StageStream(Transfer):
             stage.rect.rows for stage in (self.site.placed_stage, self.site.program.stages[self.target_stage])
         )
         if self.vectors:
-            pieces = cut_anew(self.extent, rows, target_rows)
+            pieces = cut_anew(self.extent, rows, target_rows, self.group, self.target_group)
         else:
             pieces = whole_tiles(self.elements, rows, target_rows)
         vectors = max(self.vectors, 1)
