@@ -211,12 +211,12 @@ def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words
     not over the mesh. Operands: 0 vectors of a tile, 1 source blocks a row, 2 target blocks a row, 3 source address,
     4 target address, 5 elements of a vector in a source tile, 6 first source column, 7 first target column, 8 columns,
     9 elements of a vector in a target tile, 10 and 11 row and column of the source region, 12 and 13 those of the
-    target.
+    target, 14 stride: target row j takes part in columns j % stride, j % stride + stride and so on.
     """
     lanes_from, lanes_to = source_view.shape[2], target_view.shape[2]
     for piece in prange(len(pieces)):
         source_row, target_row, first, place, n = pieces[piece]
-        for c in range(a[8]):
+        for c in range(target_row % a[14], a[8], a[14]):
             col_from, col_to = a[6] + c, a[7] + c
             sender, receiver = source_row * a[1] + col_from // lanes_from, target_row * a[2] + col_to // lanes_to
             for vector in range(a[0]):
@@ -225,10 +225,10 @@ def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words
                     target_view[receiver, target + e, col_to % lanes_to] = source_view[
                         sender, source + e, col_from % lanes_from
                     ]
-    for c in range(a[8]):
-        start, end = a[11] + a[6] + c, a[13] + a[7] + c
-        for piece in range(len(pieces)):
-            row = a[10] + pieces[piece, 0]
+    for piece in range(len(pieces)):
+        row = a[10] + pieces[piece, 0]
+        for c in range(pieces[piece, 1] % a[14], a[8], a[14]):
+            start, end = a[11] + a[6] + c, a[13] + a[7] + c
             for col in range(start, end):
                 links[EAST, row, col] += words[piece]
             for col in range(end + 1, start + 1):

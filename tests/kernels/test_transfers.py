@@ -198,10 +198,11 @@ def test_cache_shift_moves_all_entries_as_if_at_once(
     cols=st.tuples(st.sampled_from([1, 5, 129]), st.sampled_from([1, 5, 131])),
     extent=st.integers(1, 7),
     vectors=st.integers(1, 2),
+    stride=st.integers(1, 3),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_hand_over_copies_between_regions_of_any_two_shapes(
-    element: str, rows: tuple[int, int], cols: tuple[int, int], extent: int, vectors: int, seed: int
+    element: str, rows: tuple[int, int], cols: tuple[int, int], extent: int, vectors: int, stride: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     widths = [-(-extent // r) for r in rows]
@@ -215,7 +216,7 @@ def test_hand_over_copies_between_regions_of_any_two_shapes(
     pieces = cut_anew(extent, *rows)
     words = rng.integers(0, 3, len(pieces))
     a = np.array(
-        [vectors, *blocks, *addresses, widths[0], source_col, target_col, count, widths[1], *corners], np.int64
+        [vectors, *blocks, *addresses, widths[0], source_col, target_col, count, widths[1], *corners, stride], np.int64
     )
     want, links = target.copy(), np.zeros((4, 6 + max(rows), 6 + max(cols)), np.int64)
     oracle.hand_over(source, want, element, links, pieces, words, a)

@@ -81,7 +81,7 @@ class Moves:
             [
                 *(vectors, blocks, blocks, transfer.source, transfer.target, transfer.elements // vectors),
                 *(messages.source_col, messages.target_col, messages.cols, messages.target_elements // vectors),
-                *(source.rect.row, source.rect.col, target.rect.row, target.rect.col),
+                *(source.rect.row, source.rect.col, target.rect.row, target.rect.col, messages.stride),
             ],
             np.int64,
         )

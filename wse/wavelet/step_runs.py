@@ -102,11 +102,11 @@ class StepRuns:
 
     def translate(self, source: Rect, target: Rect, messages: Translation, start: I32) -> StepRun:
         """PEs of ``source`` send pieces to PEs of ``target``."""
-        key = ("translation", source, target, messages.pieces.tobytes(), messages.words.tobytes(), start.tobytes())
+        key = ("translation", source, target, tuple(messages.sent_words), messages.stride, start.tobytes())
         if key not in self.runs_by_key:
             most = int(messages.words.max())
             machine = self._machine(start, 2 * most)
-            schedule = translation(machine.rows, machine.cols, source, target, messages.sent_words)
+            schedule = translation(machine.rows, machine.cols, source, target, messages.sent_words, messages.stride)
             self._lines(machine).plane(schedule, most, target=most)
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]

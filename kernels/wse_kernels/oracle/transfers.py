@@ -63,7 +63,7 @@ def hand_over(
     """Copy pieces of tiles from PEs of one region to those of another; each goes along its row, then its column."""
     vectors, source, target, width, source_col, target_col, columns, target_width = a[[0, 3, 4, 5, 6, 7, 8, 9]]
     for (row, end, first, place, n), on_wire in zip(pieces.tolist(), words.tolist(), strict=True):
-        for c in range(columns):
+        for c in range(end % a[14], columns, a[14]):
             for vector in range(vectors):
                 piece = take(source_memory[row, source_col + c], element, source + vector * width + first, n)
                 put(target_memory[end, target_col + c], element, target + vector * target_width + place, piece)

@@ -34,6 +34,29 @@ def diagonal_multicast(length: int) -> LineSchedule:
     return varied_schedule("diagonal_multicast", length, groups, variants, colours=2, slowest=(0, length - 1))
 
 
+def shared_multicast(length: int, lines: int, first: int, count: int, stride: int) -> LineSchedule:
+    """Line i gets the words that its PEs ``first + i % stride``, and every ``stride``-th of ``count`` from there, have.
+
+    Each of them serves the PEs of its stretch of ``stride``; the first and the last also those beyond. There are at
+    least as many PEs that have words as the stride.
+    """
+    variants, farthest = [], []
+    for residue in range(min(stride, lines)):
+        roots = range(first + residue, first + count, stride)
+        starts = [0, *(root - residue for root in roots[1:]), length]
+        messages = []
+        for root, start, end in zip(roots, starts[:-1], starts[1:], strict=True):
+            messages += [
+                (start + source, start + target, arrival)
+                for source, target, arrival in _from(root - start, end - start)
+            ]
+        variants.append(messages)
+        farthest.append(max(abs(end - source) for source, end, _ in messages))
+    of_line = np.arange(lines, dtype=np.int32)[None, :] % len(variants)
+    slowest = (int(np.argmax(farthest)),)
+    return varied_schedule("shared_multicast", length, variants, of_line, colours=2, slowest=slowest)
+
+
 def diagonal_stream(length: int) -> LineSchedule:
     """Messages on a square: in round r, line i sends the words of its PE i to its PE r, through the PEs between."""
     target, line = np.divmod(np.arange(length * length), length)
@@ -58,6 +81,13 @@ def terms(pes: int, words: int, distance: int) -> Terms:
     return Terms(contention_words=words, energy_hops=words * pes, links=pes, distance_hops=distance, depth=1)
 
 
+def _shared_sample(sizes: Sizes) -> Case:
+    count = 1 + sizes.below(sizes.length)
+    first, stride = sizes.below(sizes.length - count + 1), 1 + sizes.below(count)
+    schedule = shared_multicast(sizes.length, stride, first, count, stride)
+    return line_case("shared_multicast", schedule, sizes, f"every {stride} of {count} from {first}")
+
+
 def _sample(sizes: Sizes) -> Case:
     root = sizes.below(sizes.length)
     return line_case("multicast", multicast(sizes.length, 1, root), sizes, f"from {root}")
@@ -67,6 +97,7 @@ PATTERN = Pattern(
     name="multicast",
     samples={
         "multicast": _sample,
+        "shared_multicast": _shared_sample,
         "diagonal_multicast": lambda sizes: line_case("diagonal_multicast", diagonal_multicast(sizes.length), sizes),
         "diagonal_stream": lambda sizes: line_case("diagonal_stream", diagonal_stream(sizes.length), sizes),
     },

@@ -13,16 +13,17 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 
 
 def translation(
-    rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]]
+    rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]], stride: int = 1
 ) -> PlaneSchedule:
     """Streams from ``source`` to ``target``, disjoint and of as many columns, both on ``rows`` × ``cols`` PEs.
 
-    ``pieces`` are the row that sends, the row that receives and the words, in the order of the words.
+    ``pieces`` are the row that sends, the row that receives and the words, in the order of the words. Of a row that
+    receives, every ``stride``-th column does, from the one on that has the row's number modulo the stride.
     """
     down, right = target.row - source.row, target.col - source.col
     streams = []
     for sender, receiver, words in sorted(pieces, key=lambda piece: piece[:2], reverse=down > 0):
-        for j in sorted(range(source.cols), reverse=right > 0):
+        for j in sorted(range(receiver % stride, source.cols, stride), reverse=right > 0):
             start, end = (source.row + sender, source.col + j), (target.row + receiver, target.col + j)
             links = row_then_column(start, end)
             streams.append(PlaneStream(source=start, links=links, receivers=(end,), words=words))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from wse.fabric.links import loads
 from wse.fabric.links.link_map import hops_of, link_map, most_words
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.messages import EdgeStream
+from wse.program.transfers.messages import EdgeStream, Translation
+from wse_mappings.cuts.recut import cut_anew
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
@@ -87,6 +88,7 @@ def test_lines_and_places_that_are_alike_share_a_rectangle() -> None:
     assert sorted(unit.tolist()) == [[0, 0, 800, 450, 899, 3], [1, 0, 800, 1, 451, 3]]
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(
     ("source", "target", "source_col", "target_col", "cols"),
     [
@@ -95,24 +97,37 @@ def test_lines_and_places_that_are_alike_share_a_rectangle() -> None:
         (Rect(0, 4, 3, 4), Rect(3, 4, 3, 4), 0, 0, 4),
         (Rect(6, 4, 3, 4), Rect(0, 0, 3, 4), 0, 3, 1),
         (Rect(3, 4, 3, 4), Rect(0, 0, 3, 4), 0, 0, 4),
+        (Rect(0, 2, 3, 4), Rect(3, 1, 4, 4), 0, 1, 3),
+        (Rect(5, 2, 4, 4), Rect(2, 1, 3, 4), 1, 0, 3),
     ],
 )
 def test_a_translation_loads_every_link_of_every_path(
-    source: Rect, target: Rect, source_col: int, target_col: int, cols: int
+    source: Rect, target: Rect, source_col: int, target_col: int, cols: int, stride: int
 ) -> None:
-    ends = np.repeat(np.arange(source.rows)[:, None], 2, axis=1)
-    rectangles = loads.translation(source, target, source_col, target_col, cols, ends, np.full(source.rows, 5))
+    pieces = cut_anew(10, source.rows, target.rows)
+    messages = Translation(
+        target_stage=1,
+        source_col=source_col,
+        target_col=target_col,
+        cols=cols,
+        pieces=pieces,
+        words=pieces[:, 4],
+        vectors=1,
+        target_elements=4,
+        stride=min(stride, cols),
+    )
+    rectangles = loads.translation(source, target, messages)
     got = link_map(rectangles, 4, 9, 8)
     expected = np.zeros_like(got)
-    for row in range(source.rows):
-        for col in range(cols):
-            r, c = source.row + row, source.col + source_col + col
-            end_row, end_col = target.row + row, target.col + target_col + col
+    for sender, receiver, _, _, words in pieces.tolist():
+        for col in range(receiver % messages.stride, cols, messages.stride):
+            r, c = source.row + sender, source.col + source_col + col
+            end_row, end_col = target.row + receiver, target.col + target_col + col
             while c != end_col:
-                expected[loads.EAST if end_col > c else loads.WEST, r, c] += 5
+                expected[loads.EAST if end_col > c else loads.WEST, r, c] += words
                 c += 1 if end_col > c else -1
             while r != end_row:
-                expected[loads.SOUTH if end_row > r else loads.NORTH, r, c] += 5
+                expected[loads.SOUTH if end_row > r else loads.NORTH, r, c] += words
                 r += 1 if end_row > r else -1
     assert np.array_equal(got, expected)
     assert most_words(rectangles) == expected.max()

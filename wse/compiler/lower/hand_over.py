@@ -2,25 +2,78 @@
 
 from __future__ import annotations
 
+from math import isqrt
+from typing import Final, NamedTuple
+
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
 from wse.compiler.state import SymAddress
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.steps import ROWS
 from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import Rect
+from wse_mappings.patterns.multicast import shared_multicast
+
+WORD_BYTES: Final = 4
+
+
+class _Columns(NamedTuple):
+    """The columns that send and receive: the first of each region, how many, and how many share the rows among them."""
+
+    leave: int
+    enter: int
+    cols: int
+    stride: int
 
 
 def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     """Move the residual stream from the current stage to stage ``target`` and go on there.
 
-    Replicated along rows, one column sends and the receiving region multicasts along its rows, unless the regions are
-    as wide and stand above each other on a wafer: then every column sends its own copy. On the mesh every PE sends its
-    tile. Where the other region has more rows or fewer, the vector is cut anew on the way.
+    1. On the mesh every PE sends its tile to its place.
+    2. Else all columns hold the same. Of regions above each other on a wafer, the columns that both have share the rows
+       among them, so that no column carries all. Of others one column sends.
+    3. The receiving region multicasts along its rows.
+
+    Where the other region has more rows or fewer, the vector is cut anew on the way.
     """
-    source = c.builder.stage
+    source, at, cut, elements = c.builder.stage, c.stream, c.cut, c.tokens * c.cut.hidden_per_pe
     payload = (c.chunk if c.on_mesh else c.tokens) * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
-    everyone = c.on_mesh or (_same_wafer(c, source, target) and rects[source][1::2] == rects[target][1::2])
-    _stream(c, source, target, rects, payload, everyone=everyone)
+    columns = _columns(c, target, rects, ceil_div(payload, WORD_BYTES))  # 1, 2
+    c.enter_stage(target)
+    received, target_cut, received_elements = c.stream, c.cut, c.tokens * c.cut.hidden_per_pe
+    anew = (target_cut.rows, target_cut.hidden_group) != (cut.rows, cut.hidden_group)
+    if anew and target_cut.rows * target_cut.hidden_per_pe > c.spec.hidden_size:  # what no piece fills
+        c.builder.compute("clear", out=received, n=received_elements)
+    c.builder.stage = source
+    _move(c, source, target, at, received, elements, payload, columns, vectors=c.tokens if anew else 0)
+    c.builder.stage = target
+    if columns.cols == 1:  # 3
+        spread(c, received, received_elements, col=columns.enter)
+    elif columns.stride > 1 or columns.cols < target_cut.cols:
+        pattern = c.patterns.get(
+            shared_multicast, target_cut.cols, target_cut.rows, columns.enter, columns.cols, columns.stride
+        )
+        c.builder.line(pattern, ROWS, received, received_elements)
+
+
+def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
+    """The columns of a hand-over of a vector of so many words.
+
+    With a stride s, columns carry words / s each and rows multicast over s columns: the sum is least for the root.
+    """
+    if c.on_mesh:
+        return _Columns(0, 0, c.cut.cols, 1)
+    if not _same_wafer(c, c.builder.stage, target):
+        return _Columns(c.cut.cols - 1, 0, 1, 1)
+    source_rect, target_rect = rects[c.builder.stage], rects[target]
+    low = max(source_rect.col, target_rect.col)
+    cols = min(source_rect.col + source_rect.cols, target_rect.col + target_rect.cols) - low
+    if cols > 0:
+        stride = min(cols, target_rect.rows, max(1, isqrt(words)))
+        return _Columns(low - source_rect.col, low - target_rect.col, cols, stride)
+    eastward = target_rect.col > source_rect.col
+    return _Columns(source_rect.cols - 1 if eastward else 0, 0 if eastward else target_rect.cols - 1, 1, 1)
 
 
 def return_ids(c: Context, target: int) -> None:
@@ -31,42 +84,13 @@ def return_ids(c: Context, target: int) -> None:
     received = c.next_ids()
     c.builder.stage = source
     leave = 0 if _same_wafer(c, source, target) else c.cut.cols - 1
-    _move(c, source, target, at, received, c.tokens, c.tokens * ID_BYTES, leave=leave, enter=0, cols=1)
+    _move(c, source, target, at, received, c.tokens, c.tokens * ID_BYTES, _Columns(leave, 0, 1, 1))
     c.builder.stage = target
     spread(c, received, c.tokens)
 
 
 def _same_wafer(c: Context, a: int, b: int) -> bool:
     return c.plans[a].wafer == c.plans[b].wafer
-
-
-def _stream(c: Context, source: int, target: int, rects: tuple[Rect, ...], payload: int, *, everyone: bool) -> None:
-    cols, rows, elements = c.cut.cols, c.cut.rows, c.tokens * c.cut.hidden_per_pe
-    at = c.stream
-    c.enter_stage(target)
-    received, target_elements = c.stream, c.tokens * c.cut.hidden_per_pe
-    if c.cut.rows * c.cut.hidden_per_pe > c.spec.hidden_size and c.cut.rows != rows:  # what no piece fills
-        c.builder.compute("clear", out=received, n=target_elements)
-    c.builder.stage = source
-    vectors = c.tokens if rows != c.cuts[target].rows else 0
-    if everyone:
-        _move(c, source, target, at, received, elements, payload, leave=0, enter=0, cols=cols, vectors=vectors)
-        c.builder.stage = target
-        return
-    leave, enter = _nearest(rects[source], rects[target]) if _same_wafer(c, source, target) else (cols - 1, 0)
-    _move(c, source, target, at, received, elements, payload, leave=leave, enter=enter, cols=1, vectors=vectors)
-    c.builder.stage = target
-    spread(c, received, target_elements, col=enter)
-
-
-def _nearest(source: Rect, target: Rect) -> tuple[int, int]:
-    """Columns of two regions between which words go: one that both have, near the middle of the target, or their
-    sides that face each other."""
-    low, high = max(source.col, target.col), min(source.col + source.cols, target.col + target.cols)
-    if low < high:
-        col = min(max(target.col + target.cols // 2, low), high - 1)
-        return col - source.col, col - target.col
-    return (source.cols - 1, 0) if target.col > source.col else (0, target.cols - 1)
 
 
 def _move(
@@ -77,10 +101,7 @@ def _move(
     received: SymAddress,
     elements: int,
     payload: int,
-    *,
-    leave: int,
-    enter: int,
-    cols: int,
+    columns: _Columns,
     vectors: int = 0,
 ) -> None:
     c.builder.transfer(
@@ -89,12 +110,13 @@ def _move(
         target=received,
         elements=elements,
         target_stage=target,
-        source_col=leave,
-        target_col=enter,
-        cols=cols,
+        source_col=columns.leave,
+        target_col=columns.enter,
+        cols=columns.cols,
         bytes=payload,
         vectors=vectors,
         extent=c.spec.hidden_size if vectors else 0,
         group=c.cuts[source].hidden_group if vectors else 0,
         target_group=c.cuts[target].hidden_group if vectors else 0,
+        stride=columns.stride,
     )

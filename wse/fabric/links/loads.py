@@ -10,7 +10,8 @@ import numpy.typing as npt
 from wse.arrays import I64
 from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS
 from wse.program.steps import ROWS
-from wse.program.transfers.messages import EdgeStream
+from wse.program.transfers.messages import EdgeStream, Translation
+from wse_mappings.cuts.recut import RECEIVER, SENDER
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -91,28 +92,41 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
     return rectangles
 
 
-def translation(source: Rect, target: Rect, source_col: int, target_col: int, cols: int, ends: I64, words: I64) -> I64:
-    """A hand-over, every PE along its row and then along its column.
+def translation(source: Rect, target: Rect, messages: Translation) -> I64:
+    """A hand-over, every PE along its row and then along its column."""
+    ends, words = messages.pieces[:, [SENDER, RECEIVER]], messages.words
+    residue = ends[:, 1] % messages.stride
+    parts = []
+    for first in np.unique(residue).tolist():
+        of_columns, columns = residue == first, np.arange(first, messages.cols, messages.stride)
+        start, end = source.col + messages.source_col + columns, target.col + messages.target_col + columns
+        sent = ends[of_columns], words[of_columns]
+        parts += [_along_rows(source, start, end, *sent), _along_columns(source, target, end, *sent)]
+    return np.concatenate(parts)
 
-    ``ends`` int64 ``[pieces, 2]``: rows that send and receive pieces, those that send ascending; ``words`` of each.
-    """
+
+def _along_rows(source: Rect, start: I64, end: I64, ends: I64, words: I64) -> I64:
+    """What some columns of a region send of pieces along their rows, to columns ``end``; rows with as much in one."""
     sender, first = np.unique(ends[:, 0], return_index=True)
     sent = np.add.reduceat(words, first)
     fresh = np.flatnonzero(np.append(True, (np.diff(sent) != 0) | (np.diff(sender) > 1)))  # rows unlike the one before
-    places = np.arange(cols)
-    start, end = source.col + source_col + places, target.col + target_col + places
-    along_rows = np.tile(_streams(EAST, WEST, start, end, 1), (len(fresh), 1))
-    each = len(along_rows) // len(fresh)
+    streams = _streams(EAST, WEST, start, end, 1)
+    rectangles = np.tile(streams, (len(fresh), 1))
     last = np.append(fresh[1:], len(sender)) - 1
-    along_rows[:, ROW], along_rows[:, END_ROW] = (
-        np.repeat(source.row + sender[at] + more, each) for at, more in ((fresh, 0), (last, 1))
-    )
-    along_rows[:, WORDS] = np.repeat(sent[fresh], each)
+    for side, row in ((ROW, sender[fresh]), (END_ROW, sender[last] + 1), (WORDS, sent[fresh])):
+        rectangles[:, side] = np.repeat(row + (0 if side == WORDS else source.row), len(streams))
+    return rectangles
+
+
+def _along_columns(source: Rect, target: Rect, columns: I64, ends: I64, words: I64) -> I64:
+    """What comes down or up some columns of a region; neighbours in one."""
     down = _streams(SOUTH, NORTH, source.row + ends[:, 0], target.row + ends[:, 1], words)
     down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]
-    low = target.col + target_col
-    down[:, COL], down[:, END_COL] = low, low + cols
-    return np.concatenate([along_rows, down])
+    fresh = np.flatnonzero(np.append(True, np.diff(columns) > 1))
+    rectangles = np.tile(down, (len(fresh), 1))
+    rectangles[:, COL] = np.repeat(columns[fresh], len(down))
+    rectangles[:, END_COL] = np.repeat(columns[np.append(fresh[1:], len(columns)) - 1] + 1, len(down))
+    return rectangles
 
 
 def _streams(up: int, down: int, start: I64, end: I64, words: int | I64) -> I64:

@@ -27,7 +27,6 @@ from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
 from wse_mappings.cuts.cache_balance import CacheBalance
-from wse_mappings.cuts.recut import RECEIVER
 from wse_mappings.schedule import Arrival, LineSchedule
 
 NOTHING: Final = np.zeros((0, 6), np.int64)
@@ -70,7 +69,7 @@ class Traffic:
             return self._line(phase, step, transfer, messages)
         if isinstance(messages, Translation) and not transfer.in_memory:
             rectangles = self.translation(transfer, messages)
-            carried = int(messages.words.sum()) * messages.cols
+            carried = int(messages.words @ messages.columns)
             return StepTraffic(carried, self.routes.hops_of(rectangles), 0, rectangles)
         return NO_TRAFFIC
 
@@ -105,8 +104,7 @@ class Traffic:
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
         """The rectangles of words from one region to another of the same wafer."""
         source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
-        columns, ends = (messages.source_col, messages.target_col, messages.cols), messages.pieces[:, : RECEIVER + 1]
-        return _on(source.wafer, translation(source.rect, target.rect, *columns, ends, messages.words))
+        return _on(source.wafer, translation(source.rect, target.rect, messages))
 
     def _line(
         self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages, columns: range | None = None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+import numpy as np
+
 from wse.arrays import I64
 from wse_mappings.cuts.recut import RECEIVER, SENDER
 from wse_mappings.mesh.placement import Rect
@@ -59,6 +61,7 @@ class Translation:
         words: int64 ``[pieces]``: words of each piece, of all vectors.
         vectors: Vectors that are side by side on a PE.
         target_elements: Elements of the receivers' tiles, of all vectors.
+        stride: Row j of those that receive gets its pieces in every ``stride``-th column, from column j modulo it on.
     """
 
     target_stage: int
@@ -69,6 +72,13 @@ class Translation:
     words: I64
     vectors: int
     target_elements: int
+    stride: int
+
+    @property
+    def columns(self) -> I64:
+        """int64 ``[pieces]``: columns that send each piece."""
+        residue = self.pieces[:, RECEIVER] % self.stride
+        return np.asarray(-(-(self.cols - residue) // self.stride), np.int64)
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:

@@ -25,6 +25,8 @@ class StageStream(Transfer):
             they are, to the same place or, of rows that hold the same, to rows in proportion.
         extent: Elements of a vector on all rows.
         group, target_group: The groups at which the regions' rows cut it; 0 where they cut it evenly.
+        stride: Columns that share the rows among them: row j of those that receive gets its pieces in columns j modulo
+            it, and so on.
     """
 
     by_place: ClassVar[bool] = True
@@ -38,6 +40,7 @@ class StageStream(Transfer):
     extent: int
     group: int
     target_group: int
+    stride: int
 
     @property
     def target_elements(self) -> int:
@@ -67,6 +70,7 @@ class StageStream(Transfer):
             words=self.site.words(vectors * pieces[:, COUNT]),
             vectors=vectors,
             target_elements=self.target_elements,
+            stride=self.stride,
         )
 
     @property
