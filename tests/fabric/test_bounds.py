@@ -76,7 +76,7 @@ CASES = [
 def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> None:
     program = program_of(spec, **options)  # type: ignore[arg-type]
     fabric, found = Fabric(program, MACHINE, SOFTWARE), PhaseBounds(program, MACHINE, SOFTWARE)
-    costs = [(phase, fabric.prefill_cost(i), 2) for i, phase in enumerate(program.prefill)]
+    costs = [(phase, fabric.prefill_cost(i), (2,) * len(program.stages)) for i, phase in enumerate(program.prefill)]
     length = 20
     costs.append((program.decode, fabric.decode_cost(*(length,) * program.batch), fabric.cache_use((length,))[0]))
     for phase, cost, slots in costs:
@@ -91,9 +91,9 @@ def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> N
 def test_crossings_take_no_less_than_their_latency_and_their_bytes() -> None:
     program = program_of(tiny_spec(layers=4), wafers=2)
     cost = Fabric(program, MACHINE, SOFTWARE).decode_cost(9)
-    found = PhaseBounds(program, MACHINE, SOFTWARE).of(program.decode, (2,), step_classes(program.decode.steps))[
-        :, CROSSING
-    ]
+    found = PhaseBounds(program, MACHINE, SOFTWARE).of(
+        program.decode, (2,) * len(program.stages), step_classes(program.decode.steps)
+    )[:, CROSSING]
     over, payload = np.flatnonzero(found), cost.traffic.bytes[found > 0].tolist()
     assert payload == [40 * 2, 40 * 2]  # the hidden vector to the second wafer, and back to the head
     seconds = [MACHINE.wafer_link_latency_s + bytes_ / MACHINE.wafer_link_bytes_per_s for bytes_ in payload]
