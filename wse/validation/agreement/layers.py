@@ -41,8 +41,9 @@ ON_MESH: Final = ("hops", "relays", "compute", "launch")
 class Layers:
     """A request: a model of ``spec`` on a mesh, one token that joins ``cached`` others, or the prefill of as many.
 
-    ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of two layers on two regions. ``prefill`` is the
-    product of a prefill, empty for decode; ``store_and_forward`` and ``schedule`` as of the compiler's Options.
+    ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of three layers on two regions, mostly of different
+    rows or columns. ``prefill`` is the product of a prefill, empty for decode; ``store_and_forward`` and ``schedule``
+    as of the compiler's Options.
     """
 
     spec: ModelSpec
@@ -79,7 +80,7 @@ def layers(count: int, seed: int) -> Iterator[Layers]:
         spec = ModelSpec(
             name="small",
             family="llama",
-            layers=(Layer(),) * (1 + i % 2),
+            layers=(Layer(),) * (3 if i % 2 else 1),
             hidden_size=hidden,
             head_count=kv_heads * share,
             kv_head_count=kv_heads,
