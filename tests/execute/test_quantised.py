@@ -191,8 +191,8 @@ def test_one_flipped_bit_of_codes_scales_or_groups_shows_in_the_logits(coding: s
 
 # About twice the most that was seen over whole stories, three of stories260k with float32, float16 and bfloat16
 # activations and two of stories15m with float32, as top-1 misses and as shifts of the likelihood: int8 1.6 % and 3.7e-3
-# nats, fp8 5.9 % and 1.7e-2, int4 16 % and 0.13.
-GATES = {"int8": (0.967, 0.0075), "fp8": (0.88, 0.035), "int4": (0.70, 0.26), "mxfp4": (0.70, 0.26)}
+# nats, fp8 5.9 % and 1.7e-2, int4 16 % and 0.13; mxfp4, of stories260k with float32, 19 % and 0.22.
+GATES = {"int8": (0.967, 0.0075), "fp8": (0.88, 0.035), "int4": (0.70, 0.26), "mxfp4": (0.62, 0.44)}
 
 
 @cache
