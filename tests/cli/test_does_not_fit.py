@@ -21,7 +21,7 @@ NUMBERS = re.compile(
 CASES = [
     ["--mesh", "7x5"],
     ["--mesh", "5x5", "--wafers", "2"],
-    ["--mesh", "12x12", "--region", "4x4"],
+    ["--mesh", "12x12", "--region", "4x4", "--mapping", "region"],
     ["--mesh", "7x7", "--new-tokens", "500"],
     ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16"],
     ["--mesh", "2x2", "--dtype", "int8"],

@@ -32,7 +32,7 @@ latency.ttft_s latency.tpot_s inputs.prompt_len inputs.new_tokens inputs.context
 def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
     outcome = wse(
-        "estimate", config, "--mesh", "8x8", "--wafers", "2", "--prompt-len", "9", "--new-tokens", "8", "--json"
+        "estimate", config, "--mesh=8x8", "--wafers=2", "--mapping=region", "--prompt-len=9", "--new-tokens=8", "--json"
     )
     assert outcome.code == 0
     assert outcome.err == ""
@@ -68,7 +68,18 @@ def test_the_answer_has_grades_behind_its_numbers_and_names_them_as_the_field_do
 
 def test_a_trace_is_named_in_the_report_and_can_be_looked_into(wse: Wse, tmp_path: Path, empty: Path) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
-    asked = ("estimate", config, "--mesh", "8x8", "--prompt-len", "9", "--new-tokens", "8", "--trace", "e.h5")
+    asked = (
+        "estimate",
+        config,
+        "--mesh=8x8",
+        "--mapping=region",
+        "--prompt-len",
+        "9",
+        "--new-tokens",
+        "8",
+        "--trace",
+        "e.h5",
+    )
     told = wse(*asked)
     assert (told.code, told.err) == (0, "")
     assert "wse inspect e.h5" in told.out

@@ -44,7 +44,8 @@ def test_the_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
     rows = re.findall(r"^\| (\d+x\d+) \| (.*) \|$", page, re.MULTILINE)
     assert len(rows) > 2
     for mesh, cells in rows:
-        result = wse.estimate("story", wafer="wse2", software="tuned", mesh=mesh, prompt_len=12, new_tokens=64)
+        request = {"wafer": "wse2", "software": "tuned", "mapping": "region", "prompt_len": 12, "new_tokens": 64}
+        result = wse.estimate("story", mesh=mesh, **request)
         decode = result.decode
         causes = (decode.cycles_by[cause] for cause in ("compute", "launch", "hops", "relays"))
         pes = result.wafer.rows * result.wafer.cols

@@ -43,7 +43,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("pair")
     write_model(folder)
     write_config(folder, "eos_token_id")
-    placed = dict(REQUESTS[request.param])
+    placed = {"mapping": "region"} | REQUESTS[request.param]
     batch = placed.pop("batch", 1)
     ids = tuple(range(3, 3 + PROMPT))
     asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompt_ids": (ids,) * batch}

@@ -61,6 +61,7 @@ def compare(
       wse compare story --mesh 24x24 --wafers 2 --mapping region --link-bandwidth 8,32,150 --link-latency 0.5,5,20
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
     """
+    from wse.compiler.strategies import strategies
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
     from wse.report.as_json import as_json
     from wse.report.progress import COMPARING, progress_on
@@ -81,6 +82,8 @@ def compare(
             print_traces(traces, sys.stdout)
         return
     request = replace(request, base=replace(request.base, model=model[0]))
+    if detail:
+        request = replace(request, candidates=tuple(strategies()))
     with progress_on(sys.stderr, COMPARING) as on_progress:
         result = compared(request, on_progress) if question is None else answer(question, request, on_progress)
     write_files(result, files)

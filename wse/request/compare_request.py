@@ -47,7 +47,8 @@ class CompareRequest:
         base: What all rows have in common; its ``wafers`` and ``mapping`` do not count.
         wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest that hold the model.
         mappings: Names; None for those of ``candidates`` that apply.
-        candidates: Mappings that are tried unasked where they apply; None for all there are.
+        candidates: Mappings that are tried unasked where they apply; by default the fastest of all for one user, and
+            whole wafers, which have room for more users' caches.
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
             link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
         streams: Users' batches in flight at once; None for as many as have room for their caches.
@@ -69,7 +70,7 @@ class CompareRequest:
     mappings: Annotated[
         tuple[str, ...] | None,
         Option(
-            doc="Names of `wse mappings`. Default: all of them.",
+            doc="Names of `wse mappings`. Default: auto and bands; with --detail all.",
             panel="Wafer and mapping",
             metavar="NAME,NAME",
             flag="--mapping",
@@ -77,7 +78,7 @@ class CompareRequest:
             known_values=known_names.mappings,
         ),
     ] = None
-    candidates: tuple[str, ...] | None = None
+    candidates: tuple[str, ...] = ("auto", "bands")
     link_gb_per_s: Annotated[
         tuple[float, ...] | None,
         Option(
@@ -106,9 +107,7 @@ class CompareRequest:
 
     def names(self) -> tuple[str, ...]:
         """The mappings, each once."""
-        from wse.compiler.strategies import strategies
-
-        return tuple(dict.fromkeys(self.mappings or self.candidates or strategies()))
+        return tuple(dict.fromkeys(self.mappings or self.candidates))
 
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:
         """The links that a comparison has rows for, the wafer's own first where it is among them."""

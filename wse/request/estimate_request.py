@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from wse.request.option import Option
-from wse.request.placement_request import PlacementRequest, SoftwareName, WaferCount, WaferName
+from wse.request.placement_request import MappingName, PlacementRequest, SoftwareName, WaferCount, WaferName
 
 LENGTH: Final = 1024
 """Tokens of a prompt, and generated ones, where neither was asked for and the model was made for both."""
@@ -27,6 +27,7 @@ class EstimateRequest(PlacementRequest):
         ),
     ] = None
     wafers: WaferCount = None
+    mapping: MappingName = "auto"
     software: SoftwareName = "production"
     prompt_len: Annotated[
         int | None,

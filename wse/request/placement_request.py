@@ -12,6 +12,16 @@ from wse.request.option import Option
 
 Values = tuple[tuple[str, float], ...]
 
+MappingName = Annotated[
+    str,
+    Option(
+        doc="A name of `wse mappings`.",
+        panel="Wafer and mapping",
+        metavar="NAME",
+        known_values=known_names.mappings,
+    ),
+]
+
 WaferName = Annotated[
     str | Path,
     Option(
@@ -69,15 +79,7 @@ class PlacementRequest:
         ),
     ] = None
     wafers: WaferCount = 1
-    mapping: Annotated[
-        str,
-        Option(
-            doc="A name of `wse mappings`.",
-            panel="Wafer and mapping",
-            metavar="NAME",
-            known_values=known_names.mappings,
-        ),
-    ] = "region"
+    mapping: MappingName = "region"
     region: Annotated[
         str | None,
         Option(doc="PEs of one region. Default: the mapping's choice.", panel="Wafer and mapping", metavar="ROWSxCOLS"),

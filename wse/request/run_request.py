@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from wse.errors import BadInput
 from wse.request import known_names
 from wse.request.option import Option, whole_number
-from wse.request.placement_request import PlacementRequest
+from wse.request.placement_request import MappingName, PlacementRequest
 
 if TYPE_CHECKING:
     from wse.execute.sampling import Sampling
@@ -36,6 +36,7 @@ class CompileRequest(PlacementRequest):
     ``prompt`` and ``prompt_ids`` are of one user, or a sequence with one for each of several.
     """
 
+    mapping: MappingName = "auto"
     prompt: Annotated[
         str | Sequence[str] | None,
         Option(
@@ -98,6 +99,7 @@ class RunRequest(CompileRequest):
             positional=True,
         ),
     ] = "story"
+    mapping: MappingName = "region"
     chat: Annotated[bool, Option(doc="The prompt is a user's turn, in the model's chat template.", panel="Prompt")] = (
         False
     )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.models.helpers import write_config, write_model
+from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.fabric.causes import CAUSES
 from wse.hardware.load import load_wafer
@@ -87,14 +88,13 @@ def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypa
     assert compilations == ["region"]
 
 
-def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mapping", ["region", "auto"])
+def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, mapping: str, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')
-    request = CompareRequest(
-        base=base, wafers=(2,), mappings=("region",), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
-    )
+    request = CompareRequest(base=base, wafers=(2,), mappings=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(20.0,))
     (row,) = here(request)["rows"]
-    own = estimate(replace(base, wafer=str(file), wafers=2)).to_dict()
+    own = estimate(replace(base, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
 
@@ -251,10 +251,13 @@ def test_the_best_of_each_machine_is_marked(compared: Report) -> None:
 
 @pytest.mark.slow
 def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateRequest) -> None:
-    unasked = here(CompareRequest(base=base, wafers=(1, 2), own_link=True))
+    names = tuple(strategies())
+    unasked = here(CompareRequest(base=base, wafers=(1, 2), own_link=True, candidates=names))
     assert {(row["mapping"], row["wafers"]) for row in unasked["rows"]} - {("auto", 1), ("auto", 2)} == {
+        ("bands", 1),
         ("pipeline", 1),
         ("region", 1),
+        ("bands", 2),
         ("pipeline", 2),
         ("region", 2),
         ("tensor", 2),
@@ -265,11 +268,15 @@ def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateReq
     assert "has no experts" in asked["rows"][-1]["reason"]
 
 
+def test_the_fastest_mapping_and_whole_wafers_are_compared_unasked(base: EstimateRequest) -> None:
+    assert here(CompareRequest(base=base, wafers=(1, 2), own_link=True))["inputs"]["mapping"] == ["auto", "bands"]
+
+
 @pytest.mark.slow
 def test_auto_has_no_row_of_its_own_where_it_chose_another_mapping(base: EstimateRequest) -> None:
     small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
     (alone,) = here(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
-    rows = here(CompareRequest(base=small, wafers=(1,)))["rows"]
+    rows = here(CompareRequest(base=small, wafers=(1,), candidates=tuple(strategies())))["rows"]
     chosen = [row for row in rows if row["mapping"] == alone.get("chosen", "auto")]
     assert [row["tpot_s"] for row in chosen] == [alone["tpot_s"]]
     assert ("auto" in [row["mapping"] for row in rows]) == ("chosen" not in alone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -60,10 +61,11 @@ def explore(setup: TrialSetup) -> list[Trial]:
         refined.add(best.layout)
     # 3. Other groups, or the emptiest.
     exploration.try_groups(asked.group_counts)
-    emptiest = [] if exploration.fastest else emptiest_trials(setup)
+    if exploration.fastest is None:
+        exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
     if exploration.errors and not exploration.trials:
         raise exploration.errors[0]
-    return [*exploration.trials, *emptiest]
+    return exploration.trials
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
@@ -193,6 +195,19 @@ class _Exploration:
             return False
         self._try(pick)
         return True
+
+    def nearest_trials(self) -> list[Trial]:
+        """The trial of the layout of the fewest bytes, too many as they are; none where no layout can be tried."""
+        known = [
+            (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
+        ]
+        for family, number in sorted(known, key=lambda one: one[0].candidates.least_bytes[one[1]])[:MOST_MISFITS]:
+            layout = family.candidates.layouts[number]
+            try:
+                return [replace(self._setup, timing=None).trial(layout, self._setup.products(layout)[-1])]
+            except (BadMesh, DoesNotFit) as error:
+                self.errors.append(error)
+        return []
 
     @property
     def _free_bytes(self) -> float:

@@ -10,12 +10,14 @@ from typing import Any
 from wse.compiler.options import Options
 from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.search.search import fits
+from wse.compiler.strategies import strategy
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
+from wse_mappings.strategies.bundled import bundled_strategies
 
 MOST_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
@@ -96,6 +98,7 @@ def remedies(
     larger = _larger(spec, whole, wafer, software, options)
     most_wafers = min(spec.layer_count, MOST_WAFERS)
     wafers = _first_good(range(options.wafers + 1, most_wafers + 1), lambda n: holds(wafers=n))
+    mapping = _searched(options, most_wafers + 1 if wafers is None else wafers, holds)
     dtype = _narrower(spec, options, holds)
     spread = options.experts == OWN and holds(experts=SPREAD)
     context = _largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
@@ -103,6 +106,7 @@ def remedies(
     suggestions = (
         larger,
         None if wafers is None else f"--wafers {wafers}",
+        mapping,
         dtype,
         "--experts spread" if spread else None,
         None if context is None else f"--context {context}",
@@ -130,6 +134,17 @@ def _larger(
     low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole.mesh_rows, whole.mesh_cols)
     side = _first_good(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole, n, n)))
     return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
+
+
+def _searched(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
+    """The mapping that tries all others, on the fewest wafers ``below`` some; None where it was asked for."""
+    if strategy(options.mapping).tries_others:
+        return None
+    name = next(name for name, other in bundled_strategies().items() if other.tries_others)
+    wafers = _first_good(range(options.wafers, below), lambda n: holds(mapping=name, wafers=n))
+    if wafers is None:
+        return None
+    return f"--mapping {name}" + (f" --wafers {wafers}" if wafers > options.wafers else "")
 
 
 def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:

@@ -1,6 +1,7 @@
-"""Cell: a mapping on a number of wafers, compiled once and timed with every link; the unit of a comparison's work.
+"""Cell: a mapping on a number of wafers, timed with every link; the unit of a comparison's work.
 
-A link changes no Program, only how long its crossings take.
+A link changes how long crossings take, and with that which of several layouts is the fastest: where a mapping has
+several, each link has a search of its own.
 """
 
 from __future__ import annotations
@@ -60,13 +61,16 @@ def impossible(cell: Cell, reason: str) -> ComparisonRow:
 
 def _cell_rows(request: CompareRequest, base: EstimateRequest) -> CellRows:
     prepared = prepare_estimate(base)
-    program = compile_fastest(prepared).program
-    links: Sequence[WaferLink | None] = request.links(prepared.wafer) if program.wafers > 1 else (None,)
-    rows = tuple(
-        row_of(estimate_of(with_link(prepared, link), program), base.mapping, link, prepared.economics, request.streams)
-        for link in links
-    )
-    return CellRows(rows=rows, model=model_result(prepared.spec, program))
+    chosen = compile_fastest(prepared)
+    links: Sequence[WaferLink | None] = request.links(prepared.wafer) if chosen.program.wafers > 1 else (None,)
+    rows = []
+    for link in links:
+        linked = with_link(prepared, link)
+        again = len(chosen.trials) > 1 and linked.wafer != prepared.wafer
+        program = compile_fastest(linked).program if again else chosen.program
+        estimate = estimate_of(linked, program)
+        rows.append(row_of(estimate, base.mapping, link, prepared.economics, request.streams))
+    return CellRows(rows=tuple(rows), model=model_result(prepared.spec, chosen.program))
 
 
 def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:

@@ -33,7 +33,7 @@ def compile_with_remedies(prepared: Placeable) -> Compilation:
         changes = [_whole(r, p) for r in candidates]
         none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
         if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
-            changes = [change for change in changes if not change.startswith(("--mesh", "--wafers"))]
+            changes = [change for change in changes if not {"--mesh", "--wafers"} & {*change.split()}]
             none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
         remedy = f"any of these would make it fit: {', '.join(changes)}" if changes else none_fits
         most = p.options.wafers
