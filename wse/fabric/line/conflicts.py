@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse.arrays import I64, Bools
+from wse.arrays import I64
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pieces import Pieces, Resource, each_hops_between
 
@@ -65,7 +65,11 @@ def find_conflicts(
     many = pieces.side_by_side or other_pieces.side_by_side
     conflicts = (_of_many if many else _of_messages)(pieces, i, other_pieces, j, resource, costs)
     ordered = same & (pieces.colour[i] >= 0) & (pieces.colour[i] == other_pieces.colour[j])
-    return Conflicts(*(_by_piece(len(pieces), i, conflicts, kept) for kept in (~ordered, ordered)))
+    by_piece = Conflicts([[] for _ in range(len(pieces))], [[] for _ in range(len(pieces))])
+    for number, in_order, conflict in zip(i.tolist(), ordered.tolist(), conflicts, strict=True):
+        if conflict is not None:
+            by_piece[in_order][number].append(conflict)
+    return by_piece
 
 
 def _pairs(pieces: Pieces, other_pieces: Pieces, *, same: bool, links: bool) -> I64:
@@ -79,15 +83,6 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same: bool, links: bool) -> 
         kept = (j < i) & ~(serial & pieces.main[i] & pieces.main[j])
         resource, i, j = resource[kept], i[kept], j[kept]
     return np.stack([resource, i, j])
-
-
-def _by_piece(count: int, i: I64, conflicts: Sequence[Conflict | None], kept: Bools) -> list[list[Conflict]]:
-    """Some of the ``conflicts`` ``[n]`` of pieces ``i``, by piece."""
-    by_piece: list[list[Conflict]] = [[] for _ in range(count)]
-    for number, conflict, keep in zip(i.tolist(), conflicts, kept.tolist(), strict=True):
-        if keep and conflict is not None:
-            by_piece[number].append(conflict)
-    return by_piece
 
 
 def _of_messages(
