@@ -20,7 +20,7 @@ from wse.errors import BadMesh, DoesNotFit
 from wse.models.tensors.model_tensors import parameters_per_token
 from wse_mappings.strategies.strategy import Layout
 
-MOST_TIMED, MOST_MISFITS, MOST_CUT, PATIENCE = 24, 6, 48, 3
+MOST_TIMED, MOST_MISFITS, MOST_CUT, PATIENCE = 24, 8, 48, 3
 """Layouts that are timed in small; that are tried and do not fit; whose weights alone do not; that are tried one after
 the other and none is the fastest so far."""
 COARSE, FINE = 1, 4
@@ -35,7 +35,8 @@ def explore(setup: TrialSetup) -> list[Trial]:
 
     What counts is the longer of the two parts of a request: prompts, or generated tokens.
 
-    1. The layout of the best forecast, of those that are forecast to fit, is tried, and the forecasts learn from it.
+    1. The layout of the best forecast, of those that are forecast to fit, is tried, and the forecasts learn from it;
+       the emptiest one where none is, and none was found yet.
     2. When no forecast is below what was tried, by as much as forecasts were off, or ``PATIENCE`` is at an end, layouts
        near the fastest are added, and 1 goes on.
     3. When these promise no more, the fastest is tried with the groups that the strategy wants tried. Where nothing
@@ -51,10 +52,10 @@ def explore(setup: TrialSetup) -> list[Trial]:
     refined: set[Layout] = set()
     while exploration.goes_on:
         # 1. The best forecast.
-        if exploration.try_most_promising():
+        best = exploration.fastest
+        if exploration.try_most_promising() or (best is None and exploration.try_emptiest()):
             continue
         # 2. More layouts.
-        best = exploration.fastest
         if best is None or best.layout in refined:
             break
         exploration.add(_near(setup, best.layout))
