@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pytest
 from session import Session, golden, model, session
 
+from wse.compiler.options import THIN_GEMM, Choice
 from wse.models.bundled import BUNDLED
 
 MESHES = [(1, 1), (4, 4), (7, 5), (16, 16), (33, 20)]
@@ -52,6 +53,16 @@ def test_stories260k_gives_its_golden_tokens_whatever_the_mapping(
     folder = shared / "models" / "stories260k"
     case = golden(folder)[2 if mapping == "region" else 1]
     assert start(folder, mesh, case, mapping=mapping, wafers=wafers).greedy(FIRST) == answer(case)[:FIRST]
+
+
+def test_stories260k_gives_its_golden_tokens_on_regions_of_different_rows(shared: Path) -> None:
+    """On two wafers, so that vectors are cut anew on the way to another wafer as well."""
+    folder = shared / "models" / "stories260k"
+    case = golden(folder)[1]
+    choice = Choice(bands=2, prefill=THIN_GEMM, prefill_chunk=3, head_chunk=40)
+    run = start(folder, (17, 9), case, mapping="pipeline", wafers=2, choice=choice)
+    assert len({stage.rect.rows for stage in run.program.stages}) > 1
+    assert run.greedy(FIRST) == answer(case)[:FIRST]
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
