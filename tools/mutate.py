@@ -54,8 +54,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "kernels/wse_kernels/transfers.py",
-        "links[WEST, row, col] += words",
-        "links[EAST, row, col] += words",
+        "links[WEST, row, col] += words\n\n",
+        "links[EAST, row, col] += words\n\n",
         "tests/kernels/test_transfers.py -k along_rows",
     ),
     Mutation(

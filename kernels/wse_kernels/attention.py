@@ -74,6 +74,56 @@ def attention_exp(
     )  # fmt: skip
 
 
+def attention_exp_share(
+    block, block_row, block_col, act, acc, f32, ctl,
+    scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, columns, groups, sharers,
+):  # fmt: skip
+    """The weights of `attention_exp` that are the PE's own share, and 0 for those of its neighbours.
+
+    The ``columns`` are cut into ``groups``, the larger ones first, and a group of c columns into c // sharers sets, set
+    i from its column i c // (c // sharers) on; column s of a set of z has the weights from s n // z on, of n in all.
+    """
+    scale, oldest = np.float32(scale_pico * 1e-12), ctl[block_row, OLDEST]
+    lanes = act.shape[2]
+    for lane in range(lanes):
+        first, last = _share(block_col + lane, columns, groups, sharers, M * H * T)
+        for mht in range(M * H * T):
+            mh, t = mht // T, mht % T
+            weight = np.float32(0.0)
+            if mht >= first and mht < last:
+                newest = ctl[block_row, 0] + mh // H
+                position = _position(ctl, block_row, block_col + lane, t, oldest, capacity)
+                if position >= _first_visible(newest, window, chunk) and position <= newest:
+                    score = widen(acc[block, scores + mht, lane]) * scale
+                    weight = np.exp(score - f32[block, maxima + mh, lane])
+            act[block, out + mht, lane] = narrow(weight, act[block, out + mht, lane])
+
+
+@inline_function
+def _share(col, columns, groups, sharers, count):
+    """The first of ``count`` elements that a column works on, and one past the last."""
+    size, larger = columns // groups, columns % groups
+    before = larger * (size + 1)
+    start, width = col // (size + 1) * (size + 1), size + 1
+    if col >= before:
+        start, width = before + (col - before) // size * size, size
+    sets = max(1, width // sharers)
+    number = ((col - start + 1) * sets - 1) // width
+    begin, end = start + number * width // sets, start + (number + 1) * width // sets
+    return (col - begin) * count // (end - begin), (col - begin + 1) * count // (end - begin)
+
+
+def softmax_sums(block, act, f32, x, sums, M, H, T):
+    """sums[M, H] = the sum over T of x[M, H, T], in float32."""
+    lanes = act.shape[2]
+    for mh in range(M * H):
+        for lane in range(lanes):
+            f32[block, sums + mh, lane] = np.float32(0.0)
+        for t in range(T):
+            for lane in range(lanes):
+                f32[block, sums + mh, lane] += widen(act[block, x + mh * T + t, lane])
+
+
 def attention_max_by_column(
     block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk
 ):

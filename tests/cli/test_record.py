@@ -15,7 +15,7 @@ ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4
 
 
 def test_every_pass_has_the_tensors_that_were_asked_for(wse: Wse, tiny: Path) -> None:
-    asked = ("run", tiny, *ASKED, "--logits", "--json", "--trace", "t.h5")
+    asked = ("run", tiny, *ASKED, "--logits", "--json", "--trace", "t.h5", "--schedule", "released")
     report = json.loads(wse(*asked, "--record", "activations").out)
     assert problems("t.h5") == []
     with open_trace("t.h5") as trace:

@@ -42,6 +42,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "attention_scores": ("M", "Hk", "queries_per_kv", "F", "capacity"),
     "attention_max": ("M", "H", "capacity"),
     "attention_exp": ("M", "H", "capacity"),
+    "attention_exp_share": ("M", "H", "capacity"),
+    "softmax_sums": ("M", "H", "T"),
     "attention_max_by_column": ("M", "H", "capacity"),
     "attention_exp_by_column": ("M", "H", "capacity"),
     "attention_values": ("M", "Hk", "queries_per_kv", "F", "capacity"),
@@ -85,7 +87,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         return Shape(extents(kernel, plain), plain, contents, control(max(rows, cols), 1, rng))
     s = dict(size)
     capacity = s.get("capacity", 1)
-    s["T"] = int(rng.integers(1, capacity + 1))
+    s["T"] = s.get("T", int(rng.integers(1, capacity + 1)))
     s["R"] = 2 * s.get("half", 0)
     s["F"] = s["R"] + s["rest"] - 1 if "half" in s else s.get("F", 1)
     s["tokens"] = 4
@@ -108,7 +110,9 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "coefficient_pico": SCALE_PICO,
         "cap_pico": 2 * 10**12,
         "length": rows,
-        "groups": int(rng.integers(1, rows + 1)),
+        "columns": cols,
+        "groups": int(rng.integers(1, min(rows, cols) + 1)),
+        "sharers": int(rng.integers(1, cols + 1)),
         "limit_pico": int(rng.choice([7 * 10**12, 10**12])),
         "window": int(rng.integers(0, 5)),
         "chunk": int(rng.integers(0, 5)),
@@ -170,7 +174,7 @@ def _contents(
             return {"frequency": np.broadcast_to(frequency, (*line, len(frequency)))}
         case "soft_cap" | "activate" | "activate_share":
             return {"x": rng.normal(scale=8, size=(*line, counts["x"]))}
-        case "attention_exp" | "attention_exp_by_column":
+        case "attention_exp" | "attention_exp_by_column" | "attention_exp_share":
             return {"maxima": rng.uniform(1, 4, (*line, counts["maxima"]))}
         case "embedding_lookup":
             return {"ids": rng.integers(0, cols * p["V"] + 1, (*line, counts["ids"]))}
@@ -238,6 +242,8 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
         }
     if case.kernel in ("activate", "activate_share"):
         return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + _activation_error(case, plain) + tiny}
+    if case.kernel == "attention_exp_share":
+        return {"out": (4 * single + stored) * np.abs(case.values("out", want)) + tiny}
     if case.kernel in ("attention_exp", "attention_exp_by_column"):
         sums = np.abs(case.values("sums", want))
         return {

@@ -26,6 +26,7 @@ from wse_mappings.cuts.split import padded_blocks
 
 _Made = dict[str, tuple[str, ...]]
 _NORM: Final[_Made] = {"rms_scale": ("out",), "layer_scale": ("out",)}
+_ACTIVATED: Final[_Made] = {"activate": ("out",), "activate_share": ("out",)}
 _STREAM: Final[_Made] = {"residual_add": ("x",), "store": ("out",)}  # stored where a norm comes before the sum
 _MADE_BY: Final[dict[str, _Made]] = {
     "embedding": {"store": ("out",)},
@@ -35,11 +36,11 @@ _MADE_BY: Final[dict[str, _Made]] = {
     "attention": {"attention_finish": ("out",)},
     "output": _STREAM,
     "latent_output": _STREAM,
-    "gate_up": {"activate": ("out",)},
+    "gate_up": _ACTIVATED,
     "down": _STREAM,
     "router": {"router_choose": ("ids", "weights")},
     "experts_down": _STREAM,
-    "shared_gate_up": {"activate": ("out",)},
+    "shared_gate_up": _ACTIVATED,
     "shared_down": _STREAM,
     "head": {"argmax_fold": ("logits",)},
 }
@@ -100,11 +101,14 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 
 
 def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
-    """The parts of an op's output in the steps that it has in a phase."""
+    """The parts of an op's output in the steps that it has in a phase; none of a norm that rides along with a product."""
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
     kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
-    step = [s for s in steps if phase.steps.computes(s) and int(phase.steps.code[s]) in kernels][-1]
+    made = [s for s in steps if phase.steps.computes(s) and int(phase.steps.code[s]) in kernels]
+    if not made:
+        return []
+    step = made[-1]
     kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
     address, views = kernel.by_name(_operands(phase, step, slots)), kernel.views
     axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))

@@ -57,6 +57,8 @@ class Outputs:
             if not steps:  # what follows the layers is of the last chunk alone
                 continue
             parts = parts_of(self._program, self._spec, phase, op, steps, slots)
+            if not parts:
+                continue
             tokens = 1 if at_the_end(op) and phase.name == "prefill" else phase.tokens
             on_rows = phase.on_mesh and not at_the_end(op)
             shares = balanced_counts(tokens, self._arenas[parts[0].stage].rows) if on_rows else None

@@ -62,24 +62,34 @@ def _no_cost(steps: int) -> GroupCost:
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
+    """The cost of one group: its transfers start at once, its kernels follow each other; what takes longer counts."""
     cost = _no_cost(len(group))
     moving = [i for i, step in enumerate(group) if costs.moves(phase, step)] if len(group) > 1 else []
+    kernels = [i for i, step in enumerate(group) if phase.steps.computes(step)]
     for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):
         times = [costs.time(phase, step, slots, turn) for step in group]
-        longest = max(range(len(group)), key=lambda i: times[i].cycles)
-        time = times[longest]
-        if moving:
-            overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, turn)
-            if overlap.cycles > time.cycles:
-                longest, time = max(moving, key=lambda i: times[i].cycles), overlap
-            elif longest in moving:
-                time = replace(overlap, cycles=time.cycles)
-        cost.contention[longest] += time.contention_cycles * repeat
-        cost.streams[longest] = max(cost.streams[longest], time.streams)
-        cycles = time.cycles
+        longest = {}
+        transfers = [i for i in range(len(group)) if i not in kernels]
+        if transfers:
+            slowest = max(transfers, key=lambda i: times[i].cycles)
+            time = times[slowest]
+            if moving:
+                overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, turn)
+                if overlap.cycles > time.cycles:
+                    slowest, time = max(moving, key=lambda i: times[i].cycles), overlap
+                elif slowest in moving:
+                    time = replace(overlap, cycles=time.cycles)
+            longest = {slowest: time}
+        computed = sum(times[i].cycles.total for i in kernels)
+        if kernels and computed >= sum(time.cycles.total for time in longest.values()):
+            longest = {i: times[i] for i in kernels}
+        first = min(longest)
         if phase.steps.overlap[group[0]] >= 0:
-            cycles = cycles.plus(launch=costs.sync)
-        cost.by_cause[longest] += cycles.times(repeat)[1:]
+            longest[first] = replace(longest[first], cycles=longest[first].cycles.plus(launch=costs.sync))
+        for i, time in longest.items():
+            cost.contention[i] += time.contention_cycles * repeat
+            cost.streams[i] = max(cost.streams[i], time.streams)
+            cost.by_cause[i] += time.cycles.times(repeat)[1:]
         if turn == 0:
-            cost.first_turn[0] = cycles.total
+            cost.first_turn[0] = sum(time.cycles.total for time in longest.values())
     return cost

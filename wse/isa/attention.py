@@ -10,6 +10,7 @@ from typing import Final
 from wse.isa.kernel import Kernel
 from wse.isa.operands import acc, act, f32, numbers, wgt
 from wse.isa.pe_costs import PeCosts
+from wse_mappings.cuts.split import ceil_div
 
 
 def _products(M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> int:
@@ -33,6 +34,15 @@ def _max_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
 def _exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
     one_head = 2 * c.vector(T, c.f32) + T * c.function + c.vector(T, c.convert)
     return M * H * (c.loop + one_head)
+
+
+def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
+    """Cycles of the largest share of a set of columns, and of zeros for the others."""
+    columns_of_group = columns // groups
+    weights = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
+    in_a_row = min(weights, T)
+    vectors = c.loop + 2 * c.vector(in_a_row, c.f32) + c.vector(in_a_row, c.convert)
+    return c.vector(M * H * T, c.act) + weights * c.function + ceil_div(weights, max(1, T)) * vectors
 
 
 def _values_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
@@ -104,6 +114,24 @@ ATTENTION: Final = (
     ),
     _max("attention_max", "window chunk capacity"),
     _exp("attention_exp", "window chunk capacity"),
+    Kernel(
+        name="attention_exp_share",
+        operands=(
+            acc("scores", "M H T"),
+            f32("maxima", "M H"),
+            act("out", "M H T", output=True),
+            *numbers("M H T scale_pico window chunk capacity columns groups sharers"),
+        ),
+        work=_scores,
+        cycles=_exp_share_cycles,
+        counters=True,
+    ),
+    Kernel(
+        name="softmax_sums",
+        operands=(act("x", "M H T"), f32("sums", "M H", output=True), *numbers("M H T")),
+        work=_scores,
+        cycles=lambda c, M, H, T: M * H * (c.loop + c.vector(T, c.f32)),
+    ),
     _max("attention_max_by_column", "window chunk"),
     _exp("attention_exp_by_column", "window chunk"),
     Kernel(

@@ -100,7 +100,7 @@ class PlacementRequest:
             panel="Wafer and mapping",
             metavar="released|fused|REWRITES",
         ),
-    ] = "released"
+    ] = "fused"
     software: SoftwareName = "tuned"
     dtype: Annotated[
         str | None,

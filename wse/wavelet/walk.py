@@ -4,7 +4,8 @@ The state is the cycle from which each PE of each stage is free. Steps of one ov
 
 1. Routes of other patterns that stand in the place of its own are rewritten; then the step's task is dispatched, unless
    it runs in that of the step before, or the group is started and awaited at one cost.
-2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost.
+2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost;
+   kernels of one group follow each other.
 3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own.
 4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest
    rectangle that holds both; words to another wafer as far as the edge of their region, and from the edge of the other
@@ -80,12 +81,12 @@ class PhaseWalk:
         self.free[stage] += self.software.route_rewrite_cycles * repaints
         if working and not phase.steps.joined[first]:
             self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
-        begin = self.free[stage].copy()
+        begin, idle = self.free[stage].copy(), self.free[stage].copy()
         lines = []
         for step in working:
             transfer = transfers.get(step)
             if transfer is None:
-                self._compute(step, turn, begin)  # 2
+                self._compute(step, turn, idle)  # 2
             elif not isinstance(transfer.messages, LineMessages):
                 self._stream(step, transfer, turn, begin)  # 4
             elif transfer.in_memory:
@@ -113,11 +114,12 @@ class PhaseWalk:
     def _transfer(self, step: int, turn: int) -> Transfer:
         return transfer_of(self.program, self.phase, step, self.slots, turn)
 
-    def _compute(self, step: int, turn: int, begin: I64) -> None:
-        """A kernel on some rows."""
+    def _compute(self, step: int, turn: int, idle: I64) -> None:
+        """A kernel on some rows, from when they have no other kernel of the group to run; ``idle`` says when."""
         a = self.phase.steps.operands(step, self.slots, turn)
         cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe)
-        self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, begin)
+        self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, idle)
+        idle[a[0] : a[0] + a[1]] += math.ceil(cycles - 1e-9)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
         """A pattern whose messages all stay on their PEs."""

@@ -98,6 +98,33 @@ def attention_exp(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, windo
     _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible)
 
 
+def attention_exp_share(
+    pe, ctl, scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, columns, groups, sharers
+):
+    """act[M, H, T] = the weights of `attention_exp` that the PE's column has to work out, 0 elsewhere."""
+    positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
+    weights = _weights(pe, scores, maxima, M, H, T, scale_pico, _visible(ctl, pe.row, M, positions, window, chunk))
+    start, end = _part(pe.col, np.cumsum([0, *[columns // groups + (g < columns % groups) for g in range(groups)]]))
+    sets = max(1, int(end - start) // int(sharers))
+    start, end = _part(pe.col, start + np.arange(sets + 1) * (end - start) // sets)
+    owners = np.repeat(np.arange(start, end), np.diff(np.arange(end - start + 1) * (M * H * T) // (end - start)))
+    pe.write("act", out, np.where(owners.reshape(M, H, T) == pe.col, weights, np.float32(0.0)))
+
+
+def _part(place, starts):
+    """The start of the part that a place lies in, and its end."""
+    part = int(np.searchsorted(starts, place, side="right")) - 1
+    return starts[part], starts[part + 1]
+
+
+def softmax_sums(pe, x, sums, M, H, T):
+    """f32[M, H] = sum over T of act[M, H, T]."""
+    weights, total = pe.read("act", x, M, H, T), np.zeros((M, H), np.float32)
+    for t in range(T):
+        total += weights[..., t]
+    pe.write("f32", sums, total)
+
+
 def attention_exp_by_column(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk):
     """Weights and sums of `attention_exp` with the entries of the row that has the number of the PE's column."""
     visible = _visible(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk)
@@ -105,15 +132,19 @@ def attention_exp_by_column(pe, ctl, scores, maxima, out, sums, M, H, T, scale_p
 
 
 def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible):
-    scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
-    visible = visible[:, None, :]
-    exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
-    weights = pe.round_to("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
+    weights = _weights(pe, scores, maxima, M, H, T, scale_pico, visible)
     total = np.zeros((M, H), np.float32)
     for t in range(T):
         total += weights[..., t]
     pe.write("act", out, weights)
     pe.write("f32", sums, total)
+
+
+def _weights(pe, scores, maxima, M, H, T, scale_pico, visible):
+    scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
+    visible = visible[:, None, :]
+    exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
+    return pe.round_to("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
 
 
 def attention_values(pe, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):

@@ -24,6 +24,8 @@ from wse.isa.instructions import KERNELS
 from wse.models.spec import Experts, ModelSpec
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS, Kind
+from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine, CacheShift
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
@@ -64,11 +66,15 @@ def lines_of(program: Program, axis: int) -> int:
         ("router-scores", SHARED),
         ("router-scores", mixture_spec(MIXTURES["softmax"])),
         ("shared-activation", tiny_spec()),
+        ("shared-exp", replace(tiny_spec(kv_heads=1, heads=4), score_cap=3.0)),
+        ("merged-sums,shared-exp,local-maxima", latent_spec()),
+        ("early-shift", tiny_spec()),
     ],
     ids=lambda value: value.replace(",", " and ") if isinstance(value, str) else value.family,
 )
 def test_logits_are_those_of_a_plain_decoder(schedule: str, spec: ModelSpec) -> None:
-    assert worst_logit_error(spec, MESH, chunk=4, schedule=schedule) < 1e-5
+    mesh = (3, 17) if "shared-exp" in schedule else MESH  # whose columns are those of one head group
+    assert worst_logit_error(spec, mesh, chunk=4, schedule=schedule) < 1e-5
 
 
 def test_a_norm_takes_no_all_reduce_of_its_own() -> None:
@@ -89,7 +95,10 @@ def test_maxima_are_found_beside_the_exponentials() -> None:
     groups = [np.flatnonzero(steps.overlap == group) for group in np.unique(steps.overlap[steps.overlap >= 0])]
     assert len(groups) == 2
     for group in groups:
-        assert [KERNELS[steps.code[s]].name for s in group if steps.computes(s)] == ["attention_exp"]
+        assert [KERNELS[steps.code[s]].name for s in group if steps.computes(s)] == [
+            "attention_exp",
+            "attention_values",
+        ]
 
 
 def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
@@ -102,6 +111,20 @@ def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
     assert not any(steps.joined[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
     saved = SOFTWARE.task_dispatch_cycles * int(steps.joined.sum())
     assert 0 < released.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
+
+
+def test_a_cache_is_shifted_beside_the_all_reduce_before() -> None:
+    steps = program_of("early-shift").decode.steps
+    for shift in np.flatnonzero(of_kind(steps, CacheShift)):
+        group = np.flatnonzero(steps.overlap == steps.overlap[shift])
+        assert of_kind(steps, AlongLine)[group].tolist() == [True, False, False]
+
+
+def test_exponentials_are_shared_inside_a_head_group() -> None:
+    program = program_of("shared-exp", tiny_spec(kv_heads=1), mesh=(3, 17))
+    assert kernels_of(program)["attention_exp_share"] == kernels_of(program)["softmax_sums"] == 2
+    assert lines_of(program, ROWS) == lines_of(program_of(RELEASED, tiny_spec(kv_heads=1), mesh=(3, 17)), ROWS) + 2
+    assert not kernels_of(program_of("shared-exp", mesh=(9, 15)))["attention_exp_share"]  # groups of 7 and 8 columns
 
 
 def test_activation_is_shared_by_no_more_neighbours_than_there_are() -> None:
@@ -137,7 +160,7 @@ def test_a_rewrite_is_kept_off_where_it_is_not_valid(
 
 
 def test_an_unknown_schedule_is_refused() -> None:
-    with pytest.raises(UnknownName, match="unknown schedule 'fastest': known: fused, joined-tasks"):
+    with pytest.raises(UnknownName, match="unknown schedule 'fastest': known: early-shift, fused, joined-tasks"):
         rewrites_of(tiny_spec(), replace(OPTIONS, schedule="fastest"))
 
 

@@ -72,7 +72,7 @@ def of(request: RunRequest) -> Placed:
 
 @pytest.fixture(params=slow_but(REQUESTS, *REQUESTS[:2]), ids=str)
 def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Placed:
-    return of(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), **request.param))
+    return of(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), schedule="released", **request.param))
 
 
 @pytest.fixture

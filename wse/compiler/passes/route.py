@@ -9,8 +9,8 @@ project, EPCC 2026: 8 of 24 colours, routes repainted 6 times a layer).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import networkx as nx
 import numpy as np
@@ -36,6 +36,7 @@ class _Stage:
     colours: dict[Key, int] = field(default_factory=dict)
     uses: Counter[Key] = field(default_factory=Counter)
     overlaps: nx.Graph[Key] = field(default_factory=nx.Graph)  # an edge between routes that run at the same time
+    groups: list[frozenset[Key]] = field(default_factory=list)  # routes that run at the same time, or one alone
     ranges: dict[Key, range] = field(default_factory=dict)
     own_routes: set[Key] = field(default_factory=set)
 
@@ -102,42 +103,61 @@ def _demand(state: State, same: list[int]) -> list[_Stage]:
                 key, demand.colours[need[0]] = need
                 demand.uses[key] += runs * weight * (1 if step.loop < 0 else block.loops[step.loop][2])
                 demand.overlaps.add_node(key)
+                demand.groups.append(frozenset((key,)))
                 if step.overlap >= 0:
                     groups[step.overlap].append(key)
             for group in groups.values():
-                nx.add_path(demand.overlaps, group)
+                demand.groups.append(frozenset(group))
+                demand.overlaps.add_edges_from(combinations(group, 2))
     for demand in stages:
         demand.overlaps.remove_edges_from(nx.selfloop_edges(demand.overlaps))
     return stages
 
 
 def _assign(stage: _Stage, available: int, number: int) -> None:
-    """Give each route a range of colours: its own while the pool for the others stays large enough."""
+    """Give each route a range of colours, as `_ranges_beside` does, beside the smallest pool for which there are some.
 
-    def needed(keys: Iterable[Key]) -> int:
-        return sum(stage.colours[key] for key in keys)
+    Raises DoesNotFit where routes that run together need more colours than there are.
+    """
+    together = max((sum(stage.colours[key] for key in group) for group in stage.groups), default=0)
+    pool = 0 if sum(stage.colours.values()) <= available else together
+    while pool <= available:
+        if _ranges_beside(stage, available, pool):
+            return
+        pool += 1
+    message = (
+        f"stage {number}: patterns that run together need {together} colours, the wafer has {available} to give: "
+        "use a wafer with more colours"
+    )
+    raise DoesNotFit(message)
 
-    largest = max(map(needed, nx.connected_components(stage.overlaps)), default=0)
-    if largest > available:
-        message = (
-            f"stage {number}: patterns that run together need {largest} colours, the wafer has {available} to give: "
-            "use a wafer with more colours"
-        )
-        raise DoesNotFit(message)
-    pool = 0 if needed(stage.colours) <= available else largest
-    start = 0
+
+def _ranges_beside(stage: _Stage, available: int, pool: int) -> bool:
+    """Give routes ranges of colours beside a pool of so many; whether there are enough.
+
+    1. The routes that are used most get colours of their own, as many as the pool leaves.
+    2. Each other one, those used most first, gets the range of the pool that is wanted least by others, and by none
+       that runs at the same time.
+    """
+    stage.ranges, stage.own_routes, start = {}, set(), 0
+    # 1. Colours of their own.
     for key, _ in stage.uses.most_common():
         if start + stage.colours[key] <= available - pool:
             stage.ranges[key] = range(start, start + stage.colours[key])
             stage.own_routes.add(key)
             start += stage.colours[key]
-    pooled = stage.overlaps.subgraph(set(stage.colours) - stage.own_routes)
-    for group in sorted(nx.connected_components(pooled), key=lambda keys: -sum(stage.uses[k] for k in keys)):
-        width = needed(group)
-        place = min(range(start, available - width + 1), key=lambda p: _contention(stage, range(p, p + width)))
-        for key in sorted(group):
-            stage.ranges[key] = range(place, place + stage.colours[key])
-            place += stage.colours[key]
+    # 2. The pool.
+    for key, _ in stage.uses.most_common():
+        if key in stage.own_routes:
+            continue
+        beside = [stage.ranges[other] for other in stage.overlaps[key] if other in stage.ranges]
+        width = stage.colours[key]
+        ranges = [range(first, first + width) for first in range(start, available - width + 1)]
+        free = [one for one in ranges if not any(_overlap(one, other) for other in beside)]
+        if not free:
+            return False
+        stage.ranges[key] = min(free, key=lambda one: _contention(stage, one))
+    return True
 
 
 def _contention(stage: _Stage, candidate: range) -> int:

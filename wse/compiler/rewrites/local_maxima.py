@@ -1,9 +1,9 @@
-"""Softmax shifted by each row's own maximum, so that the all-reduce of maxima runs beside the exponentials.
+"""Softmax shifted by each row's own maximum, so that the all-reduce of maxima runs beside exponentials and values.
 
 A softmax does not care by what it is shifted as long as nothing overflows. Each row of PEs shifts by the largest score
 of its own cache entries, and rescales its sums and values by exp(own - common) before they are summed.
 
-1. The maxima are copied; the copies are reduced while weights are made with the row's own.
+1. The maxima are copied; the copies are reduced while weights, and with them values, are made with the row's own.
 2. Before the sums and values of all rows are added, each row's are multiplied with exp(own - common).
 
 Sums and values must travel in one message (`merged_sums`), so that there is one place to rescale.
@@ -23,7 +23,6 @@ from wse.compiler.rewrites.steps import (
     count,
     in_place,
     is_line,
-    live_range,
     runs,
     touches,
     with_operands,
@@ -33,7 +32,7 @@ from wse.compiler.state import SymAddress, SymStep
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
     steps = draft.steps
-    for exp in [step for step in steps if runs(step, "attention_exp") and step.loop < 0]:
+    for exp in [step for step in steps if _makes_weights(step) and step.loop < 0]:
         index = steps.index(exp)
         reduce_, largest = steps[index - 1], steps[index - 2]
         maxima = address(exp, "maxima")
@@ -45,9 +44,15 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             _rewrite(c, draft, index, summed)
 
 
+def _makes_weights(step: SymStep) -> bool:
+    """Whether a step takes exponentials, all of them or a share."""
+    return runs(step, "attention_exp") or runs(step, "attention_exp_share")
+
+
 def _summed(steps: list[SymStep], exp: int) -> int | None:
     """The all-reduce that has the sums of the weights that a step makes and, behind these, the values."""
-    sums = address(steps[exp], "sums")
+    summing = (steps[i] for i in range(exp, len(steps)) if runs(steps[i], "softmax_sums"))
+    sums = address(steps[exp] if runs(steps[exp], "attention_exp") else next(summing), "sums")
     for index in range(exp + 1, len(steps)):
         if is_line(steps[index]) and touches(steps[index], sums.buffer):
             has_values = count(steps[index], "elements") > count(steps[exp], "M") * count(steps[exp], "H")
@@ -58,14 +63,8 @@ def _summed(steps: list[SymStep], exp: int) -> int | None:
 def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
     steps = draft.steps
     weights, reduce_, largest = steps[exp], steps[exp - 1], steps[exp - 2]
-    M, H, common, sums = (
-        count(weights, "M"),
-        count(weights, "H"),
-        address(weights, "maxima"),
-        address(weights, "sums"),
-    )
-    within = live_range(steps, sums.buffer, summed)
-    assert within is not None
+    M, H, common = count(weights, "M"), count(weights, "H"), address(weights, "maxima")
+    sums = address(steps[summed], "source")
     heads = M * H
     own = SymAddress(buffer=c.temp("maxima_of_row", heads, "f32"))
     features = (count(steps[summed], "elements") - heads) // heads
@@ -81,13 +80,15 @@ def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
         "F": features,
     }
     steps.insert(summed, compute_step(weights, "softmax_rescale", **operands))
-    # 1. The maxima reduced beside the exponentials.
+    # 1. The maxima reduced beside the exponentials and values.
     loop, overlap = draft.add_loop(1), draft.add_group()
-    steps[exp - 2 : exp + 1] = [
+    end = exp + 2 if runs(steps[exp + 1], "attention_values") and steps[exp + 1].loop < 0 else exp + 1
+    steps[exp - 2 : end] = [
         with_operands(largest, out=own),
         compute_step(weights, "copy_statistics", out=common, x=own, n=heads),
         replace(reduce_, loop=loop, overlap=overlap),
         replace(with_operands(weights, maxima=own), loop=loop, overlap=overlap),
+        *(replace(step, loop=loop, overlap=overlap) for step in steps[exp + 1 : end]),
     ]
 
 

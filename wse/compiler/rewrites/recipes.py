@@ -7,14 +7,32 @@ from typing import Final
 from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
 from wse.compiler.options import FUSED, RELEASED, SCHEDULES, Options, Rewrites
-from wse.compiler.rewrites import joined_tasks, local_maxima, merged_sums, norm_scales, router_scores, shared_activation
+from wse.compiler.rewrites import (
+    early_shift,
+    joined_tasks,
+    local_maxima,
+    merged_sums,
+    norm_scales,
+    router_scores,
+    shared_activation,
+    shared_exp,
+)
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 
 REWRITES: Final[dict[str, Rewrite]] = {
     module.REWRITE.name: module.REWRITE
-    for module in (norm_scales, merged_sums, local_maxima, router_scores, shared_activation, joined_tasks)
+    for module in (
+        norm_scales,
+        merged_sums,
+        shared_exp,
+        local_maxima,
+        router_scores,
+        shared_activation,
+        early_shift,
+        joined_tasks,
+    )
 }
 """All rewrites by name. Each is applied to what the ones before it have made."""
 

@@ -18,7 +18,7 @@ from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import address, compute_step, count, is_line, kernel_of, line_step, runs, touches
-from wse.compiler.state import SymStep
+from wse.compiler.state import SymNumber, SymStep
 from wse.program.steps import COLUMNS
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
@@ -50,7 +50,7 @@ def _shared(c: Context, step: SymStep, groups: int) -> list[SymStep]:
     operands = {name: step.operands[i] for name, i in kernel.index.items()}
     share = compute_step(step, "activate_share", **operands, length=rows, groups=groups)  # 2
     pattern = c.patterns.get(k_tree, rows, c.cut.cols, Arrival.ADD, broadcast=True, segments=segments, groups=())
-    out, elements = address(step, "out"), count(step, "M") * count(step, "n")
+    out, elements = address(step, "out"), SymNumber(fixed=count(step, "M") * count(step, "n"))
     return [share, line_step(step, pattern, COLUMNS, out, elements)]  # 3
 
 

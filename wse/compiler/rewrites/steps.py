@@ -11,9 +11,10 @@ from wse.isa.instructions import CODES, KERNELS
 from wse.isa.kernel import Kernel
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS, operand_index
-from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.patterns import AlongLine, CacheShift
 
 _LINE = TRANSFERS.index(AlongLine)
+_SHIFT = TRANSFERS.index(CacheShift)
 _LINE_OPERANDS = operand_index(AlongLine)
 
 
@@ -30,6 +31,11 @@ def runs(step: SymStep, kernel: str) -> bool:
 def is_line(step: SymStep) -> bool:
     """Whether a step carries a pattern out along lines."""
     return step.kind == Kind.TRANSFER and step.code == _LINE
+
+
+def is_cache_shift(step: SymStep) -> bool:
+    """Whether a step lets rows pass cache entries up."""
+    return step.kind == Kind.TRANSFER and step.code == _SHIFT
 
 
 def address(step: SymStep, name: str) -> SymAddress:
@@ -134,9 +140,9 @@ def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
     )
 
 
-def line_step(like: SymStep, pattern: int, axis: int, at: SymAddress, elements: int) -> SymStep:
+def line_step(like: SymStep, pattern: int, axis: int, at: SymAddress, elements: SymNumber) -> SymStep:
     """A step that carries a pattern out in place, on the rows and for the op of another step, outside of loops."""
-    values: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": SymNumber(fixed=elements)}
+    values: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": elements}
     return replace(
         like,
         kind=Kind.TRANSFER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import Rewrites
@@ -23,35 +24,51 @@ class RewriteTrial:
     saved_cycles: float
 
 
-def try_rewrites(setup: TrialSetup, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
-    """What each rewrite of a setup saves on the layout of a trial, in small; those that save nothing are left out.
+def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
+    """What each of some rewrites saves on the layout of a trial, in small; those that save nothing are left out.
+
+    The setup has those to begin with: all, or none where all together need more colours than there are.
 
     1. Of a rewrite with several settings the one with the fewest cycles is taken, the others being as they are.
-    2. A rewrite without which a token takes no more cycles is dropped, the last ones first, unless all are ``forced``.
-    3. What each of the others saves is the difference that leaving it out alone makes.
+    2. As long as a token takes fewer cycles with one rewrite less or more, the one that saves most is taken out, or
+       put back; unless all are ``forced``.
+    3. What each of those that stay saves is the difference that leaving it out alone makes; those without any go.
     """
 
-    def cycles(rewrites: Rewrites) -> float:
+    def cycles(settings: Mapping[str, int]) -> float:
+        rewrites = tuple((name, settings[name]) for name in names if name in settings)
         if rewrites not in known_cycles:
             result = replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill)
             known_cycles[rewrites] = float("inf") if result.token_cycles is None else result.token_cycles
         return known_cycles[rewrites]
 
     known_cycles: dict[Rewrites, float] = {}
-    chosen = dict(setup.rewrites)
+    names = [name for name, _ in candidates]
+    best, chosen = dict(candidates), dict(setup.rewrites)
     for name in chosen:  # 1
-        settings = [(name, setting) for setting in REWRITES[name].settings]
-        chosen[name] = min(settings, key=lambda one: cycles(tuple((chosen | dict([one])).items())))[1]
-    for name in [] if forced else reversed(list(chosen)):  # 2
-        without = {other: setting for other, setting in chosen.items() if other != name}
-        if cycles(tuple(without.items())) <= cycles(tuple(chosen.items())):
-            chosen = without
-    best = cycles(tuple(chosen.items()))
-    return tuple(  # 3
+        best = min(({**best, name: setting} for setting in REWRITES[name].settings), key=cycles)
+    chosen = {name: best[name] for name in chosen}
+    while not forced:  # 2
+        nearest = min((_toggled(chosen, name, best[name]) for name in names), key=cycles, default=chosen)
+        if cycles(nearest) >= cycles(chosen):
+            break
+        chosen = nearest
+    for name in [] if forced else names:  # 3
+        if name in chosen and cycles(_toggled(chosen, name, 0)) <= cycles(chosen):
+            chosen = _toggled(chosen, name, 0)
+    return tuple(
         RewriteTrial(
             name=name,
-            setting=setting,
-            saved_cycles=cycles(tuple((other, s) for other, s in chosen.items() if other != name)) - best,
+            setting=chosen[name],
+            saved_cycles=cycles(_toggled(chosen, name, 0)) - cycles(chosen),
         )
-        for name, setting in chosen.items()
+        for name in names
+        if name in chosen
     )
+
+
+def _toggled(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
+    """The settings without a rewrite that they have, or with one that they do not have."""
+    if name in settings:
+        return {other: value for other, value in settings.items() if other != name}
+    return {**settings, name: setting}

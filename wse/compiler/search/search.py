@@ -92,11 +92,14 @@ def search(
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     # 1. Trials in small.
     trials = _trials(setup)
+    if rewrites and trials and not any(trial.needed_bytes for trial in trials):  # too few colours for all of them
+        setup = replace(setup, rewrites=())
+        trials = _trials(setup)
     fitting = _fastest_first([trial for trial in trials if trial.fits or options.capacity == REPORT])
     # 2. Rewrites that pay.
     rewritten: tuple[RewriteTrial, ...] = ()
     if timing is not None and rewrites and fitting:
-        rewritten = try_rewrites(setup, fitting[0], forced=options.schedule != FUSED)
+        rewritten = try_rewrites(setup, rewrites, fitting[0], forced=options.schedule != FUSED)
         setup = replace(setup, rewrites=tuple((one.name, one.setting) for one in rewritten))
     # 3. The fastest, compiled whole.
     compilations: list[tuple[Trial, Compilation]] = []

@@ -1,0 +1,83 @@
+"""Exponentials of softmax shared among the columns of a head group, which would all work out the same.
+
+Scores are summed over the columns of a head group, and each of these takes the exponentials of all of them. Of g
+neighbours each takes 1 / g, and adds zeros for the others; a sum over the g columns, which is exact, gives each all.
+
+1. The columns of a group are cut into sets of at least g.
+2. Every PE takes its share of the exponentials.
+3. An all-reduce inside each set brings the shares together.
+4. Every PE sums the weights, rounded as they are, in the order in which it did before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from wse.compiler.lower.builder import Draft, Operand
+from wse.compiler.lower.context import Context
+from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.steps import address, compute_step, kernel_of, line_step, number, runs, touches
+from wse.compiler.state import SymAddress, SymNumber, SymStep
+from wse.program.steps import ROWS
+from wse_mappings.cuts.split import balanced_segments
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.schedule import Arrival
+
+
+def _apply(c: Context, draft: Draft, setting: int) -> None:
+    segments, cols = c.cut.heads.segments, c.cut.cols
+    balanced = list(segments) == balanced_segments(cols, len(segments))
+    if not balanced or min(count for _, count in segments) < setting:
+        return
+    for step in [step for step in draft.steps if runs(step, "attention_exp")]:
+        index = draft.steps.index(step)
+        use = _first_use(draft.steps, index)
+        if use is not None:
+            draft.steps[use:use] = [_sums(step, draft.steps[use])]
+            draft.steps[index : index + 1] = _shared(c, step, setting)
+
+
+def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
+    """The first step that uses the weights or the sums that step ``exp`` makes, where sums can be taken before it.
+
+    In a loop over users those can be taken only where the weights are used in another one.
+    """
+    made = [address(steps[exp], name).buffer for name in ("out", "sums")]
+    use = next((i for i in range(exp + 1, len(steps)) if any(touches(steps[i], buffer) for buffer in made)), None)
+    return None if use is None or (steps[exp].loop >= 0) != (steps[use].loop >= 0) else use
+
+
+def _shared(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
+    segments, cols, kernel = c.cut.heads.segments, c.cut.cols, kernel_of(step)
+    assert kernel is not None
+    sets = []  # 1
+    for start, width in segments:
+        count = width // sharers
+        edges = [start + i * width // count for i in range(count + 1)]
+        sets += [(first, end - first) for first, end in pairwise(edges)]
+    operands: dict[str, Operand] = {name: step.operands[i] for name, i in kernel.index.items() if name != "sums"}
+    operands |= {"columns": cols, "groups": len(segments), "sharers": sharers}
+    share = replace(compute_step(step, "attention_exp_share", **operands), loop=step.loop)  # 2
+    pattern = c.patterns.get(k_tree, cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=tuple(sets), groups=())
+    weights = SymAddress(buffer=address(step, "out").buffer)
+    heads = c.tokens * number(step, "H").fixed
+    return [share, line_step(step, pattern, ROWS, weights, SymNumber(per_slot=heads))]  # 3
+
+
+def _sums(step: SymStep, use: SymStep) -> SymStep:
+    """4. The sums of the weights that a step makes, in the loop of the step before which they are taken."""
+    operands: dict[str, Operand] = {"x": address(step, "out"), "sums": address(step, "sums")}
+    sizes = {name: number(step, name) for name in ("M", "H", "T")}
+    return replace(compute_step(step, "softmax_sums", **operands, **sizes), loop=use.loop)
+
+
+REWRITE: Final = Rewrite(
+    name="shared-exp",
+    summary="Neighbouring columns of a head group take a share of the exponentials each, and swap what they have.",
+    source="this project: work that is replicated along a line is divided where swapping costs less",
+    apply=_apply,
+    settings=(8, 4, 16),
+)
