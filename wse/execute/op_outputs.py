@@ -101,7 +101,7 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 
 
 def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
-    """The parts of an op's output in the steps that it has in a phase; none of a norm that rides along with a product."""
+    """The parts of an op's output in the steps that it has in a phase; none of a norm that goes into a product."""
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
     kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
