@@ -128,4 +128,5 @@ def _copy(
         source_col=leave,
         target_col=enter,
         cols=cols,
+        stride=1,
     )
