@@ -115,7 +115,7 @@ def test_what_is_too_large_is_told_with_layers_and_experts_together() -> None:
 def test_a_trial_in_small_needs_the_bytes_of_the_whole(wafers: int) -> None:
     spec = mixture_spec(MIXTURES["shared"], layers=7)
     machine = wafer(3, 4, 1 << 20)
-    setup = TrialSetup(spec=spec, wafer=machine, software=SOFTWARE, options=replace(APART, wafers=wafers))
+    setup = TrialSetup(spec=spec, wafer=machine, software=SOFTWARE, options=replace(APART, wafers=wafers), rewrites=())
     layout = Layout("expert", 1, 1)
     options, choice = setup.smallest(layout, CHOICE.prefill)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
