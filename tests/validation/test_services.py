@@ -107,6 +107,28 @@ def test_which_rows_have_drafts(columns: dict[str, str], drafts: bool) -> None: 
     assert bool(asked(**columns).drafts_of) is drafts
 
 
+@pytest.mark.parametrize(
+    ("date", "schedule", "method"),
+    [
+        ("2024-08-27", "released", "estimate"),
+        ("2024-10-24", "fused", "estimate, fused"),
+        ("n.d. (after 2025-12-30)", "fused", "estimate, fused"),
+    ],
+)
+def test_services_from_october_2024_on_have_the_fused_schedule(date: str, schedule: str, method: str) -> None:
+    schedules: list[str] = []
+
+    def by_schedule(service: ServiceRequest) -> ServiceEstimate:
+        schedules.append(service.request.schedule)
+        value = {"released": 100.0, "fused": 180.0}[service.request.schedule]
+        return ServiceEstimate(values=(value,) * len(METRICS), fits=True, gain=1.0)
+
+    found = answer(row(date=date, spec_decode="no"), asked(date=date, spec_decode="no"), by_schedule)
+    assert schedules[0] == schedule
+    assert (found.value, found.other_schedule) == ((100.0, 180.0) if schedule == "released" else (180.0, 100.0))
+    assert found.method == method
+
+
 def told(asked: ServiceRequest) -> ServiceEstimate:
     return ServiceEstimate(values=tuple(float(i + 100) for i in range(len(METRICS))), fits=True, gain=1.5)
 

@@ -57,7 +57,13 @@ def _page(validation: Validation, plot: str) -> str:
         "## Errors by method",
         _table(
             ("method", "rows", "median", "worst"),
-            [(m.method, count(m.rows), *_errors("{median}|{worst}", m).split("|")) for m in summary.by_method],
+            [
+                (name, count(m.rows), *_errors("{median}|{worst}", m).split("|"))
+                for name, m in [
+                    *((m.method, m) for m in summary.by_method),
+                    *((f"{m.method}, with the other schedule", m) for m in summary.by_other_schedule),
+                ]
+            ],
         ),
         f"![Predicted against measured]({plot})",
         f"The solid lines are no error, the dashed ones ten percent. Predicted rows without a place on "

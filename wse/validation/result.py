@@ -52,6 +52,10 @@ class ValidationRow(Result):
         float | None, Doc("The prediction without speculative decoding, where the other is with it.")
     ] = None
     error_plain_pct: Annotated[float | None, Doc("Error of the prediction without speculative decoding.", "%")] = None
+    predicted_other_schedule: Annotated[
+        float | None, Doc("The prediction by the other schedule, of rows by `estimate`: fused or released.")
+    ] = None
+    error_other_schedule_pct: Annotated[float | None, Doc("Error of the prediction by the other schedule.", "%")] = None
     reason: Annotated[str | None, Doc("Why the row is not predicted.", or_null=True)]
     method: Annotated[str | None, Doc("Which model predicts the row.", or_null=True)]
     software: Annotated[str | None, Doc("Software profile whose costs are in the prediction.", or_null=True)]
@@ -106,6 +110,9 @@ class ValidationSummary(Errors):
     """Errors over all rows but those that state a formula or a constant, with errors by method, source and kernel."""
 
     by_method: Annotated[tuple[MethodErrors, ...], Doc("Errors by method.")]
+    by_other_schedule: Annotated[
+        tuple[MethodErrors, ...], Doc("Errors of rows by `estimate`, were they predicted by the other schedule.")
+    ] = ()
     by_source_and_kernel: Annotated[tuple[GroupErrors, ...], Doc("Errors by source and kernel.")]
     reasons: Annotated[tuple[ReasonCount, ...], Doc("Reasons why rows are not predicted, the most frequent first.")]
 
@@ -250,6 +257,7 @@ def _errors_table(summary: ValidationSummary, width: int) -> Table:
         if group.predicted
     ]
     groups += [(f"all by {method.method}", "", method) for method in summary.by_method]
+    groups += [(f"by {method.method}, with the other schedule", "", method) for method in summary.by_other_schedule]
     if summary.median_abs_error_pct is not None:
         predicted = sum(m.predicted for m in summary.by_method if m.method not in CALIBRATED)
         groups.append(("measurements", "", replace(summary, predicted=predicted)))

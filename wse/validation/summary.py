@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -39,6 +39,11 @@ class Compared:
         """The error of the prediction without speculative decoding; None where there is no such prediction."""
         return self._error_pct(self.prediction.plain)
 
+    @property
+    def other_schedule_error_pct(self) -> float | None:
+        """The error of the prediction by the other schedule; None where there is no such prediction."""
+        return self._error_pct(self.prediction.other_schedule)
+
     def _error_pct(self, predicted: float | None) -> float | None:
         measured = self.measurement.measured
         if predicted is None or not measured:
@@ -60,6 +65,8 @@ class Compared:
             error_pct=self.error_pct,
             predicted_plain=p.plain,
             error_plain_pct=self.plain_error_pct,
+            predicted_other_schedule=p.other_schedule,
+            error_other_schedule_pct=self.other_schedule_error_pct,
             reason=p.reason or None,
             method=p.method or None,
             software=p.software or None,
@@ -86,6 +93,12 @@ def summarise(rows: Iterable[Compared]) -> ValidationSummary:
             MethodErrors(method=method, **_errors([row for row in every if row.prediction.method == method]))
             for method in methods
         ),
+        by_other_schedule=tuple(
+            MethodErrors(method=method, **_errors(group, [row.other_schedule_error_pct for row in group]))
+            for method in methods
+            for group in [[row for row in every if row.prediction.method == method]]
+            if any(row.other_schedule_error_pct is not None for row in group)
+        ),
         by_source_and_kernel=tuple(
             GroupErrors(source=source, kernel=kernel, **_errors(group)) for (source, kernel), group in groups.items()
         ),
@@ -93,9 +106,10 @@ def summarise(rows: Iterable[Compared]) -> ValidationSummary:
     )
 
 
-def _errors(rows: list[Compared]) -> dict[str, Any]:
-    """The fields of `Errors`."""
-    errors = [abs(row.error_pct) for row in rows if row.error_pct is not None]
+def _errors(rows: list[Compared], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
+    """The fields of `Errors`, of the rows' own errors where no others are given."""
+    signed = [row.error_pct for row in rows] if errors_pct is None else errors_pct
+    errors = [abs(error) for error in signed if error is not None]
     return {
         "rows": len(rows),
         "predicted": sum(row.prediction.value is not None for row in rows),

@@ -16,8 +16,10 @@ class Prediction:
     Attributes:
         value: In the row's own metric.
         plain: The value without speculative decoding, where ``value`` is with it; else None.
-        method: Which model says so: ``fast model``, ``closed form``, ``PE core model``, ``estimate``; or ``wafer
-            preset`` and ``constant of the window``, for what is calibrated rather than predicted.
+        other_schedule: The value by the other schedule, ``released`` or ``fused``, of rows by ``estimate``.
+        method: Which model says so: ``fast model``, ``closed form``, ``PE core model``, ``estimate`` (``estimate,
+            fused`` with that schedule); or ``wafer preset`` and ``constant of the window``, for what is calibrated
+            rather than predicted.
         software: The software profile whose costs are in it; empty where software plays no part.
         reason: Why the row cannot be predicted, in one line.
         sram_fits: Whether all layers of the model fit the SRAM of the PEs that one of them was timed on; None where
@@ -26,6 +28,7 @@ class Prediction:
 
     value: float | None = None
     plain: float | None = None
+    other_schedule: float | None = None
     method: str = ""
     software: str = ""
     reason: str = ""

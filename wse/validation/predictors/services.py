@@ -1,6 +1,8 @@
 """Inference services on wafers: what `wse estimate` says of the model, software and wafers that a row names.
 
-Software is `production`, the mapping `bands`. What a row does not say is taken as in `wse estimate`: the fewest wafers
+Software is `production`, the mapping `bands`. The schedule is `released` until September 2024, as the services of which
+`production` was fitted were closest to it, and `fused` from the release of October 2024 on, which its vendor credits to
+rewritten kernels among others. What a row does not say is taken as in `wse estimate`: the fewest wafers
 that hold the model, a prompt of 1,024 tokens and as many new ones. Rows that use speculative decoding, or may
 (`service_terms.with_drafts`), get the rate with the bundled acceptance of drafts (`wse.studies.estimate.drafting`).
 """
@@ -13,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Final
 
-from wse.compiler.options import RELEASED, REPORT
+from wse.compiler.options import FUSED, RELEASED, REPORT
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.models.bundled import CONFIGURATIONS
@@ -27,13 +29,21 @@ from wse.studies.estimate.drafting import best_drafting
 from wse.studies.estimate.estimate import estimate_of
 from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import wafer_of
-from wse.validation.measured.service_terms import count, element_type, lengths, with_drafts
+from wse.validation.measured.service_terms import (
+    LAST_PLAIN_MONTH,
+    count,
+    earliest_month,
+    element_type,
+    lengths,
+    with_drafts,
+)
 from wse.validation.measured.shapes import configuration_of
 from wse.validation.predictors.prediction import Prediction, decline
 
 PROFILE: Final = "production"
 MAPPING: Final = "bands"
-METHOD: Final = "estimate"
+METHODS: Final = {RELEASED: "estimate", FUSED: "estimate, fused"}
+"""Names of the method, by the schedule of a layer's steps."""
 
 RATES: Final[dict[str, tuple[str, str]]] = {
     "output_tok_s_per_user": ("decode", "tokens_per_s_per_user"),
@@ -93,7 +103,8 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
     if chips.strip() and wafers is None:
         return decline("the row does not give one number of wafers")
     request = _with_lengths(m, _spec(name).context_limit, EstimateRequest(model=name, wafer=wafer.name, wafers=wafers))
-    request = replace(request, software=PROFILE, mapping=MAPPING, schedule=RELEASED, dtype=dtype, batch=batch)
+    schedule = FUSED if earliest_month(m, name) > LAST_PLAIN_MONTH else RELEASED
+    request = replace(request, software=PROFILE, mapping=MAPPING, schedule=schedule, dtype=dtype, batch=batch)
     drafts = batch == 1 and with_drafts(m, name)
     return ServiceRequest(request=request, drafts_of=name if drafts else "")
 
@@ -122,13 +133,27 @@ def answer(
     metric = m.text("metric").strip()
     plain = numbers.of(metric)
     gain = numbers.gain if metric in RATES else 1.0
+    schedule = service.request.schedule
     return Prediction(
         value=plain * gain,
         plain=plain if service.drafts_of else None,
-        method=METHOD,
+        other_schedule=_by_other_schedule(service, metric, estimate),
+        method=METHODS[schedule],
         software=PROFILE,
         sram_fits=numbers.fits,
     )
+
+
+def _by_other_schedule(
+    service: ServiceRequest, metric: str, estimate: Callable[[ServiceRequest], ServiceEstimate]
+) -> float | None:
+    """The value of a metric by the schedule that a row is not predicted with; None where nothing fits with it."""
+    schedule = RELEASED if service.request.schedule == FUSED else FUSED
+    try:
+        numbers = estimate(replace(service, request=replace(service.request, schedule=schedule)))
+    except DoesNotFit:
+        return None
+    return numbers.of(metric) * (numbers.gain if metric in RATES else 1.0)
 
 
 @cache
