@@ -43,12 +43,13 @@ PREDICTED: Final = """
 - Decode of other models and grids than those fitted on, whole requests, other tiles, grids and group counts.
 - Tables of the published closed forms, by those closed forms; they test a transcription and are no measurements.
 - Services on wafers, in tokens a second of a user and time to the first token: `wse estimate` with the software profile
-  `production` and the mapping `bands`. Rows until September 2024 have the released schedule of a layer's steps, on which
-  the two constants were fitted, later ones the fused schedule, on which nothing was; errors with the other schedule
-  stand beside those, and each row has both in `--json`. What a row does not say is as that command takes it: the fewest wafers that
-  hold the model, 1,024 tokens in and out; weights as the checkpoint has them; the context of a row is the cache of a
-  user, at most what the model was made for. Rows that say that they use speculative decoding, and rows that do not say
-  but are later than September 2024, are predicted with the measured acceptance of drafts, and without beside it. An
+  `production` and the mapping `bands`. Rows until September 2024 have the released schedule of a layer's steps, on
+  which the two constants were fitted, later ones the fused schedule, on which nothing was; errors with the other one
+  stand beside those, and each row has both in `--json`. What a row does not say is as that command takes it: the fewest
+  wafers that hold the model, 1,024 tokens in and out; weights as the checkpoint has them; the context of a row is the
+  cache of a user, at most what the model was made for. Rows that say that they use speculative decoding, and rows that
+  do not say but are later than September 2024, are predicted with the measured acceptance of drafts, and without beside
+  it. An
   undated row is no older than its model's weights. Drafts are of a head of one layer, which with the model's embedding
   and head takes its share of a token's time; checking n + 1 tokens takes the time of a batch of as many users (both
   assumed, grade I; no such cost is published for wafers).

@@ -93,16 +93,32 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
-    """A hand-over, every PE along its row and then along its column."""
+    """A hand-over, every PE along its row and then along its column.
+
+    Where every column sends all pieces, neighbours are in one rectangle; else each column has its own pieces.
+    """
     ends, words = messages.pieces[:, [SENDER, RECEIVER]], messages.words
-    residue = ends[:, 1] % messages.stride
-    parts = []
-    for first in np.unique(residue).tolist():
-        of_columns, columns = residue == first, np.arange(first, messages.cols, messages.stride)
-        start, end = source.col + messages.source_col + columns, target.col + messages.target_col + columns
-        sent = ends[of_columns], words[of_columns]
-        parts += [_along_rows(source, start, end, *sent), _along_columns(source, target, end, *sent)]
-    return np.concatenate(parts)
+    shift = target.col + messages.target_col - source.col - messages.source_col
+    first_col = source.col + messages.source_col
+    if messages.stride == 1:
+        start = first_col + np.arange(messages.cols)
+        return np.concatenate(
+            [
+                _along_rows(source, start, start + shift, ends, words),
+                _along_columns(source, target, start + shift, ends, words),
+            ]
+        )
+    turns = np.arange(-(-messages.cols // messages.stride)) * messages.stride
+    columns = ends[:, 1, None] % messages.stride + turns  # [pieces, columns that send one]
+    piece, turn = np.nonzero(columns < messages.cols)
+    start = first_col + columns[piece, turn]
+    down = _streams(SOUTH, NORTH, source.row + ends[piece, 0], target.row + ends[piece, 1], words[piece])
+    down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]
+    down[:, COL], down[:, END_COL] = start + shift, start + shift + 1
+    across = _streams(EAST, WEST, start, start + shift, words[piece])
+    across[:, ROW], across[:, END_ROW] = source.row + ends[piece, 0], source.row + ends[piece, 0] + 1
+    rectangles = np.concatenate([across, down])
+    return rectangles[(rectangles[:, COL] < rectangles[:, END_COL]) & (rectangles[:, ROW] < rectangles[:, END_ROW])]
 
 
 def _along_rows(source: Rect, start: I64, end: I64, ends: I64, words: I64) -> I64:
@@ -110,7 +126,7 @@ def _along_rows(source: Rect, start: I64, end: I64, ends: I64, words: I64) -> I6
     sender, first = np.unique(ends[:, 0], return_index=True)
     sent = np.add.reduceat(words, first)
     fresh = np.flatnonzero(np.append(True, (np.diff(sent) != 0) | (np.diff(sender) > 1)))  # rows unlike the one before
-    streams = _streams(EAST, WEST, start, end, 1)
+    streams = _streams(EAST, WEST, start, end, 1)[start != end]
     rectangles = np.tile(streams, (len(fresh), 1))
     last = np.append(fresh[1:], len(sender)) - 1
     for side, row in ((ROW, sender[fresh]), (END_ROW, sender[last] + 1), (WORDS, sent[fresh])):
@@ -120,7 +136,8 @@ def _along_rows(source: Rect, start: I64, end: I64, ends: I64, words: I64) -> I6
 
 def _along_columns(source: Rect, target: Rect, columns: I64, ends: I64, words: I64) -> I64:
     """What comes down or up some columns of a region; neighbours in one."""
-    down = _streams(SOUTH, NORTH, source.row + ends[:, 0], target.row + ends[:, 1], words)
+    from_row, to_row = source.row + ends[:, 0], target.row + ends[:, 1]
+    down = _streams(SOUTH, NORTH, from_row, to_row, words)[from_row != to_row]
     down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]
     fresh = np.flatnonzero(np.append(True, np.diff(columns) > 1))
     rectangles = np.tile(down, (len(fresh), 1))
@@ -137,7 +154,7 @@ def _streams(up: int, down: int, start: I64, end: I64, words: int | I64) -> I64:
     rectangles[:, COL] = np.where(rises, start, end + 1)
     rectangles[:, END_COL] = np.where(rises, end, start + 1)
     rectangles[:, WORDS] = words
-    return np.asarray(rectangles[start != end], np.int64)
+    return rectangles
 
 
 def edge_streams(edge: EdgeStream) -> I64:
