@@ -49,10 +49,9 @@ PREDICTED: Final = """
   wafers that hold the model, 1,024 tokens in and out; weights as the checkpoint has them; the context of a row is the
   cache of a user, at most what the model was made for. Rows that say that they use speculative decoding, and rows that
   do not say but are later than September 2024, are predicted with the measured acceptance of drafts, and without beside
-  it. An
-  undated row is no older than its model's weights. Drafts are of a head of one layer, which with the model's embedding
-  and head takes its share of a token's time; checking n + 1 tokens takes the time of a batch of as many users (both
-  assumed, grade I; no such cost is published for wafers).
+  it. An undated row is no older than its model's weights. Drafts are of a head of one layer, which with the model's
+  embedding and head takes its share of a token's time; checking n + 1 tokens takes the time of a batch of as many users
+  (both assumed, grade I; no such cost is published for wafers).
 - WaferLLM where a row gives no grid: the best of those that the source swept.
 - Stencils: vector operations counted from the description of the programs, with no constant of their own.
 - Products of local tiles: a multiply-add for each k and output column.

@@ -58,13 +58,15 @@ class StepRuns:
     log: bool = False
     runs_by_key: dict[tuple[object, ...], StepRun] = field(default_factory=dict)
 
-    def lines(self, transfers: Sequence[Transfer], start: I32) -> StepRun:
-        """Patterns on lines of one region that run at the same time, each with colours and threads of its own."""
+    def lines(self, carried: Sequence[tuple[LineMessages, Transfer]], start: I32) -> StepRun:
+        """Patterns on lines of one region that run at the same time, each with colours and threads of its own.
+
+        Each has the messages of a transfer, whose words they carry.
+        """
         patterns: list[tuple[LineMessages, int, int]] = []
-        for transfer in transfers:
-            assert isinstance(transfer.messages, LineMessages)
+        for messages, transfer in carried:
             add = math.ceil(self.pe.vector(transfer.elements, self.pe.acc))
-            patterns.append((transfer.messages.in_one_turn, transfer.words, add))
+            patterns.append((messages.in_one_turn, transfer.words, add))
         key = ("lines", start.shape, start.tobytes(), *patterns)
         if key not in self.runs_by_key:
             machine = self._machine(start, max(1, 2 * sum(words for _, words, _ in patterns)))

@@ -6,7 +6,8 @@ The state is the cycle from which each PE of each stage is free. Steps of one ov
    it runs in that of the step before, or the group is started and awaited at one cost.
 2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost;
    kernels of one group follow each other.
-3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own.
+3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own; a shift
+   of rows in a group is one of them.
 4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest
    rectangle that holds both; words to another wafer as far as the edge of their region, and from the edge of the other
    one on as they come, where the link in between is left out; words to the host as far as the edge of their region.
@@ -26,6 +27,7 @@ from wse.isa.instructions import KERNELS
 from wse.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import COLUMNS
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
@@ -34,6 +36,7 @@ from wse.wavelet.size import bounding_rect
 from wse.wavelet.step_runs import StepRun, StepRuns
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.placement import Rect
+from wse_mappings.patterns.cache_shift import cache_shift
 
 OnMoves = Callable[[int, I64], None]
 """Takes the wavelets of a step as it is carried out: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
@@ -82,19 +85,21 @@ class PhaseWalk:
         if working and not phase.steps.joined[first]:
             self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
         begin, idle = self.free[stage].copy(), self.free[stage].copy()
-        lines = []
+        lines: list[tuple[LineMessages, Transfer]] = []
         for step in working:
             transfer = transfers.get(step)
             if transfer is None:
                 self._compute(step, turn, idle)  # 2
+            elif len(steps) > 1 and isinstance(transfer.messages, RowShift):
+                lines += self._shift_lines(transfer, turn)
             elif not isinstance(transfer.messages, LineMessages):
                 self._stream(step, transfer, turn, begin)  # 4
             elif transfer.in_memory:
                 self._copy(transfer, begin)  # 2
             else:
-                lines.append(step)
+                lines.append((transfer.messages, transfer))
         if lines:
-            self._lines(lines[0], [transfers[step] for step in lines], begin)  # 3
+            self._lines(first, lines, begin)  # 3
         # 5
         end = max(int(free.max()) for free in self.free)
         self.step_cycles[first] += end - self.end
@@ -130,11 +135,24 @@ class PhaseWalk:
         rows, free = slice(first_row, first_row + row_count), self.free[stage]
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
-    def _lines(self, step: int, transfers: Sequence[Transfer], begin: I64) -> None:
-        """Patterns on lines that run at the same time, of which ``step`` is the first."""
+    def _lines(self, step: int, carried: Sequence[tuple[LineMessages, Transfer]], begin: I64) -> None:
+        """Patterns on lines that run at the same time, in the group whose first step is ``step``."""
         overlap = self.phase.steps.overlap[step] >= 0
         start, base = _relative(begin - self.way if overlap else begin + self.issue)
-        self._note_end(step, transfers[0].site.stage, base, self.runs.lines(transfers, start))
+        self._note_end(step, carried[0][1].site.stage, base, self.runs.lines(carried, start))
+
+    def _passing_rows(self, stage: int, turn: int) -> int:
+        """Rows of a stage that pass an entry up, for the user of a turn."""
+        return CacheBalance.passing_rows(self.lengths[turn], self.free[stage].shape[0])
+
+    def _shift_lines(self, transfer: Transfer, turn: int) -> list[tuple[LineMessages, Transfer]]:
+        """A shift of rows as a pattern down the columns of its region; none where no row passes any words up."""
+        rect, passing = transfer.site.placed_stage.rect, self._passing_rows(transfer.site.stage, turn)
+        if not passing:
+            return []
+        pattern = cache_shift(rect.rows, rect.cols, passing)
+        shifted = LineMessages(schedule=pattern, axis=COLUMNS, round=0, first_row=0, rows=rect.rows, in_place=False)
+        return [(shifted, transfer)]
 
     def _stream(self, step: int, transfer: Transfer, turn: int, begin: I64) -> None:
         """A shift of rows, words from region to region, or the part of a crossing that is on a mesh."""
@@ -142,7 +160,7 @@ class PhaseWalk:
         self.free[stage] += self.issue
         match transfer.messages:
             case RowShift():
-                passing = CacheBalance.passing_rows(self.lengths[turn], self.free[stage].shape[0])
+                passing = self._passing_rows(stage, turn)
                 if passing:
                     start, base = _relative(issued)
                     self._note_end(step, stage, base, self.runs.cache_shift(passing, transfer.words, start))
