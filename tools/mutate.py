@@ -78,8 +78,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/compiler/passes/shard.py",
-        "ffn=padded_blocks(spec.ffn_size, cols)",
-        "ffn=padded_blocks(spec.ffn_size, rows)",
+        "ffn=blocks(spec.ffn_size, cols,",
+        "ffn=blocks(spec.ffn_size, rows,",
         "tests/compiler/passes/test_shard.py",
     ),
     Mutation(

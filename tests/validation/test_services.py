@@ -48,7 +48,7 @@ def test_what_is_asked_for_a_row() -> None:
     assert (request.model, request.wafer, request.wafers, request.batch) == ("llama-3.1-70b", "wse3", 4, 1)
     assert (request.software, request.mapping, request.dtype, request.context) == (
         "production",
-        "auto",
+        "bands",
         "bfloat16",
         8192,
     )

@@ -49,6 +49,11 @@ def _makes_weights(step: SymStep) -> bool:
     return runs(step, "attention_exp") or runs(step, "attention_exp_share")
 
 
+def _may_join(step: SymStep) -> bool:
+    """Whether a step mixes values of a cache that is the only user's: in a loop it would take another user's."""
+    return runs(step, "attention_values") and step.loop < 0 and not address(step, "v").per_round
+
+
 def _summed(steps: list[SymStep], exp: int) -> int | None:
     """The all-reduce that has the sums of the weights that a step makes and, behind these, the values."""
     summing = (steps[i] for i in range(exp, len(steps)) if runs(steps[i], "softmax_sums"))
@@ -82,7 +87,7 @@ def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
     steps.insert(summed, compute_step(weights, "softmax_rescale", **operands))
     # 1. The maxima reduced beside the exponentials and values.
     loop, overlap = draft.add_loop(1), draft.add_group()
-    end = exp + 2 if runs(steps[exp + 1], "attention_values") and steps[exp + 1].loop < 0 else exp + 1
+    end = exp + 2 if _may_join(steps[exp + 1]) else exp + 1
     steps[exp - 2 : end] = [
         with_operands(largest, out=own),
         compute_step(weights, "copy_statistics", out=common, x=own, n=heads),
