@@ -15,8 +15,9 @@ from session import SOFTWARE, golden, model, wafer
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import FUSED, Choice, Options
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.search import compile_model
 from wse.errors import DoesNotFit
@@ -90,8 +91,11 @@ def compiled(
         sampling=wanted.get("sampling", "wafer"),
         logits_out="all",
         experts=wanted.get("experts", SPREAD),
+        schedule=FUSED,
     )
     machine = wafer(*mesh, 1 << 20)
+    rewrites = [one for one in rewrites_of(spec, options) if one[0] != "local-maxima"]  # of one user alone
+    choice = replace(choice, rewrites=tuple(rewrites))
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     draws = [Sampler(Sampling(temperature=1.5), p).draw for p in prompts]
     return Engine(program, spec, tensors(spec).__getitem__, draws), program, machine
