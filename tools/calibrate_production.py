@@ -161,7 +161,7 @@ def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure])
     print(name, flush=True)
     chosen = [figure.chosen(software) for figure in figures]
     for figure, found in zip(figures, chosen, strict=True):
-        cut = found.made_of[1]
+        cut = found.choice
         print(
             f"    {figure.prepared.request.model:14} measured {1e6 / figure.measured_us:6.0f}"
             f"   predicted {1e6 / figure.us(found, software):7.1f}   {errors([figure], [found], software)}"
