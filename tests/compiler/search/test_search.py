@@ -140,7 +140,7 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
     fixed = [search(SPEC, machine, SOFTWARE, replace(options, mapping=name), cycles, timing).program for name in names]
     assert cycles(best.program) <= min(map(cycles, fixed))
     assert cycles(best.program) == best.compiled[0][1] == min(cost for _, cost in best.compiled)
-    assert {trial.layout.mapping for trial in best.trials} == {"bands", "tensor"}
+    assert {trial.layout.mapping for trial in best.trials} == {"bands", *(["tensor"] if wafers > 1 else [])}
     assert any(trial.layout.mesh is not None for trial in best.trials)
     assert any(trial.layout.groups for trial in best.trials)
 
