@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -25,7 +26,7 @@ class RewriteTrial:
 
 
 def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
-    """What each of some rewrites saves on the layout of a trial, in small; those that save nothing are left out.
+    """Try some rewrites on the layout of a trial, in small; return what each saves, without those that save nothing.
 
     The setup has those to begin with: all, or none where all together need more colours than there are.
 
@@ -38,8 +39,8 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
     def cycles(settings: Mapping[str, int]) -> float:
         rewrites = tuple((name, settings[name]) for name in names if name in settings)
         if rewrites not in known_cycles:
-            result = replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill)
-            known_cycles[rewrites] = float("inf") if result.token_cycles is None else result.token_cycles
+            token_cycles = replace(setup, rewrites=rewrites).token_cycles(trial.layout, trial.prefill)
+            known_cycles[rewrites] = math.inf if token_cycles is None else token_cycles
         return known_cycles[rewrites]
 
     known_cycles: dict[Rewrites, float] = {}

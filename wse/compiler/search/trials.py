@@ -33,9 +33,8 @@ from wse_mappings.strategies.strategy import Demand, Layout
 
 SMALLEST_HEAD_CHUNK = 16  # vocabulary entries a column; fewer would only add launches
 
-SMALL_CHUNK = (
-    8  # tokens of a prompt at once in a trial that tells how chunks grow; as many on a row if they lie on rows
-)
+SMALL_CHUNK = 8
+"""Tokens of a prompt at once in a trial that tells how chunks grow; as many on a row where they lie on rows."""
 
 
 class Timing(NamedTuple):
@@ -148,7 +147,7 @@ class TrialSetup:
         except DoesNotFit:
             return trial
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
-        if self.timing is None or not (trial.fits or self.options.capacity == REPORT):
+        if self.timing is None or not self._is_timed(needed):
             return trial
         first, decoded = self._phase_cycles(small, program, (0, len(program.prefill)))
         generated, tokens = decoded * self.timing.new_tokens, sum(self.options.prompt_tokens)
@@ -158,6 +157,18 @@ class TrialSetup:
             chunk, cycles = self._chunk(layout, prefill, needed, first)
             prompts = cycles * tokens / chunk
         return replace(trial, token_cycles=decoded, longer_cycles=max(prompts, generated))
+
+    def token_cycles(self, layout: Layout, prefill: str) -> float | None:
+        """About what a decoded token takes, as in `trial`, with nothing found out about prompts."""
+        try:
+            small, program, needed = self._compiled(layout, prefill, 1)
+        except DoesNotFit:
+            return None
+        return self._phase_cycles(small, program, (len(program.prefill),))[0] if self._is_timed(needed) else None
+
+    def _is_timed(self, needed: int) -> bool:
+        """Whether what needs so many bytes of a PE is worth timing."""
+        return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
     def _chunk(self, layout: Layout, prefill: str, needed: int, first: float) -> tuple[int, float]:
         """About the largest chunk that fits, and its cycles, by the bytes and cycles with one token on a row."""
