@@ -51,7 +51,7 @@ WORD, HALF_WORD, BYTE = ir.IntType(64), ir.IntType(16), ir.IntType(8)
 E4M3_BIAS = 256.0
 """The factor from a half to the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
 E2M1_BIAS = 16384.0
-"""The same to the e2m1 value: 2^(15 - 1)."""
+"""The factor from a half to the e2m1 value likewise: 2^(15 - 1)."""
 
 
 def _function(module: Any, name: str, pointers: list[Any], numbers: int, body: Callable[[Any, list[Any]], None]) -> Any:

@@ -44,7 +44,7 @@ E8M0: Final = Unpacking(operations=6, shifts=1, logic=1, adds=1)
 """Powers of two, two a word, each shifted to the place of the exponent and masked; the biases apart are added there."""
 
 _BY_CODING: Final = (INT8, FP8, INT4, MXFP4, FP8)
-"""By the numbers of codings."""
+"""Unpackings by the numbers of codings."""
 
 
 def _cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:

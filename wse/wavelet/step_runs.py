@@ -23,7 +23,6 @@ from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import run
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.patterns.cache_shift import cache_shift
 from wse_mappings.patterns.edge_stream import edge_stream, entry_stream
 from wse_mappings.patterns.translation import translation
 
@@ -89,17 +88,6 @@ class StepRuns:
                 adding += lines.adding.reshape(start.shape) * np.int32(lines.add_cycles)
             ran = self._run(machine)
             self.runs_by_key[key] = ran._replace(ends=np.asarray(ran.ends + adding, np.int32))
-        return self.runs_by_key[key]
-
-    def cache_shift(self, passing: int, words: int, start: I32) -> StepRun:
-        """The last ``passing`` rows of a region pass ``words`` words up."""
-        key = ("cache shift", passing, words, start.shape, start.tobytes())
-        if key not in self.runs_by_key:
-            rows, cols = start.shape
-            machine = self._machine(start, 2 * words)
-            schedule = cache_shift(rows, cols, passing)
-            self._lines(machine).columns(schedule, words, target=words)
-            self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
 
     def translate(self, source: Rect, target: Rect, messages: Translation, start: I32) -> StepRun:

@@ -141,13 +141,10 @@ class PhaseWalk:
         start, base = _relative(begin - self.way if overlap else begin + self.issue)
         self._note_end(step, carried[0][1].site.stage, base, self.runs.lines(carried, start))
 
-    def _passing_rows(self, stage: int, turn: int) -> int:
-        """Rows of a stage that pass an entry up, for the user of a turn."""
-        return CacheBalance.passing_rows(self.lengths[turn], self.free[stage].shape[0])
-
     def _shift_lines(self, transfer: Transfer, turn: int) -> list[tuple[LineMessages, Transfer]]:
         """A shift of rows as a pattern down the columns of its region; none where no row passes any words up."""
-        rect, passing = transfer.site.placed_stage.rect, self._passing_rows(transfer.site.stage, turn)
+        rect = transfer.site.placed_stage.rect
+        passing = CacheBalance.passing_rows(self.lengths[turn], rect.rows)
         if not passing:
             return []
         pattern = cache_shift(rect.rows, rect.cols, passing)
@@ -160,10 +157,9 @@ class PhaseWalk:
         self.free[stage] += self.issue
         match transfer.messages:
             case RowShift():
-                passing = self._passing_rows(stage, turn)
-                if passing:
+                for shifted in self._shift_lines(transfer, turn):
                     start, base = _relative(issued)
-                    self._note_end(step, stage, base, self.runs.cache_shift(passing, transfer.words, start))
+                    self._note_end(step, stage, base, self.runs.lines([shifted], start))
             case Translation() as messages if transfer.leaves_wafer:
                 self._cross(step, transfer, messages.target_stage, issued)
             case Translation() as messages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +75,16 @@ def balanced_counts(total: int, parts: int) -> I32:
     counts = np.full(parts, total // parts, np.int32)
     counts[: total % parts] += 1
     return counts
+
+
+def even_segments(start: int, total: int, parts: int) -> list[tuple[int, int]]:
+    """(start, length) of ``parts`` segments of about equal length, part i from ``start + i total // parts`` on.
+
+    >>> even_segments(2, 5, 3)
+    [(2, 1), (3, 2), (5, 2)]
+    """
+    edges = [start + part * total // parts for part in range(parts + 1)]
+    return [(first, end - first) for first, end in pairwise(edges)]
 
 
 def balanced_segments(total: int, parts: int) -> list[tuple[int, int]]:

@@ -29,7 +29,7 @@ class Auto(Strategy):
         return list(layouts.values())
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """The same cut with regions of fewer rows or columns, or both, that have room for their bytes.
+        """Layouts of the same cut with regions of fewer rows or columns, or both, that have room for their bytes.
 
         Their sides are those of the layout and the whole numbers nearest to powers of the ``steps``-th root of two. Of
         a turned layout there are those alone that the mesh as it lies has no room for.

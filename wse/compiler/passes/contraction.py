@@ -56,7 +56,7 @@ def _group_of_cut(spec: ModelSpec, dtype: str, float_bytes: int, kind: str, part
         return 0
     (group,) = groups
 
-    def held(blocks: I32) -> float:
+    def line_bytes(blocks: I32) -> float:
         """Bytes on a line of the matrices that the index is in, where each PE holds a block."""
         width, touched = blocks.shape[1], most_groups(blocks, group)
         total: float = sum(_code_bytes(coding, width, float_bytes) * size for coding, size in contracted)
@@ -66,7 +66,7 @@ def _group_of_cut(spec: ModelSpec, dtype: str, float_bytes: int, kind: str, part
                 total += touched * coding.scale_bytes(float_bytes) * size / coding.block
         return total
 
-    return group if held(grouped_blocks(extent, parts, group)) < held(padded_blocks(extent, parts)) else 0
+    return group if line_bytes(grouped_blocks(extent, parts, group)) < line_bytes(padded_blocks(extent, parts)) else 0
 
 
 def most_groups(blocks: I32, group: int) -> int:

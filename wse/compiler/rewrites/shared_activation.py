@@ -11,17 +11,16 @@ neighbours each activates n / g, and adds zeros for the others; a sum over the g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
-from wse.compiler.rewrites.steps import address, compute_step, count, is_line, kernel_of, line_step, runs, touches
+from wse.compiler.rewrites.shares import gather_step
+from wse.compiler.rewrites.steps import address, compute_step, count, is_line, kernel_of, runs, touches
 from wse.compiler.state import SymNumber, SymStep
 from wse.program.steps import COLUMNS
-from wse_mappings.patterns.k_tree import k_tree
-from wse_mappings.schedule import Arrival
+from wse_mappings.cuts.split import even_segments
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
@@ -45,13 +44,10 @@ def _is_replicated(before: Sequence[SymStep], step: SymStep) -> bool:
 def _shared(c: Context, step: SymStep, groups: int) -> list[SymStep]:
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None
-    starts = [group * rows // groups for group in range(groups + 1)]
-    segments = tuple((start, end - start) for start, end in pairwise(starts))
     operands = {name: step.operands[i] for name, i in kernel.index.items()}
     share = compute_step(step, "activate_share", **operands, length=rows, groups=groups)  # 2
-    pattern = c.patterns.get(k_tree, rows, c.cut.cols, Arrival.ADD, broadcast=True, segments=segments, groups=())
     out, elements = address(step, "out"), SymNumber(fixed=count(step, "M") * count(step, "n"))
-    return [share, line_step(step, pattern, COLUMNS, out, elements)]  # 3
+    return [share, gather_step(c, step, COLUMNS, even_segments(0, rows, groups), out, elements)]  # 3
 
 
 REWRITE: Final = Rewrite(

@@ -13,18 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Final
 
 from wse.compiler.lower.builder import Draft, Operand
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
-from wse.compiler.rewrites.steps import address, compute_step, kernel_of, line_step, number, runs, touches
+from wse.compiler.rewrites.shares import gather_step
+from wse.compiler.rewrites.steps import address, compute_step, kernel_of, number, runs, touches
 from wse.compiler.state import SymAddress, SymNumber, SymStep
 from wse.program.steps import ROWS
-from wse_mappings.cuts.split import balanced_segments
-from wse_mappings.patterns.k_tree import k_tree
-from wse_mappings.schedule import Arrival
+from wse_mappings.cuts.split import balanced_segments, even_segments
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
@@ -51,20 +49,15 @@ def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
 
 
 def _shared(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
-    segments, cols, kernel = c.cut.heads.segments, c.cut.cols, kernel_of(step)
+    segments, kernel = c.cut.heads.segments, kernel_of(step)
     assert kernel is not None
-    sets = []  # 1
-    for start, width in segments:
-        count = width // sharers
-        edges = [start + i * width // count for i in range(count + 1)]
-        sets += [(first, end - first) for first, end in pairwise(edges)]
+    sets = [part for start, width in segments for part in even_segments(start, width, width // sharers)]  # 1
     operands: dict[str, Operand] = {name: step.operands[i] for name, i in kernel.index.items() if name != "sums"}
-    operands |= {"columns": cols, "groups": len(segments), "sharers": sharers}
+    operands |= {"columns": c.cut.cols, "groups": len(segments), "sharers": sharers}
     share = replace(compute_step(step, "attention_exp_share", **operands), loop=step.loop)  # 2
-    pattern = c.patterns.get(k_tree, cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=tuple(sets), groups=())
     weights = SymAddress(buffer=address(step, "out").buffer)
     heads = c.tokens * number(step, "H").fixed
-    return [share, line_step(step, pattern, ROWS, weights, SymNumber(per_slot=heads))]  # 3
+    return [share, gather_step(c, step, ROWS, sets, weights, SymNumber(per_slot=heads))]  # 3
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from wse.compiler.lower.builder import Operand, kernel_operands
 from wse.compiler.state import SymAddress, SymBuffer, SymNumber, SymStep
@@ -59,9 +60,13 @@ def count(step: SymStep, name: str) -> int:
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
+    return step.operands.get(_index(step)[name], SymNumber())
+
+
+def _index(step: SymStep) -> dict[str, int]:
+    """The index of each operand of a step by name."""
     kernel = kernel_of(step)
-    index = kernel.index if kernel is not None else operand_index(TRANSFERS[step.code])
-    return step.operands.get(index[name], SymNumber())
+    return operand_index(TRANSFERS[step.code]) if kernel is None else kernel.index
 
 
 def in_place(step: SymStep) -> bool:
@@ -115,8 +120,7 @@ def _takes_turns(step: SymStep, buffer: SymBuffer) -> bool:
 
 def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
     """The step with other operands of these names."""
-    kernel = kernel_of(step)
-    index = kernel.index if kernel is not None else operand_index(TRANSFERS[step.code])
+    index = _index(step)
     return replace(step, operands=step.operands | {index[name]: value for name, value in operands.items()})
 
 
@@ -125,42 +129,20 @@ def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
 
     An operand may stand in a buffer of another view with elements of the same type.
     """
-    return replace(
-        like,
-        kind=Kind.COMPUTE,
-        code=CODES[kernel],
-        pattern=-1,
-        axis=0,
-        view="act",
-        loop=-1,
-        overlap=-1,
-        routed=False,
-        joined=False,
-        operands=_rows(like) | kernel_operands(kernel, operands),
-    )
+    plain = _alone(like, kind=Kind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act")
+    return replace(plain, operands=plain.operands | kernel_operands(kernel, operands))
 
 
 def line_step(like: SymStep, pattern: int, axis: int, at: SymAddress, elements: SymNumber) -> SymStep:
     """A step that carries a pattern out in place, on the rows and for the op of another step, outside of loops."""
-    values: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": elements}
-    return replace(
-        like,
-        kind=Kind.TRANSFER,
-        code=_LINE,
-        pattern=pattern,
-        axis=axis,
-        view=at.buffer.view,
-        loop=-1,
-        overlap=-1,
-        routed=False,
-        joined=False,
-        operands=_rows(like) | {_LINE_OPERANDS[name]: value for name, value in values.items()},
-    )
+    plain = _alone(like, kind=Kind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view)
+    return with_operands(plain, source=at, target=at, elements=elements)
 
 
-def _rows(step: SymStep) -> dict[int, SymAddress | SymNumber]:
-    """The operands that say on which rows a step is."""
-    return {i: step.operands[i] for i in (0, 1)}
+def _alone(like: SymStep, **fields: Any) -> SymStep:
+    """A step of other ``fields`` on the rows and for the op of another, outside of loops, in a task of its own."""
+    rows = {i: like.operands[i] for i in (0, 1)}
+    return replace(like, loop=-1, overlap=-1, routed=False, joined=False, operands=rows, **fields)
 
 
 def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:

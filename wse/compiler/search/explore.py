@@ -80,7 +80,7 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
 
 
 def _near(setup: TrialSetup, layout: Layout) -> Iterator[Layout]:
-    """The same bands and regions with other sides, from half as long to twice as long."""
+    """Layouts of the same bands and regions with other sides, from half as long to twice as long."""
     demand, sides, whole = setup.demand, layout.region(setup.demand), layout._replace(mesh=None)
     for other in (whole, *strategy(setup.options.mapping).smaller(demand, whole, FINE)):
         if all(side <= 2 * new and new <= 2 * side for side, new in zip(sides, other.region(demand), strict=True)):

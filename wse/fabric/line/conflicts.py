@@ -102,7 +102,7 @@ def _of_messages(
 def _of_many(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """The same where one piece of a pair has messages side by side; None where none of them meets the other."""
+    """Conflicts of pairs of which one piece has messages side by side; None where none of them meets the other."""
     conflicts: list[Conflict | None] = []
     for piece, other, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
         (low, high), (start, end) = pieces.spans[kind, :, piece].tolist(), other_pieces.spans[kind, :, other].tolist()

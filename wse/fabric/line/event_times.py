@@ -83,7 +83,7 @@ class Entry(NamedTuple):
         return way.begin - age, way.end - age
 
     def window(self, words: int, costs: LineCosts) -> Window:
-        """The same as the window of some words."""
+        """The window in which some words are at the source's router."""
         way = self.way
         first, last = self.span()
         if way.operations == self.operations or way.stall <= 0:

@@ -122,7 +122,7 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
 
 
 def _along_rows(source: Rect, start: I64, end: I64, ends: I64, words: I64) -> I64:
-    """What some columns of a region send of pieces along their rows, to columns ``end``; rows with as much in one."""
+    """Rectangles of pieces that columns of a region send along their rows to columns ``end``; equal rows in one."""
     sender, first = np.unique(ends[:, 0], return_index=True)
     sent = np.add.reduceat(words, first)
     fresh = np.flatnonzero(np.append(True, (np.diff(sent) != 0) | (np.diff(sender) > 1)))  # rows unlike the one before
@@ -135,7 +135,7 @@ def _along_rows(source: Rect, start: I64, end: I64, ends: I64, words: I64) -> I6
 
 
 def _along_columns(source: Rect, target: Rect, columns: I64, ends: I64, words: I64) -> I64:
-    """What comes down or up some columns of a region; neighbours in one."""
+    """Rectangles of pieces on their way down or up some columns of a region; neighbours in one."""
     from_row, to_row = source.row + ends[:, 0], target.row + ends[:, 1]
     down = _streams(SOUTH, NORTH, from_row, to_row, words)[from_row != to_row]
     down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]

@@ -1,0 +1,23 @@
+"""Shares of what neighbours on a line divide among them, brought together: each has zeros where another has a share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wse.compiler.lower.context import Context
+from wse.compiler.rewrites.steps import line_step
+from wse.compiler.state import SymAddress, SymNumber, SymStep
+from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.schedule import Arrival
+
+
+def gather_step(
+    c: Context, like: SymStep, axis: int, sets: Sequence[tuple[int, int]], at: SymAddress, elements: SymNumber
+) -> SymStep:
+    """The step that gives all PEs of each set the shares of the others: a sum over the set, which is exact.
+
+    ``sets`` are (start, length) of stretches of the lines along ``axis``; ``like`` is a step of the same rows and op.
+    """
+    length, lines = c.lines(axis)
+    pattern = c.patterns.get(k_tree, length, lines, Arrival.ADD, broadcast=True, segments=tuple(sets), groups=())
+    return line_step(like, pattern, axis, at, elements)
