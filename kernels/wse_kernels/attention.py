@@ -17,14 +17,15 @@ LOWEST = np.float32(-3.0e38)
 BY_COLUMN = -1  # in place of a capacity: columns have entries of different rows
 
 
-def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens):
+def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
     """Copy the row's share of new keys k[M, E] and values v[M, Ev] into its cache slots, around the end of the cache.
 
-    ``tokens``, the most that a row appends, is for the cycle model alone.
+    Of the new tokens it is every one that is a multiple of ``stride`` behind the first. ``tokens``, the most that a row
+    appends, is for the cycle model alone.
     """
     lanes = act.shape[2]
     for i in range(ctl[block_row, 3]):
-        source, target = ctl[block_row, 2] + i, (ctl[block_row, 4] + i) % capacity
+        source, target = ctl[block_row, 2] + i * stride, (ctl[block_row, 4] + i) % capacity
         for e in range(E):
             for lane in range(lanes):
                 act[block, k_cache + target * E + e, lane] = act[block, k + source * E + e, lane]

@@ -128,7 +128,8 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
     plain = {name: drawn[name] for name, view in kernel_named(kernel).views.items() if not view}
     counts = extents(kernel, plain)
     if kernel == "kv_append":
-        counts |= {"k": s["tokens"] * s["E"], "v": s["tokens"] * s["Ev"]}
+        tokens = 3 + drawn["stride"]  # two of a row, the first of them at most behind two others
+        counts |= {"k": tokens * s["E"], "v": tokens * s["Ev"]}
     contents = _contents(kernel, drawn, counts, (rows, cols), rng)
     return Shape(counts, plain, contents, control(max(rows, cols), capacity, rng))
 

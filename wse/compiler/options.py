@@ -25,7 +25,7 @@ REFUSE, REPORT = "refuse", "report"
 MODEL, LAYERS, PRODUCT = "model", "layers", "product"
 """Scopes of a compilation: a whole model, a stack of layers alone, or one matrix product."""
 
-PREFILL, DECODE = "prefill", "decode"
+PREFILL, DECODE, VERIFY = "prefill", "decode", "verify"
 """The phases of a Program."""
 
 
@@ -39,7 +39,8 @@ class Options:
     users' next tokens are decoded in one step. ``context`` is the capacity of a user's cache in tokens. ``region`` is
     the shape of every region; None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
     sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
-    ``prompt``, or ``all``. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
+    ``prompt``, or ``all``. ``verify_tokens`` compiles a pass over so many new tokens of one user, such as drafted ones;
+    0 compiles none. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
     lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
 
     ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
@@ -73,6 +74,7 @@ class Options:
     activations: str | None = None
     experts: str = SPREAD
     schedule: str = RELEASED
+    verify_tokens: int = 0
 
     @property
     def activation_type(self) -> str:

@@ -47,6 +47,12 @@ class Backend(Protocol):
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
         """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
 
+    def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
+        """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count."""
+
+    def keep(self, tokens: int, user: int = 0) -> None:
+        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again."""
+
     def link_words(self) -> npt.NDArray[np.int64]:
         """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
 

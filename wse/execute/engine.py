@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from wse.errors import BadModel, WseBug
+from wse.errors import BadInput, BadModel, WseBug
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder
 from wse.execute.outputs import Outputs, Routing, Values
@@ -67,24 +67,35 @@ class Engine:
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
         self._calls: list[Call] = []  # of decode, with ``_slots`` in use
         self._slots: Slots = ()
+        self._verified_user = -1  # whose pass waits for `keep`
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
         """float32 ``[users, vocabulary]``, those of the last token run. Only with ``logits_out``."""
-        return self.streams.host_logits.copy()
+        return self.streams.host_logits[: self.program.batch].copy()
+
+    @property
+    def verified_logits(self) -> npt.NDArray[np.float32]:
+        """float32 ``[tokens, vocabulary]``, those of the last pass over several tokens. Only with ``logits_out``."""
+        return self.streams.host_logits[self.program.batch :].copy()
 
     @property
     def tokens(self) -> list[int]:
         """Each user's id that the last phase ended with. Raises BadModel when no logit of one was a number."""
-        if (self.streams.host_tokens < 0).any():
+        return self._ids(range(self.program.batch))
+
+    def _ids(self, places: range) -> list[int]:
+        """The ids at some places of the host. Errors as of ``tokens``."""
+        ids = self.streams.host_tokens[places]
+        if (ids < 0).any():
             message = (
                 f"{self.program.model_name}: the logits are not numbers: a weight is none, or values overflowed "
                 f"{self.program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
             )
             raise BadModel(message)
-        return list(self.streams.host_tokens.tolist())
+        return list(ids.tolist())
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
@@ -114,9 +125,7 @@ class Engine:
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
         """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
-        for user, token in enumerate(tokens):
-            arena = self.arenas[self._embedding_stage]
-            arena.view("float32")[:, self.program.ids_address + user, :] = np.float32(token)
+        self._store_ids(0, tokens)
         for of_user in self.caches:
             for cache in of_user.values():
                 cache.append_one()
@@ -125,6 +134,54 @@ class Engine:
             self._calls, self._slots = self._binder.bind(self.program.decode, slots), slots
         self._run(self._calls)
         return self.tokens
+
+    def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
+        """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count.
+
+        ``tokens`` are the user's next one and those that were drafted after it, as many as the Program was compiled
+        for; they stand where a draft's head on the wafer would leave them.
+
+        Raises:
+            BadInput: there are not as many, or the user's cache has no room for them.
+        """
+        program = self.program
+        if not program.verify_tokens or len(tokens) != program.verify_tokens:
+            message = f"{len(tokens)} tokens to verify: the Program has passes over {program.verify_tokens}"
+            raise BadInput(message)
+        caches = self.caches[user].values()
+        length = next(iter(caches)).length
+        if length + len(tokens) > program.context:
+            message = f"{len(tokens)} tokens to verify after {length}: the cache holds {program.context}; decode these"
+            raise BadInput(message)
+        phase = program.verify[user]
+        self._store_ids(program.batch, tokens)
+        for cache in caches:
+            cache.append_each(len(tokens))
+        self._run(self._binder.bind(phase, self.cache_slots(user)))
+        self._verified_user = user
+        return self._ids(program.host_places(phase))
+
+    def keep(self, tokens: int, user: int = 0) -> None:
+        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again.
+
+        The id that followed the last one that is kept is the user's next token.
+
+        Raises:
+            BadInput: there are less than 1 or more than the pass had, or its tokens were kept before.
+        """
+        program = self.program
+        if user != self._verified_user or not 1 <= tokens <= program.verify_tokens:
+            message = f"{tokens} tokens of user {user} to keep: give 1 to {program.verify_tokens}, once after each pass"
+            raise BadInput(message)
+        self._verified_user = -1
+        for cache in self.caches[user].values():
+            cache.take_back(program.verify_tokens - tokens)
+        self._store_ids(user, self._ids(program.host_places(program.verify[user]))[tokens - 1 : tokens])
+
+    def _store_ids(self, first: int, tokens: Sequence[int]) -> None:
+        """Store ids on all PEs of the embedding's stage, from the place ``first`` on."""
+        address, view = self.program.ids_address + first, self.arenas[self._embedding_stage].view("float32")
+        view[:, address : address + len(tokens), :] = np.array(tokens, np.float32)[:, None]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> None:
         """Compile the kernels that the phases use; ``report`` takes (done, all, name) before each."""

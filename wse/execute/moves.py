@@ -47,9 +47,8 @@ class Moves:
         transfer = transfer_of(self._program, phase, step, slots, turn if phase.steps.loop[step] >= 0 else user)
         match transfer.messages:
             case HostWords():
-                users = range(self._program.batch) if phase.user < 0 else range(phase.user, phase.user + 1)
-                element_type = self._program.element_types[transfer.site.view]
-                return [self._streams.host_call(self._arenas[transfer.site.stage], element_type, transfer, users)]
+                element_type, places = self._program.element_types[transfer.site.view], self._program.host_places(phase)
+                return [self._streams.host_call(self._arenas[transfer.site.stage], element_type, transfer, places)]
             case RowShift():
                 return [self._row_shift(transfer, user)]
             case Translation() as messages:

@@ -32,8 +32,9 @@ class Streams:
         links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
         crossed: Bytes by (from wafer, to wafer); the host is wafer -1.
         host_ids: float32 ``[ids]``: what `TokensIn` brings in; the caller fills it before the phase runs.
-        host_logits: float32 ``[users, vocabulary]``: what `LogitsOut` brought out last.
-        host_tokens: int64 ``[users]``: the ids that `TokenOut` brought out last.
+        host_logits: float32 ``[users + n, vocabulary]``: what `LogitsOut` brought out last, of each user, and behind
+            the users of each of n tokens of a pass over several of one user.
+        host_tokens: int64 ``[users + n]``: the ids that `TokenOut` brought out last, likewise.
     """
 
     def __init__(self, program: Program, draws: Sequence[Draw]) -> None:
@@ -43,12 +44,13 @@ class Streams:
         )
         self.crossed: Counter[tuple[int, int]] = Counter()
         self.host_ids: npt.NDArray[np.float32] = np.zeros(0, np.float32)
-        self.host_logits: npt.NDArray[np.float32] = np.zeros((program.batch, program.vocab_size), np.float32)
-        self.host_tokens: npt.NDArray[np.int64] = np.full(program.batch, -1, np.int64)
+        places = program.batch + program.verify_tokens
+        self.host_logits: npt.NDArray[np.float32] = np.zeros((places, program.vocab_size), np.float32)
+        self.host_tokens: npt.NDArray[np.int64] = np.full(places, -1, np.int64)
         self._draws = draws
 
-    def host_call(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> Call:
-        """The call of a stream to or from the host, for these users."""
+    def host_call(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> Call:
+        """The call of a stream to or from the host, for what has these places there."""
         action = {
             HostWords.TOKENS_IN: self._tokens_in,
             HostWords.TOKEN_OUT: self._token_out,
@@ -57,7 +59,7 @@ class Streams:
         }
         words = transfer.messages
         assert isinstance(words, HostWords)
-        return action[words], (arena, element_type, transfer, users)
+        return action[words], (arena, element_type, transfer, places)
 
     def count(self, transfer: Transfer) -> None:
         """Count the bytes between wafers of a transfer that leaves its wafer, and the words to and from their edges."""
@@ -70,7 +72,7 @@ class Streams:
             rows = slice(rect.row + edge.first_row, rect.row + edge.first_row + edge.rows)
             self.links[edge.wafer, EAST, rows, rect.col : rect.col + rect.cols] += edge.words * over.sum(axis=0)
 
-    def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
+    def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
         view, count = arena.view(element_type), transfer.elements
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
         self.count(transfer)
@@ -81,21 +83,21 @@ class Streams:
         self.host_ids = np.array(drawn, np.float32)
         self._tokens_in(arena, element_type, transfer, users)
 
-    def _token_out(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
-        self.host_tokens[users] = arena.view(element_type)[0, transfer.source : transfer.source + len(users), 0]
+    def _token_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
+        self.host_tokens[places] = arena.view(element_type)[0, transfer.source : transfer.source + len(places), 0]
         self.count(transfer)
 
-    def _logits_out(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
+    def _logits_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
         assert isinstance(transfer, LogitsOut)
         count, columns = (
-            transfer.elements // len(users),
+            transfer.elements // len(places),
             slice(transfer.source_col, transfer.source_col + transfer.cols),
         )
-        chunk = arena.read_row(element_type, self._program.root_row, transfer.source, len(users) * count)
-        chunk = chunk.reshape(arena.cols, len(users), count)[columns]
+        chunk = arena.read_row(element_type, self._program.root_row, transfer.source, len(places) * count)
+        chunk = chunk.reshape(arena.cols, len(places), count)[columns]
         per_col = -(-self._program.vocab_size // arena.cols)
         index = np.arange(arena.cols)[columns, None] * per_col + transfer.first + np.arange(count)[None, :]
         real = index < self._program.vocab_size
-        for i, user in enumerate(users):
-            self.host_logits[user, index[real]] = chunk[:, i][real].astype(np.float32)
+        for i, place in enumerate(places):
+            self.host_logits[place, index[real]] = chunk[:, i][real].astype(np.float32)
         self.count(transfer)

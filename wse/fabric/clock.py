@@ -126,14 +126,14 @@ class Clock:
         self.lengths = list(lengths) or self.lengths
         cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)
         self.lengths = [length + 1 for length in self.lengths]
-        self._add(self.decode, len(self.fabric.program.phases) - 1, cost)
+        self._add(self.decode, self.fabric.program.decode_index, cost)
         return key, cost
 
     def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
         """Count so many decoded tokens of each user: the sums are those of ``decode_token``, one after another."""
         classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
         for token_class in classes:
-            self._add(self.decode, len(self.fabric.program.phases) - 1, token_class.cost, token_class.tokens)
+            self._add(self.decode, self.fabric.program.decode_index, token_class.cost, token_class.tokens)
             self.decode.add_shifts(token_class.shift_traffic)
         self.lengths = [length + tokens for length in self.lengths]
         return classes

@@ -78,7 +78,12 @@ class Fabric:
 
     def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
-        return self._cost(len(self.program.phases) - 1, *self.cache_use(lengths), pairs)
+        return self._cost(self.program.decode_index, *self.cache_use(lengths), pairs)
+
+    def verify_cost(self, length: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Cost of a pass over several new tokens of one user, after so many in the cache, that chose experts so."""
+        index, tokens = self.program.decode_index + 1, self.program.verify_tokens
+        return self._cost(index, self.program.cache_slots(length + tokens), (), pairs)
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
         """Costs of decoding so many tokens of each user one after another, as ``decode_cost`` has them, in all."""
@@ -88,7 +93,7 @@ class Fabric:
             slots, held = self.cache_use([length + token for length in lengths])
             lengths_by_slots.setdefault(slots, []).extend(held)
             tokens_by_slots[slots] += 1
-        phase, index = self.program.decode, len(self.program.phases) - 1
+        phase, index = self.program.decode, self.program.decode_index
         steps = by_counters(phase.steps)
         costs = []
         for slots, all_lengths in lengths_by_slots.items():

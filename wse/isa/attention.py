@@ -93,7 +93,7 @@ ATTENTION: Final = (
             act("v"),
             act("k_cache", "capacity E"),
             act("v_cache", "capacity Ev"),
-            *numbers("E Ev capacity tokens"),
+            *numbers("E Ev capacity tokens stride"),
         ),
         work=lambda E: E,
         cycles=lambda c, E, Ev, tokens: tokens * (c.loop + c.vector(E, c.act) + c.vector(Ev, c.act)),

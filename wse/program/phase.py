@@ -1,7 +1,8 @@
-"""A phase of a Program: the step sequence of one prefill chunk or of one decoded token of each user.
+"""A phase of a Program: the steps of one prefill chunk, of one decoded token of each user, or of several of one user.
 
 Users are those whose prompts are answered together. Each has a cache and counters of its own; a decoded token is one of
-each user.
+each user. A pass over several new tokens of one user, such as drafted ones that are to be verified, finds those before
+them in that user's cache and gives the id that follows each.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ class Phase:
     """A run through a sequence of steps.
 
     Attributes:
-        name: ``prefill`` or ``decode``.
-        tokens: Tokens that it processes: of a user's prompt, or one of each user.
-        user: Whose prompt it reads; -1 for decode, which works for all.
+        name: ``prefill``, ``decode`` or ``verify``.
+        tokens: Tokens that it processes: of a user's prompt, one of each user, or several new ones of one user.
+        user: Whose tokens it reads; -1 for decode, which works for all.
         on_mesh: Whether tokens lie on the rows, a share each, rather than on every PE.
-        cached: Tokens in the user's cache before a prefill chunk; 0 for decode, where it varies.
+        cached: Tokens in the user's cache before a prefill chunk; 0 for the others, where it varies.
         steps: The steps, one object for all phases that go through the same ones.
     """
 

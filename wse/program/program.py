@@ -156,12 +156,13 @@ class Program:
         batch: Users, whose tokens are decoded at once.
         vocab_size: Logits of the model.
         stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, user by user,
-            then decode; either may be missing where layers are timed alone.
+            then decode, then, where asked for, a pass over several tokens of each user; prefill or decode may be
+            missing where layers are timed alone.
         op_names, op_kinds, op_layers, op_stages: Ops in graph order; layer -1 for those outside the layers.
         op_edges: int32 ``[edges, 2]``.
         colour_uses: Colours by stage and pattern.
-        ids_address: Element address (float32) of the users' next token ids in the embedding's stage; -1 for layers
-            alone.
+        ids_address: Element address (float32) of the users' next token ids in the embedding's stage, and behind them
+            those of a pass over several tokens; -1 for layers alone.
         root_row: Row of the head's region where logits are summed.
         logits_out: Whether logits go to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
@@ -209,7 +210,28 @@ class Program:
     @property
     def decode(self) -> Phase:
         """The phase of one generated token of each user."""
-        return self.phases[-1]
+        return self.phases[self.decode_index]
+
+    @property
+    def decode_index(self) -> int:
+        """The place of ``decode`` among the phases."""
+        return len(self.prefill)
+
+    @property
+    def verify(self) -> tuple[Phase, ...]:
+        """The passes over several new tokens of one user, by user; none where they were not asked for."""
+        return tuple(phase for phase in self.phases if phase.name == "verify")
+
+    @property
+    def verify_tokens(self) -> int:
+        """Tokens of such a pass; 0 where there is none."""
+        return self.verify[0].tokens if self.verify else 0
+
+    def host_places(self, phase: Phase) -> range:
+        """Places at the host of the ids and logits of a phase: those of users, then of a pass over several tokens."""
+        if phase.name == "verify":
+            return range(self.batch, self.batch + phase.tokens)
+        return range(self.batch) if phase.user < 0 else range(phase.user, phase.user + 1)
 
     @property
     def fits(self) -> bool:

@@ -79,7 +79,7 @@ class _Passes:
 
     def decoded(self, token_classes: Sequence[TokenClass]) -> None:
         """Write one token of each user after another."""
-        phase, users, position = len(self._program.phases) - 1, np.arange(self._program.batch), self._lengths.copy()
+        phase, users, position = self._program.decode_index, np.arange(self._program.batch), self._lengths.copy()
         waited = self._now - self._ended  # for the prompts of later users
         for token_class in token_classes:
             uses = [self._use() for _ in range(token_class.tokens)]

@@ -53,12 +53,12 @@ def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
     pe.write("act", x, pe.read("act", x, M, n) * factor[:, None])
 
 
-def kv_append(pe, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens):
-    """Copy the row's share of new keys and values into its cache slots, around the end of the cache."""
+def kv_append(pe, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
+    """Copy the row's share of new keys and values, every ``stride``-th, into its slots, around the end of the cache."""
     first, count, slot = ctl[pe.row, 2:5]
     for i in range(count):
         for new, cache, n in ((k, k_cache, E), (v, v_cache, Ev)):
-            pe.move("act", new + (first + i) * n, cache + (slot + i) % capacity * n, n)
+            pe.move("act", new + (first + i * stride) * n, cache + (slot + i) % capacity * n, n)
 
 
 def attention_scores(pe, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):

@@ -4,6 +4,9 @@ Occupancies differ by at most one, the fuller rows first. A prefill chunk gives 
 the new entry is stored at the last row, and the rows below the first of the emptier ones pass their oldest entry one
 row up, all at the same time: one hop, one token's entry. While rows are still empty the first of them stores the new
 entry, which every row has after the all-reduce. Source: He et al., WaferLLM, OSDI 2025, section on the KV cache.
+
+Several new tokens of a user at once, some of which may be taken back, go to the rows one after another, the first to
+the first of the emptier ones: whatever number of the last ones is taken back, the rows stay balanced without a shift.
 """
 
 from __future__ import annotations
@@ -69,6 +72,36 @@ class CacheBalance:
         control[row, HEADER_WORDS + (control[row, APPEND_SLOT] + nth) % self.capacity] = self.length + np.arange(tokens)
         self._occupied += share
         self.length += tokens
+
+    def append_each(self, tokens: int) -> None:
+        """Take ``tokens`` new tokens, on which every row works, the rows one after another storing one each.
+
+        A row stores every one that is a multiple of the rows behind its first (`wse_kernels.attention.kv_append`).
+        """
+        control, first = self.control, (np.arange(self.rows) - self.length) % self.rows
+        counts = balanced_counts(self.length + tokens, self.rows) - self._occupied
+        control[:, POSITION] = self.length
+        control[:, TOKENS] = tokens
+        control[:, APPEND_FROM] = first
+        control[:, APPEND_COUNT] = counts
+        control[:, APPEND_SLOT] = (self._oldest + self._occupied) % self.capacity
+        control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
+        nth = np.arange(tokens)
+        row = (self.length + nth) % self.rows
+        slot = (control[row, APPEND_SLOT] + nth // self.rows) % self.capacity
+        control[row, HEADER_WORDS + slot] = self.length + nth
+        self._occupied += counts
+        self.length += tokens
+
+    def take_back(self, tokens: int) -> None:
+        """Give up the last ``tokens`` of those that ``append_each`` took last."""
+        position = np.arange(self.length - tokens, self.length)
+        row = position % self.rows
+        held = self.control[row, HEADER_WORDS:]
+        slot = (held == position[:, None]).argmax(axis=1)
+        self.control[row, HEADER_WORDS + slot] = -1
+        self.length -= tokens
+        self._occupied[:] = balanced_counts(self.length, self.rows)
 
     def append_one(self) -> None:
         """Take one new token at the last row, after the shift that makes room for it."""

@@ -43,18 +43,27 @@ class Rows:
             self.slots[row - 1][slot] = entry
         return len(passing)
 
-    def append(self) -> None:
+    def append(self, stride: int = 1) -> None:
         for row, words in enumerate(self.cache.control):
-            assert words[APPEND_FROM] + words[APPEND_COUNT] <= words[TOKENS]
             for i in range(words[APPEND_COUNT]):
+                assert words[APPEND_FROM] + i * stride < words[TOKENS]
                 slot = (words[APPEND_SLOT] + i) % self.cache.capacity
                 assert self.slots[row][slot] == -1, "an entry in use is overwritten"
-                self.slots[row][slot] = words[POSITION] + words[APPEND_FROM] + i
+                self.slots[row][slot] = words[POSITION] + words[APPEND_FROM] + i * stride
 
     def chunk(self, tokens: int, *, replicated: bool) -> None:
         self.cache.append_chunk(tokens, replicated=replicated)
         assert self.shift() == 0
         self.append()
+
+    def several(self, tokens: int) -> None:
+        self.cache.append_each(tokens)
+        assert self.shift() == 0
+        self.append(self.cache.rows)
+
+    def take_back(self, tokens: int) -> None:
+        self.cache.take_back(tokens)
+        self.slots = [[entry if entry < self.cache.length else -1 for entry in row] for row in self.slots]
 
     def one(self) -> int:
         self.cache.append_one()
@@ -181,3 +190,29 @@ def test_entries_move_one_row_up_and_the_first_row_passes_none(rows: int, length
     assert not passing[0]
     np.testing.assert_array_equal(cache.control[:-1, RECEIVED_SLOT] >= 0, passing[1:])
     assert cache.control[-1, RECEIVED_SLOT] == -1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 9),
+    prompt=st.integers(0, 20),
+    passes=st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12), st.integers(0, 3)), min_size=1, max_size=6),
+)
+def test_rows_stay_balanced_whatever_is_taken_back_of_several_tokens(
+    rows: int, prompt: int, passes: list[tuple[int, int, int]]
+) -> None:
+    """Each pass is of some tokens, of which some are taken back; then some are decoded."""
+    replayed = Rows(CacheBalance(rows, prompt + sum(tokens + decoded for tokens, _, decoded in passes)))
+    length = prompt
+    if prompt:
+        replayed.chunk(prompt, replicated=True)
+    for tokens, refused, decoded in passes:
+        replayed.several(tokens)
+        check(replayed, length + tokens)
+        replayed.take_back(min(refused, tokens))
+        length += tokens - min(refused, tokens)
+        check(replayed, length)
+        for _ in range(decoded):
+            replayed.one()
+            length += 1
+            check(replayed, length)

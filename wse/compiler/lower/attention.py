@@ -106,6 +106,7 @@ def append(
             Ev=entries[1],
             capacity=capacity,
             tokens=1 if c.decoding else ceil_div(c.chunk, c.cut.rows),
+            stride=c.cut.rows if c.verifying else 1,
         )
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
-from wse.compiler.options import MESH_GEMM_OWN, Choice, Options
+from wse.compiler.options import DECODE, MESH_GEMM_OWN, VERIFY, Choice, Options
 from wse.compiler.passes.shard import own_name
 from wse.compiler.state import RegionCut, StagePlan, SymAddress, SymBuffer, SymNumber
 from wse.hardware.spec import WaferSpec
@@ -21,7 +21,7 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTokens:
-    """The tokens that steps inside ``Context.over_users`` work on. ``turns``: one user's in each turn of a loop."""
+    """The tokens that steps inside a loop over users or tokens work on. ``turns``: one in each turn of the loop."""
 
     tokens: int
     turns: bool
@@ -38,7 +38,8 @@ class Context:
     """Lowering context of one phase.
 
     ``tokens`` are those that a PE works on: all of the chunk when activations are replicated down the rows, its row's
-    share when they lie on the mesh; in decode one of each user. ``stream`` is where the residual stream stands.
+    share when they lie on the mesh; in decode one of each user. ``name`` is that of the phase. ``stream`` is where the
+    residual stream stands.
     """
 
     spec: ModelSpec
@@ -51,7 +52,7 @@ class Context:
     buffers: Buffers
     patterns: Patterns
     on_mesh: bool
-    decoding: bool
+    name: str
     chunk: int
     user: int
     cached: int
@@ -62,6 +63,16 @@ class Context:
     def __post_init__(self) -> None:
         self.tokens = ceil_div(self.chunk, self.cut.rows) if self.on_mesh else self.chunk
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))
+
+    @property
+    def decoding(self) -> bool:
+        """Whether the phase decodes one token of each user."""
+        return self.name == DECODE
+
+    @property
+    def verifying(self) -> bool:
+        """Whether the phase is a pass over several new tokens of one user, each of which is followed by an id."""
+        return self.name == VERIFY
 
     @property
     def cut(self) -> RegionCut:
@@ -104,8 +115,13 @@ class Context:
         return SymAddress(buffer=self._ids(before + elements), offset=before)
 
     def next_ids(self) -> SymAddress:
-        """The token ids that this phase finds and leaves to decode: the user's, or those of all in decode."""
+        """The token ids that this phase finds or leaves: the user's, or those of all in decode.
+
+        The tokens of a pass over several of one user stand behind the ids of all users, and so do those that follow.
+        """
         batch = self.options.batch
+        if self.verifying:
+            return SymAddress(buffer=self._ids(batch + self.chunk), offset=batch)
         return SymAddress(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decoding else 0)
 
     def _ids(self, elements: int) -> SymBuffer:
@@ -128,6 +144,15 @@ class Context:
                 yield UserTokens(tokens=1, turns=True)
         else:
             yield UserTokens(tokens=self.tokens, turns=False)
+
+    @contextmanager
+    def over_tokens(self) -> Iterator[UserTokens]:
+        """Steps added inside work on one token, and run once for each; they do not go by counters."""
+        if self.tokens > 1:
+            with self.builder.loop(self.tokens):
+                yield UserTokens(tokens=1, turns=True)
+        else:
+            yield UserTokens(tokens=1, turns=False)
 
     def tile(self, name: str) -> SymBuffer:
         """A weight tile of the current stage."""

@@ -22,8 +22,10 @@ def embedding(c: Context, op: Op) -> None:
     """ids to x. On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row."""
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
-    ids = c.next_ids() if c.decoding else c.prompt_ids(rounds * M)
-    if not c.decoding:
+    if c.decoding or c.verifying:
+        ids = c.next_ids()
+    else:
+        ids = c.prompt_ids(rounds * M)
         take_ids(c, ids, rounds * M, c.chunk * ID_BYTES)
     vectors = c.temp("looked_up", M * d, "acc")
     if not c.on_mesh:

@@ -1,6 +1,7 @@
 """The end of a token: the last token's vector, the logits, and the next id, by arg max on PEs or by the host.
 
-In decode there is one token of each user, and as many next ids.
+In decode there is one token of each user, and as many next ids; in a pass over several tokens of one user, one after
+each of them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.lower.local_product import local_product
 from wse.compiler.lower.sums import all_reduce_of_wafers
+from wse.compiler.options import PREFILL
 from wse.compiler.state import SymAddress
 from wse.isa.operands import PICO
 from wse.models.graph import Op
@@ -35,8 +37,8 @@ def last_token(c: Context) -> None:
         b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, token, d, target=by_column)
         b.line(c.patterns.get(diagonal_multicast, c.cut.rows), ROWS, by_column, d, target=alone)
         c.stream = SymAddress(buffer=alone)
-    elif c.decoding:
-        return  # each token is the last of its user
+    elif c.decoding or c.verifying:
+        return  # an id follows each token
     else:
         c.stream = SymAddress(buffer=c.stream.buffer, offset=(c.tokens - 1) * d)
     c.on_mesh, c.tokens = False, 1
@@ -60,15 +62,15 @@ def head(c: Context, op: Op) -> None:
         if c.spec.logit_cap is not None:
             cap_pico = round(PICO * c.spec.logit_cap)
             b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
-        if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and not c.decoding):
+        if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and c.name == PREFILL):
             _logits_out(c, SymAddress(buffer=logits), M * n, first, n)
         if not by_host:
-            with c.over_users() as user:
+            with c.over_tokens() as token:
                 b.compute(
                     "argmax_fold",
                     only_row=root,
-                    logits=user.at(logits, n),
-                    pair=user.at(pairs, 2),
+                    logits=token.at(logits, n),
+                    pair=token.at(pairs, 2),
                     n=n,
                     V=V,
                     first=first,

@@ -29,8 +29,8 @@ def local_product(
 ) -> None:
     """out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say.
 
-    ``transposed``: w is [N, K]. A chunk of a prompt is a GEMM, whose vectors are its tokens. Of a token, or of one of
-    each user where they are no more than the outputs, a GEMV each has the longer vectors. Quantised weights are whole
+    ``transposed``: w is [N, K]. A chunk of a prompt is a GEMM, whose vectors are its tokens. Of a token, or of a few
+    new ones where they are no more than the outputs, a GEMV each has the longer vectors. Quantised weights are whole
     tiles, and what they make stands without gaps; they are unpacked once for all tokens. Raises WseBug where they
     are not.
     """
@@ -42,9 +42,9 @@ def local_product(
         return
     k_stride, n_stride = (1, stride) if transposed else (stride, 1)
     product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride}
-    if c.tokens == 1 or (c.decoding and c.tokens <= N):
-        with c.over_users() as user:
-            c.builder.compute("gemv", **product, x=user.at(x, K), out=user.at(out, out_stride))
+    if c.tokens == 1 or ((c.decoding or c.verifying) and c.tokens <= N):
+        with c.over_tokens() as token:
+            c.builder.compute("gemv", **product, x=token.at(x, K), out=token.at(out, out_stride))
     else:
         c.builder.compute("matmul", **product, x=x, out=out, M=c.tokens, out_stride=out_stride, add=0)
 

@@ -16,10 +16,11 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.dispatch import expert_stage
 from wse.compiler.lower.hand_over import hand_over, return_ids
 from wse.compiler.lower.head import last_token
-from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM
+from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import homes_of
 from wse.compiler.rewrites.recipes import rewrite
 from wse.compiler.state import Block, State, SymBuffer, SymPhase
+from wse.errors import BadInput
 from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer
 
@@ -36,7 +37,16 @@ LOWER: Final = _lowerings()
 
 
 def lower_ops(state: State) -> State:
-    """Fill ``phases``, ``patterns``, ``sym_buffers`` and, of a whole model, ``ids``."""
+    """Fill ``phases``, ``patterns``, ``sym_buffers`` and, of a whole model, ``ids``.
+
+    Raises:
+        BadInput: a pass over several tokens is asked for, of which the host would draw the ids that follow.
+    """
+    if state.options.verify_tokens and state.options.sampling == "host":
+        message = (
+            "passes over several tokens take the most likely ids, on the wafer: leave out what draws ids on the host"
+        )
+        raise BadInput(message)
     buffers, patterns = Buffers(tile.buffer for tile in state.tiles), Patterns()
     layers: dict[_Demand, _Layers] = {}
     phases: list[SymPhase] = []
@@ -55,8 +65,8 @@ def lower_ops(state: State) -> State:
             builder=PhaseBuilder([plan.rows for plan in state.plans]),
             buffers=buffers,
             patterns=patterns,
-            on_mesh=not demand.decoding and state.choice.prefill != THIN_GEMM,
-            decoding=demand.decoding,
+            on_mesh=demand.name == PREFILL and state.choice.prefill != THIN_GEMM,
+            name=demand.name,
             chunk=demand.tokens,
             user=user,
             cached=cached,
@@ -64,7 +74,7 @@ def lower_ops(state: State) -> State:
         )
         context.builder.rewrite = partial(rewrite, context)
         lowered_layers = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
-        by_demand[demand] = _phase(state, context, DECODE if demand.decoding else PREFILL, lowered_layers)
+        by_demand[demand] = _phase(state, context, lowered_layers)
         phases.append(by_demand[demand])
     buffer_by_name = {(b.stage, b.name): b for b in buffers.all()}
     return replace(
@@ -79,28 +89,33 @@ def lower_ops(state: State) -> State:
 class _Demand(NamedTuple):
     """The traits of a phase that its steps depend on."""
 
-    decoding: bool
+    name: str
     tokens: int
     last: bool  # whether the next token follows
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """(user, tokens in that user's cache, demand) of each phase: every user's chunks, then one token of each."""
+    """(user, tokens in that user's cache, demand) of each phase.
+
+    Every user's chunks come first, then one token of each, then several of one user after another.
+    """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:
         for user, length in enumerate(options.prompt_tokens):
             for cached in range(0, length, size):
                 tokens = min(size, length - cached)
-                yield user, cached, _Demand(decoding=False, tokens=tokens, last=cached + tokens == length)
+                yield user, cached, _Demand(name=PREFILL, tokens=tokens, last=cached + tokens == length)
     if DECODE in options.phases:
-        yield -1, 0, _Demand(decoding=True, tokens=options.batch, last=True)
+        yield -1, 0, _Demand(name=DECODE, tokens=options.batch, last=True)
+    for user in range(options.batch if options.verify_tokens else 0):
+        yield user, 0, _Demand(name=VERIFY, tokens=options.verify_tokens, last=True)
 
 
 _Layers = dict[tuple[Layer, int, int], tuple[Block, dict[SymBuffer, int]]]
 """Steps by kind of layer and shape of its region, with the buffers that they ask for and the elements of each."""
 
 
-def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
+def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
     rects = tuple(stage.rect for stage in state.stages)
     ops = ops_in_order(state.graph)
     if not c.last:
@@ -125,7 +140,7 @@ def _phase(state: State, c: Context, name: str, known: _Layers) -> SymPhase:
             _layer(c, [op for _, op in layer], known)
     if c.last and state.options.scope == MODEL and previous != _embedding_stage(state):
         return_ids(c, _embedding_stage(state))
-    return c.builder.phase(name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
+    return c.builder.phase(c.name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
 
 
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:

@@ -16,7 +16,7 @@ import networkx as nx
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.options import DECODE
+from wse.compiler.options import PREFILL
 from wse.compiler.state import State, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.program.program import ColourUse
@@ -92,7 +92,7 @@ def _demand(state: State, same: list[int]) -> list[_Stage]:
     stages = [_Stage() for _ in state.plans]
     for number, count in distinct_phases(state.phases).items():
         phase = state.phases[number]
-        weight = count * (DECODE_WEIGHT if phase.name == DECODE else 1)
+        weight = count * (1 if phase.name == PREFILL else DECODE_WEIGHT)
         for (stage, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
             demand = stages[stage]
             groups: dict[int, list[Key]] = defaultdict(list)

@@ -163,7 +163,7 @@ class _Session:
         pairs = self._record_routing(DECODE)
         use, cost = self.clock.decode_token(pairs=pairs)
         wall = time.perf_counter() - began
-        self._record_pass(len(self.program.phases) - 1, use, cost, pairs, before, wall)
+        self._record_pass(self.program.decode_index, use, cost, pairs, before, wall)
         for user, token in enumerate(tokens):
             answer = self.answers[user]
             if not answer.is_finished:

@@ -1,0 +1,235 @@
+"""Passes over several new tokens of one user: ids and logits are those of tokens that are decoded one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from session import SOFTWARE, golden, model, wafer
+from tiers import slow_but
+from tiny_model import latent_spec, tensors, tiny_spec
+
+from wse.compiler.options import FUSED, RELEASED, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.search import compile_model
+from wse.errors import BadInput
+from wse.execute.engine import Engine
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import Layer, PositionScale
+from wse.program.program import Program
+from wse.wavelet.phase import phase_run
+from wse_mappings.cuts.expert_groups import OWN, SPREAD
+
+PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3, 11))
+TOKENS = 5
+KEPT = (5, 2, 1, 4, 3)
+"""Tokens that are kept of each pass; a token is decoded after each."""
+GENERATED = sum(KEPT) + len(KEPT)
+CONTEXT = len(PROMPTS[0]) + GENERATED + TOKENS
+THIN = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
+SQUARE = replace(THIN, prefill="mesh-gemm", prefill_chunk=3)
+TRAITS = replace(
+    tiny_spec(),
+    layers=(Layer(window=4), Layer(chunk=5, rotary=False)),
+    position_scale=PositionScale(coefficient=0.3, floor_tokens=4),
+    sinks=True,
+    score_cap=0.5,
+)
+POSITIONS = replace(
+    tiny_spec(head_size=5), norm="layer", learned_positions=64, rope=None, qkv_bias=True, gated=False, ffn_bias=True
+)
+NORMS = replace(tiny_spec(), head_norm="rms", logit_cap=3.0, post_norms=True, norm_unit_offset=True)
+MIXTURE = mixture_spec(MIXTURES["shared"])
+CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
+    "4x5": ((4, 5), {}, THIN),
+    "released": ((4, 5), {"schedule": RELEASED}, THIN),
+    "more rows": ((9, 4), {}, THIN),
+    "one row": ((1, 4), {}, THIN),
+    "square": ((3, 3), {}, SQUARE),
+    "pipeline": ((4, 6), {"mapping": "pipeline"}, replace(THIN, per_band=2)),
+    "untied": ((3, 4), {"wafers": 2, "tied": False}, THIN),
+    "over wafers": ((3, 4), {"mapping": "tensor", "wafers": 3}, THIN),
+    "int8": ((4, 5), {"dtype": "int8"}, THIN),
+    "latent": ((4, 5), {"spec": latent_spec(layers=2)}, THIN),
+    "experts": ((3, 4), {"spec": MIXTURE, "wafers": 2}, THIN),
+    "own experts": ((4, 5), {"spec": MIXTURE, "experts": OWN}, THIN),
+    "experts apart": ((3, 4), {"spec": MIXTURE, "mapping": "expert", "wafers": 2}, THIN),
+    "positions": ((4, 5), {"spec": POSITIONS}, THIN),
+    "norms": ((3, 4), {"spec": NORMS}, THIN),
+    "traits": ((3, 3), {"spec": TRAITS}, SQUARE),
+}
+QUICK = ("4x5", "square", "untied", "latent", "own experts", "traits")
+
+
+def compiled(
+    prompts: Sequence[Sequence[int]], mesh: tuple[int, int], wanted: dict[str, Any], choice: Choice
+) -> tuple[Engine, Program, WaferSpec]:
+    """An engine for a tiny random model."""
+    spec = wanted.get("spec") or tiny_spec(tied=wanted.get("tied", True))
+    dtype = wanted.get("dtype", "float32")
+    options = Options(
+        mapping=wanted.get("mapping", "region"),
+        wafers=wanted.get("wafers", 1),
+        dtype=dtype,
+        activations="float32" if dtype == "int8" else None,
+        accumulate="float32",
+        context=CONTEXT,
+        prompt_tokens=tuple(map(len, prompts)),
+        sampling=wanted.get("sampling", "wafer"),
+        logits_out="all",
+        experts=wanted.get("experts", SPREAD),
+        schedule=wanted.get("schedule", FUSED),
+        verify_tokens=TOKENS,
+    )
+    machine = wafer(*mesh, 1 << 20)
+    program = compile_choice(spec, machine, SOFTWARE, options, replace(choice, rewrites=rewrites_of(spec, options)))
+    return Engine(program, spec, tensors(spec).__getitem__), program, machine
+
+
+def read(engine: Engine, prompts: Sequence[Sequence[int]]) -> list[int]:
+    for _ in engine.prefill(*prompts):
+        pass
+    return engine.tokens
+
+
+def one_by_one(engine: Engine, prompt: Sequence[int]) -> tuple[list[int], npt.NDArray[np.float32]]:
+    """The ids that follow a prompt, and the logits that gave them."""
+    tokens, logits = read(engine, [prompt]), [engine.logits[0]]
+    while len(tokens) < GENERATED + TOKENS:
+        tokens += engine.decode()
+        logits.append(engine.logits[0])
+    return tokens, np.stack(logits)
+
+
+def drafted(tokens: Sequence[int], first: int, kept: int) -> list[int]:
+    """The tokens of a pass from one of those of a run on, of which all behind the ``kept`` are wrong."""
+    right = list(tokens[first : first + TOKENS])
+    return [*right[:kept], *((token + 1) % 60 for token in right[kept:])]
+
+
+@pytest.mark.parametrize("name", slow_but(CASES, *QUICK))
+def test_a_pass_gives_what_single_tokens_give_and_what_it_gives_up_leaves_no_trace(name: str) -> None:
+    engine, _, _ = compiled(PROMPTS[:1], *CASES[name])
+    tokens, logits = one_by_one(engine, PROMPTS[0])
+    allowed = 0.0 if name == "one row" else 2e-5 * float(np.abs(logits).max())
+    engine, _, _ = compiled(PROMPTS[:1], *CASES[name])
+    assert read(engine, PROMPTS[:1]) == tokens[:1]
+    at = 0
+    for kept in KEPT:
+        ids = engine.verify(drafted(tokens, at, kept))
+        assert ids[:kept] == tokens[at + 1 : at + 1 + kept]
+        np.testing.assert_allclose(engine.verified_logits[:kept], logits[at + 1 : at + 1 + kept], rtol=0, atol=allowed)
+        engine.keep(kept)
+        at += kept + 1
+        assert engine.decode() == tokens[at : at + 1]
+        np.testing.assert_allclose(engine.logits[0], logits[at], rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("name", slow_but(CASES, "4x5", "untied", "own experts"))
+def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
+    engine, program, machine = compiled(PROMPTS[:1], *CASES[name])
+    fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
+    costs: list[PhaseCost] = [fabric.prefill_cost(index, dict(pairs)) for index in engine.prefill(*PROMPTS[:1])]
+    length = len(PROMPTS[0])
+    for kept in KEPT:
+        engine.verify(range(TOKENS))
+        costs.append(fabric.verify_cost(length, dict(pairs)))
+        engine.keep(kept)
+        length += kept
+    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
+    assert sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+
+
+@pytest.mark.parametrize("name", ["4x5", "pipeline", "latent"])
+def test_a_pass_leaves_other_users_alone(name: str) -> None:
+    """Each of two users gets what they get alone, while passes are over tokens of one of them."""
+    mesh, wanted, choice = CASES[name]
+    alone = [one_by_one(compiled([prompt], mesh, wanted, choice)[0], prompt)[0] for prompt in PROMPTS]
+    engine, _, _ = compiled(PROMPTS, mesh, wanted, choice)
+    assert read(engine, PROMPTS) == [tokens[0] for tokens in alone]
+    at = [0, 0]
+    for turn, kept in enumerate(KEPT):
+        user = turn % 2
+        assert engine.verify(drafted(alone[user], at[user], kept), user)[:kept] == alone[user][at[user] + 1 :][:kept]
+        engine.keep(kept, user)
+        at = [n + 1 + (kept if i == user else 0) for i, n in enumerate(at)]
+        assert engine.decode() == [tokens[n] for tokens, n in zip(alone, at, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["4x5", "pipeline", "latent"])
+def test_wavelets_of_a_pass_are_those_words(name: str) -> None:
+    _, program, machine = compiled(PROMPTS[:1], *CASES[name])
+    for length in (7, 14):
+        cost = Fabric(program, machine, SOFTWARE).verify_cost(length)
+        run = phase_run(program, program.verify[0], [length], machine, SOFTWARE)
+        np.testing.assert_array_equal(run.links, cost.links)
+
+
+def test_a_pass_costs_less_than_as_many_users_who_cost_less_than_tokens_one_by_one() -> None:
+    """Users have caches of their own, which are read and shifted one after another."""
+    mesh, wanted, choice = CASES["released"]
+    one, several = (compiled([(3, 11)] * users, mesh, wanted, choice)[1] for users in (1, TOKENS))
+    machine = wafer(*mesh, 1 << 20)
+    fabric = Fabric(one, machine, SOFTWARE)
+    plain, verify = fabric.decode_cost(14).cycles, fabric.verify_cost(14).cycles
+    users = Fabric(several, machine, SOFTWARE).decode_cost(*(14,) * TOKENS).cycles
+    assert plain < verify < users < TOKENS * plain
+
+
+def test_what_a_pass_cannot_be_over_is_refused() -> None:
+    engine, _, _ = compiled(PROMPTS[:1], *CASES["4x5"])
+    read(engine, PROMPTS[:1])
+    with pytest.raises(BadInput, match="4 tokens to verify: the Program has passes over 5"):
+        engine.verify(range(TOKENS - 1))
+    for kept in (0, TOKENS + 1):
+        engine.verify(range(TOKENS))
+        with pytest.raises(BadInput, match=f"{kept} tokens of user 0 to keep: give 1 to 5"):
+            engine.keep(kept)
+        engine.keep(1)
+    with pytest.raises(BadInput, match="once after each pass"):
+        engine.keep(1)
+    while engine.caches[0][4].length + TOKENS <= CONTEXT:
+        engine.decode()
+    with pytest.raises(BadInput, match=f"5 tokens to verify after {CONTEXT - 4}: the cache holds {CONTEXT}"):
+        engine.verify(range(TOKENS))
+    with pytest.raises(BadInput, match="leave out what draws ids on the host"):
+        compiled(PROMPTS[:1], (4, 5), {"sampling": "host"}, THIN)
+
+
+@pytest.mark.parametrize(("name", "mesh"), [("stories260k", (7, 5)), ("stories260k", (16, 16))], ids=str)
+def test_stories260k_confirms_its_golden_tokens(shared: Path, name: str, mesh: tuple[int, int]) -> None:
+    """Eight at a time, of which every third pass has a wrong draft."""
+    folder, n = shared / "models" / name, 8
+    case = golden(folder)[0]
+    prompt, tokens = case["prompt_ids"], case["token_ids"][len(case["prompt_ids"]) :][:60]
+    loaded, machine = model(folder), wafer(*mesh, 1 << 20)
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype="float32",
+        accumulate="float32",
+        context=len(prompt) + len(tokens) + n,
+        prompt_tokens=(len(prompt),),
+        schedule=FUSED,
+        verify_tokens=n,
+    )
+    assert loaded.checkpoint is not None
+    engine = Engine(compile_model(loaded.spec, machine, SOFTWARE, options), loaded.spec, loaded.checkpoint.tensor)
+    got = read(engine, [prompt])
+    while len(got) + n <= len(tokens):
+        at, kept = len(got) - 1, n if len(got) % 3 else 3
+        drafts = tokens[at : at + n]
+        drafts[kept:] = [1] * (n - kept)
+        got += engine.verify(drafts)[:kept]
+        engine.keep(kept)
+    assert got == tokens[: len(got)]
+    assert len(got) > 40
