@@ -82,9 +82,12 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], experts: int) -> tup
     Runs of experts have the same widths, which are there once, as have the parts that then stand side by side.
     """
     of_runs, widths = [], []
+    known: dict[int, tuple[I32, I32]] = {}  # gate and up have one cut
     for part, coding in zip(scales, codings, strict=True):
         lines, outputs = part.inner.shape
-        block, width = _runs(part.inner.reshape(lines * experts, outputs // experts), coding.block)
+        if id(part.inner) not in known:
+            known[id(part.inner)] = _runs(part.inner.reshape(lines * experts, outputs // experts), coding.block)
+        block, width = known[id(part.inner)]
         offset = None
         if part.offset is not None:
             offset = np.where(part.offset < 0, np.int32(-1), part.offset // coding.block)
@@ -100,19 +103,29 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
     ``index`` is int32 ``[lines, outputs]``. A run has neighbours of one block, no more than a byte can count; what is
     padding there belongs to the run before it.
     """
-    last_real = np.maximum.accumulate(np.where(index >= 0, np.arange(index.shape[1]), 0), axis=1)
-    number = np.take_along_axis(index, last_real, axis=1)
-    number = np.where(number < 0, -1, number // block)
+    number = _without_padding(index) // np.int32(block)  # -1 stays -1
     begins = np.ones(index.shape, bool)
     begins[:, 1:] = number[:, 1:] != number[:, :-1]
-    since = np.arange(index.shape[1]) - np.maximum.accumulate(np.where(begins, np.arange(index.shape[1]), 0), axis=1)
-    begins |= since % (MOST_GROUPS - 1) == 0
-    run = np.cumsum(begins, axis=1) - 1
-    blocks = np.full((len(index), int(run.max(initial=-1)) + 1), -1, np.int32)
-    widths = np.zeros_like(blocks)
-    np.put_along_axis(blocks, run, number.astype(np.int32), axis=1)
-    np.add.at(widths, (np.arange(len(index))[:, None], run), 1)
+    first = np.flatnonzero(begins)
+    lengths = np.diff(first, append=begins.size)
+    if lengths.max(initial=0) >= MOST_GROUPS:
+        since = np.arange(begins.size) - np.repeat(first, lengths)
+        begins |= (since % (MOST_GROUPS - 1) == 0).reshape(begins.shape)
+    counts = begins.sum(axis=1)
+    run = np.arange(int(counts.max(initial=0))) < counts[:, None]  # [lines, most]: whether the line has so many
+    first = np.flatnonzero(begins)
+    blocks, widths = np.full(run.shape, -1, np.int32), np.zeros(run.shape, np.int32)
+    blocks[run], widths[run] = number.reshape(-1)[first], np.diff(first, append=begins.size)
     return blocks, widths
+
+
+def _without_padding(index: I32) -> I32:
+    """The index with what stands before it in its line in place of padding, -1 where nothing does."""
+    if index.min(initial=0) >= 0:
+        return index
+    places = np.arange(index.shape[1], dtype=np.int32)
+    last_real = np.maximum.accumulate(np.where(index >= 0, places, np.int32(0)), axis=1)
+    return np.take_along_axis(index, last_real, axis=1)
 
 
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
@@ -122,8 +135,7 @@ def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
     """
     if not coding.group:
         return np.zeros((len(index), 1), np.int32), np.zeros_like(index)
-    last_real = np.maximum.accumulate(np.where(index >= 0, np.arange(index.shape[1]), 0), axis=1)
-    group = np.maximum(np.take_along_axis(index, last_real, axis=1), 0) // coding.group
+    group = np.maximum(_without_padding(index), 0) // np.int32(coding.group)
     order = np.argsort(group, axis=1, kind="stable")
     ordered = np.take_along_axis(group, order, axis=1)
     place, rank = np.zeros_like(group), np.zeros_like(group)

@@ -80,7 +80,7 @@ def tables_of(state: State, cuts: Sequence[RegionCut]) -> list[SymTile]:
     return tiles
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _cut(
     spec: ModelSpec,
     held: Held,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from wse.program.steps import Kind, Steps
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
 
+FAR_TOO_MANY = 2
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 
@@ -85,6 +86,7 @@ class Condensed:
         """Bytes that the fullest PE of the whole needs at least, for code, weights, and a dense block of one token.
 
         Between its products a block keeps what gate and up made and what becomes of it, the widest of activations.
+        Nothing more is counted where that is over ``FAR_TOO_MANY`` times what a PE has.
         """
         state = self.state
         cuts = cuts_of(state)
@@ -93,6 +95,8 @@ class Condensed:
         for op, stage, tile, _ in tiles_of(state, cuts):
             times = 1 + self._other_layers(stage, op.layer) if _OF_LAYER.search(tile.name) else 1
             needed[stage] += times * aligned_bytes(tile.elements * element_bytes(state, tile.view))
+            if needed[stage] > FAR_TOO_MANY * state.wafer.sram_bytes_per_pe:
+                return needed[stage]
         for table in (tile.buffer for tile in tables_of(state, cuts)):
             needed[table.stage] += aligned_bytes(table.elements * element_bytes(state, table.view))
         block_bytes = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
@@ -117,6 +121,45 @@ class Condensed:
         of_stage = (layer < 0) | _hand_overs(steps)
         times = np.where(of_stage, np.array(self.stages_alike)[stage], np.array(self.stands_for)[layer])
         return float(by_step @ times)
+
+
+def commonest_layers(small: Condensed) -> Condensed:
+    """Of a model in small the stages that stand for most layers of a kind, one after another, with embedding and head.
+
+    They tell what layers take, at the price of a stage or two, and nothing of hand-overs. Experts on all wafers stay
+    where they are: a model that has them so is as it was.
+    """
+    plans, layers = small.state.plans, small.state.spec.layers
+    if any(plan.experts for plan in plans):
+        return small
+    totals, commonest = Counter[Layer](), dict[Layer, int]()
+    for number, (kind, count) in enumerate(zip(layers, small.stands_for, strict=True)):
+        totals[kind] += count
+        if kind not in commonest or count > small.stands_for[commonest[kind]]:
+            commonest[kind] = number
+    chosen = sorted(commonest.values())
+    kept = [plan for plan in plans if any(plan.first_layer <= number < plan.last_layer for number in chosen)]
+    numbers = [number for plan in kept for number in range(plan.first_layer, plan.last_layer)]
+    ends = [0, *accumulate(plan.last_layer - plan.first_layer for plan in kept)]
+    spans = [0, *accumulate(plan.span for plan in kept)]
+    spec = replace(small.state.spec, layers=tuple(layers[number] for number in numbers))
+    stages = tuple(
+        replace(
+            plan,
+            wafer=spans[i],
+            first_layer=ends[i],
+            last_layer=ends[i + 1],
+            has_embedding=i == 0,
+            has_head=i == len(kept) - 1,
+        )
+        for i, plan in enumerate(kept)
+    )
+    return Condensed(
+        state=replace(small.state, spec=spec, graph=op_graph(spec, small.state.options.scope), plans=stages),
+        further_layers=tuple(small.further_layers[number] for number in numbers),
+        stands_for=tuple(totals[layers[number]] if number in chosen else 0 for number in numbers),
+        stages_alike=(1,) * len(kept),
+    )
 
 
 def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:

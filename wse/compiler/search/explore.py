@@ -151,7 +151,8 @@ class _Exploration:
         self.trials: list[Trial] = []
         self.errors: list[BadMesh | DoesNotFit] = []
         self._cut = 0  # layouts whose weights alone do not fit
-        self._misses: list[float] = []  # how far forecasts were off, relative
+        self._misses: list[float] = []  # how far forecasts of cycles were off, relative
+        self._byte_misses: list[float] = []  # the same of bytes, of the emptiest layouts
         self._in_vain = 0  # trials since the last that was the fastest, or since layouts were added
 
     @property
@@ -183,18 +184,21 @@ class _Exploration:
         fastest = math.inf if self.fastest is None else self.fastest.longer_cycles or 0.0
         if pick is None or self._in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest:
             return False
-        cycles = self._try(pick)
+        _, cycles = self._try(pick)
         if cycles is not None:
             self._misses.append(abs(pick.forecast / cycles - 1))
             self._in_vain = 0 if cycles < fastest else self._in_vain + 1
         return True
 
     def try_emptiest(self) -> bool:
-        """Try the layout that is forecast to need the fewest bytes; False without one."""
+        """Try the layout that is forecast to need the fewest bytes; False where none promises to fit."""
         pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
-        if pick is None:
+        misses = self._byte_misses[-PATIENCE:]
+        if pick is None or (len(misses) == PATIENCE and pick.forecast * (1 - max(misses)) > self._free_bytes):
             return False
-        self._try(pick)
+        needed, _ = self._try(pick)
+        if needed is not None:
+            self._byte_misses.append(abs(pick.forecast / needed - 1))
         return True
 
     def nearest_trials(self) -> list[Trial]:
@@ -219,8 +223,11 @@ class _Exploration:
         """About how far forecasts are off now, relative."""
         return float(np.median(self._misses[-PATIENCE:])) if self._misses else 0.0
 
-    def _try(self, pick: _Pick) -> float | None:
-        """Try a layout with each product, if its weights alone fit, and learn from it; its cycles if it was timed."""
+    def _try(self, pick: _Pick) -> tuple[float | None, float | None]:
+        """Try a layout, if its weights alone fit, and learn from it: its bytes, if it can be, and cycles, if timed.
+
+        Bytes are beside those that are reserved.
+        """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
         products = setup.products(layout)
@@ -229,16 +236,17 @@ class _Exploration:
         try:
             needed = setup.least_bytes(layout, products[-1])
             if needed <= self._most_bytes:
-                trials = [setup.trial(layout, product) for product in products]
+                trials = setup.deciding_trials(layout, products)
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
-            return None
+            return None, None
         self._cut += not trials
         self.trials += trials
         needed = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed)
         cycles = min((trial.longer_cycles for trial in trials if trial.longer_cycles is not None), default=None)
-        pick.family.learn(pick.number, needed - setup.reserved_bytes, cycles)
-        return cycles
+        free_of_reserved = needed - setup.reserved_bytes
+        pick.family.learn(pick.number, free_of_reserved, cycles)
+        return free_of_reserved, cycles
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with other groups in its all-reduces."""

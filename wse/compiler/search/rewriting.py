@@ -1,9 +1,9 @@
-"""The rewrites of a layer's steps that pay on a layout: each is tried in small, and kept only where it saves cycles."""
+"""The rewrites of a layer's steps that pay on a layout: each is tried, and kept only where it saves cycles."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import Rewrites
@@ -26,9 +26,30 @@ class RewriteTrial:
 
 
 def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
-    """Try some rewrites on the layout of a trial, in small; return what each saves, without those that save nothing.
+    """Try some rewrites on the layout of a trial; return what each saves, without those that save nothing.
 
-    The setup has those to begin with: all, or none where all together need more colours than there are.
+    The setup has those to begin with: all, or none where all together need more colours than there are. They are timed
+    on the commonest layer of each kind; where those that pay there do not fit with all that a PE holds, on the model
+    in small, of which only what fits is timed.
+    """
+
+    def layers_cycles(rewrites: Rewrites) -> float | None:
+        return replace(setup, rewrites=rewrites).layers_cycles(trial.layout, trial.prefill)
+
+    def token_cycles(rewrites: Rewrites) -> float | None:
+        return replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill).token_cycles
+
+    paying = _paying(setup, candidates, layers_cycles, forced=forced)
+    chosen = replace(setup, rewrites=tuple((one.name, one.setting) for one in paying), timing=None)
+    if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options):
+        return paying
+    return _paying(setup, candidates, token_cycles, forced=forced)
+
+
+def _paying(
+    setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, forced: bool
+) -> tuple[RewriteTrial, ...]:
+    """The rewrites that pay by the cycles that sets of them take; None for sets that cannot be used.
 
     1. Of a rewrite with several settings the one with the fewest cycles is taken, the others being as they are.
     2. As long as a token takes fewer cycles with one rewrite less or more, the one that saves most is taken out, or
@@ -39,8 +60,8 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
     def cycles(settings: Mapping[str, int]) -> float:
         rewrites = tuple((name, settings[name]) for name in names if name in settings)
         if rewrites not in known_cycles:
-            token_cycles = replace(setup, rewrites=rewrites).token_cycles(trial.layout, trial.prefill)
-            known_cycles[rewrites] = math.inf if token_cycles is None else token_cycles
+            timed = time(rewrites)
+            known_cycles[rewrites] = math.inf if timed is None else timed
         return known_cycles[rewrites]
 
     known_cycles: dict[Rewrites, float] = {}

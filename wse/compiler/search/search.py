@@ -7,6 +7,7 @@ The fastest are compiled whole, so what is chosen fits; a cost function, given b
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -35,8 +36,8 @@ from wse_mappings.strategies.strategy import Layout
 
 Cost = Callable[[Program], float]
 
-FINALISTS = 2
-"""Layouts that are compiled whole, those with the fastest tokens in small."""
+FINALISTS, MARGIN = 2, 0.05
+"""Layouts that are compiled whole, the fastest in small, and by how much longer than the first the others may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,8 +76,8 @@ def search(
     1. Layouts of the mapping are tried in small with each product that prefill may use on them: all of them, or, with
        ``timing``, those that promise to be the fastest (`explore`).
     2. With ``timing`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on.
-    3. The ``FINALISTS`` of the fastest token are compiled whole, with all their products and the largest chunks that
-       fit.
+    3. The fastest layouts are compiled whole, each with the product that promises to be the fastest, or without
+       ``timing`` with all of them, and with the largest chunks that fit.
     4. The one of the least cost is chosen.
 
     Raises:
@@ -96,27 +97,33 @@ def search(
         setup = replace(setup, rewrites=())
         trials = _trials(setup)
     fitting = _fastest_first([trial for trial in trials if trial.fits or options.capacity == REPORT])
+    best = fitting[0][0] if fitting else None
     # 2. Rewrites that pay.
     rewritten: tuple[RewriteTrial, ...] = ()
-    if timing is not None and rewrites and fitting:
-        rewritten = try_rewrites(setup, rewrites, fitting[0], forced=options.schedule != FUSED)
+    if timing is not None and rewrites and best is not None:
+        rewritten = try_rewrites(setup, rewrites, best, forced=options.schedule != FUSED)
         setup = replace(setup, rewrites=tuple((one.name, one.setting) for one in rewritten))
     # 3. The fastest, compiled whole.
     compilations: list[tuple[Trial, Compilation]] = []
     failures: list[DoesNotFit] = []
-    for trial in fitting:
+    for products in fitting:
         layouts = {compiled.layout for compiled, _ in compilations}
-        if compilations and (cost is None or (len(layouts) == FINALISTS and trial.layout not in layouts)):
+        if compilations and (cost is None or len(layouts) == FINALISTS or _is_slower(products[0], compilations[0][0])):
             break
-        on = setup.options_on(trial.layout)
-        try:
-            choice = setup.largest_chunks(trial)
-            program = compile_choice(spec, wafer, software, on, choice)
-        except DoesNotFit as error:
-            failures.append(error)
-            continue
-        compilation = Compilation(program=program, options=on, choice=choice, trials=tuple(trials), rewrites=rewritten)
-        compilations.append((trial, compilation))
+        for trial in setup.fastest_product_first(products):
+            on = setup.options_on(trial.layout)
+            try:
+                choice = setup.largest_chunks(trial)
+                program = compile_choice(spec, wafer, software, on, choice)
+            except DoesNotFit as error:
+                failures.append(error)
+                continue
+            compilation = Compilation(
+                program=program, options=on, choice=choice, trials=tuple(trials), rewrites=rewritten
+            )
+            compilations.append((trial, compilation))
+            if timing is not None or cost is None:
+                break
     if not compilations:
         raise failures[0] if failures else _refusal(setup, trials)
     if cost is None or len(compilations) == 1:
@@ -161,12 +168,22 @@ def _trials(setup: TrialSetup) -> list[Trial]:
     return trials
 
 
-def _fastest_first(trials: list[Trial]) -> list[Trial]:
-    """The trials, those of a layout side by side, the fastest layout first; where none was timed, as they are."""
-    fastest: dict[Layout, float] = {}
+def _fastest_first(trials: list[Trial]) -> list[list[Trial]]:
+    """The trials of each layout, the fastest first, and the fastest layout first; where none was timed, as they are."""
+    by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:
-        fastest[trial.layout] = min(fastest.get(trial.layout, math.inf), trial.longer_cycles or 0.0)
-    return sorted(trials, key=lambda trial: fastest[trial.layout])
+        by_layout[trial.layout].append(trial)
+    products = [sorted(alike, key=_longer_cycles) for alike in by_layout.values()]
+    return sorted(products, key=lambda alike: _longer_cycles(alike[0]))
+
+
+def _longer_cycles(trial: Trial) -> float:
+    return trial.longer_cycles or 0.0
+
+
+def _is_slower(trial: Trial, fastest: Trial) -> bool:
+    """Whether a layout is too slow in small to be the fastest of all in the whole."""
+    return _longer_cycles(trial) > (1 + MARGIN) * _longer_cycles(fastest)
 
 
 def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:

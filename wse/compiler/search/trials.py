@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +21,7 @@ from wse.compiler.options import (
     unsupported_on_mesh,
 )
 from wse.compiler.passes.allocate import reserved_bytes
-from wse.compiler.search.condense import Condensed, condense
+from wse.compiler.search.condense import Condensed, commonest_layers, condense
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -49,6 +48,20 @@ class Timing(NamedTuple):
     new_tokens: int
 
 
+class Prompts(NamedTuple):
+    """The time of all prompts of a request, in chunks of one size.
+
+    Attributes:
+        cycles: Cycles of all of them.
+        chunk: Tokens of a prompt at once: with ``largest`` about as many as fit, one on a row otherwise.
+        largest: Whether larger chunks were looked for.
+    """
+
+    cycles: float
+    chunk: int
+    largest: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """A layout with a product for prefill, tried in small.
@@ -59,6 +72,7 @@ class Trial:
         fits: Whether a PE has as many.
         token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
         longer_cycles: About what all prompts or all generated tokens take, whichever is more.
+        prompts: About what all prompts take; None as above.
     """
 
     layout: Layout
@@ -67,6 +81,11 @@ class Trial:
     fits: bool
     token_cycles: float | None = None
     longer_cycles: float | None = None
+    prompts: Prompts | None = None
+
+    def may_be_compiled(self, options: Options) -> bool:
+        """Whether the layout fits, or need not, and colours did not run out."""
+        return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,41 +169,80 @@ class TrialSetup:
         if self.timing is None or not self._is_timed(needed):
             return trial
         first, decoded = self._phase_cycles(small, program, (0, len(program.prefill)))
-        generated, tokens = decoded * self.timing.new_tokens, sum(self.options.prompt_tokens)
-        prompts = first * tokens / self._step(layout, prefill)
+        step = self._step(layout, prefill)
+        prompts = Prompts(first * sum(self.options.prompt_tokens) / step, step, largest=False)
+        trial = self._timed(replace(trial, token_cycles=decoded), prompts)
         # 2. A small chunk.
-        if prompts > generated:
-            chunk, cycles = self._chunk(layout, prefill, needed, first)
-            prompts = cycles * tokens / chunk
-        return replace(trial, token_cycles=decoded, longer_cycles=max(prompts, generated))
+        return self.with_largest_chunk(trial) if trial.longer_cycles == prompts.cycles else trial
 
-    def token_cycles(self, layout: Layout, prefill: str) -> float | None:
-        """About what a decoded token takes, as in `trial`, with nothing found out about prompts."""
+    def deciding_trials(self, layout: Layout, products: Sequence[str]) -> list[Trial]:
+        """The trials of a layout with its products, the least demanding last, up to the one that it is ranked by.
+
+        The least demanding comes first. Another product makes prompts faster, which count where they take longer than
+        what is generated. Errors as of `trial`.
+        """
+        trials: list[Trial] = []
+        for product in reversed(products):
+            trials.append(self.trial(layout, product))
+            prompts = trials[-1].prompts
+            if prompts is not None and prompts.cycles < (trials[-1].longer_cycles or 0.0):
+                break
+        return trials
+
+    def _timed(self, trial: Trial, prompts: Prompts) -> Trial:
+        """A trial whose token was timed, with the time of prompts."""
+        assert self.timing is not None
+        generated = (trial.token_cycles or 0.0) * self.timing.new_tokens
+        return replace(trial, prompts=prompts, longer_cycles=max(prompts.cycles, generated))
+
+    def fastest_product_first(self, trials: Sequence[Trial]) -> list[Trial]:
+        """The trials of a layout with all its products, with about their largest chunks, by what all prompts take then.
+
+        As they are where they were not timed.
+        """
+        layout, tried = trials[0].layout, {trial.prefill for trial in trials}
+        if any(trial.prompts is None for trial in trials):
+            return list(trials)
+        further = [self.trial(layout, product) for product in self.products(layout) if product not in tried]
+        timed = [*trials, *(trial for trial in further if trial.prompts is not None)]
+        if len(timed) > 1:
+            timed = [self.with_largest_chunk(trial) for trial in timed]
+        return sorted(timed, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
+
+    def with_largest_chunk(self, trial: Trial) -> Trial:
+        """A timed trial with about the largest chunk that fits, by the bytes and cycles of one token on a row."""
+        assert trial.prompts is not None
+        step, longest = self._step(trial.layout, trial.prefill), max(self.options.prompt_tokens)
+        sizes = chunks(longest, step)
+        tokens = min(SMALL_CHUNK * step, longest)
+        further = ceil_div(tokens, step) - 1
+        if not further or trial.prompts.largest:
+            return trial
+        small, program, needed = self._compiled(trial.layout, trial.prefill, tokens)
+        (cycles,) = self._phase_cycles(small, program, (0,))
+        prompt_tokens = sum(self.options.prompt_tokens)
+        first = trial.prompts.cycles * step / prompt_tokens
+        bytes_of_row, cycles_of_row = (needed - trial.needed_bytes) / further, (cycles - first) / further
+        free = self.wafer.sram_bytes_per_pe - trial.needed_bytes
+        fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free]
+        chunk = (fitting or sizes[-1:])[0]
+        cycles = first + (ceil_div(chunk, step) - 1) * cycles_of_row
+        return self._timed(trial, Prompts(cycles * prompt_tokens / chunk, chunk, largest=True))
+
+    def layers_cycles(self, layout: Layout, prefill: str) -> float | None:
+        """About what the layers take for a decoded token, by the commonest of each kind; None where colours run out."""
+        options, choice = self.smallest(layout, prefill)
+        decode = replace(options, phases=(DECODE,))
+        small = commonest_layers(condense(self.spec, self.wafer, self.software, decode, choice))
         try:
-            small, program, needed = self._compiled(layout, prefill, 1)
+            program, _ = small.program()
         except DoesNotFit:
             return None
-        return self._phase_cycles(small, program, (len(program.prefill),))[0] if self._is_timed(needed) else None
+        return self._phase_cycles(small, program, (0,))[0]
 
     def _is_timed(self, needed: int) -> bool:
         """Whether what needs so many bytes of a PE is worth timing."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
-
-    def _chunk(self, layout: Layout, prefill: str, needed: int, first: float) -> tuple[int, float]:
-        """About the largest chunk that fits, and its cycles, by the bytes and cycles with one token on a row."""
-        step, longest = self._step(layout, prefill), max(self.options.prompt_tokens)
-        sizes = chunks(longest, step)
-        tokens = min(SMALL_CHUNK * step, longest)
-        further = ceil_div(tokens, step) - 1
-        if not further:
-            return sizes[-1], first
-        small, program, chunk_needed = self._compiled(layout, prefill, tokens)
-        (cycles,) = self._phase_cycles(small, program, (0,))
-        bytes_of_row, cycles_of_row = (chunk_needed - needed) / further, (cycles - first) / further
-        free = self.wafer.sram_bytes_per_pe - needed
-        fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free]
-        chunk = (fitting or sizes[-1:])[0]
-        return chunk, first + (ceil_div(chunk, step) - 1) * cycles_of_row
 
     def _compiled(self, layout: Layout, prefill: str, tokens: int) -> tuple[Condensed, Program, int]:
         """The model in small with a chunk of some tokens, its Program, and the bytes on the fullest PE."""
@@ -213,7 +271,10 @@ class TrialSetup:
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def largest_chunks(self, trial: Trial) -> Choice:
-        """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt."""
+        """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt.
+
+        The whole vocabulary is the first guess, and, where that is known, about the chunk that fits.
+        """
         layout, prefill = trial.layout, trial.prefill
         _, cols = layout.region(self.demand)
         step, longest = self._step(layout, prefill), max(self.options.prompt_tokens)
@@ -221,10 +282,11 @@ class TrialSetup:
         entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
         options = self.options_on(layout)
         heads = [self._choice(layout, prefill, smallest, entry) for entry in entries]
-        head = self._first_that_fits(options, heads).head_chunk
-        return self._first_that_fits(
-            options, [self._choice(layout, prefill, size, head) for size in chunks(longest, step)]
-        )
+        head = self._first_that_fits(options, heads, 0).head_chunk
+        sizes = chunks(longest, step)
+        known = trial.prompts is not None and trial.prompts.largest
+        guess = sizes.index(trial.prompts.chunk) if trial.prompts is not None and known else len(sizes) // 2
+        return self._first_that_fits(options, [self._choice(layout, prefill, size, head) for size in sizes], guess)
 
     def _choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
         return Choice(
@@ -238,10 +300,22 @@ class TrialSetup:
             rewrites=self.rewrites,
         )
 
-    def _first_that_fits(self, wanted: Options, choices: list[Choice]) -> Choice:
-        """The first of some choices, each less demanding than the one before, that fits; the last if none does."""
-        first = bisect_left(choices, True, key=lambda choice: self._holds(wanted, choice))  # noqa: FBT003
-        return choices[min(first, len(choices) - 1)]
+    def _first_that_fits(self, wanted: Options, choices: list[Choice], guess: int) -> Choice:
+        """The first of some choices, each less demanding than the one before, that fits; the last if none does.
+
+        Looked for from a guess on, in steps that double (exponential search; Bentley and Yao, Information Processing
+        Letters 1976).
+        """
+        too_demanding, first, at, stride = -1, len(choices) - 1, guess, 1
+        while first - too_demanding > 1:
+            if not too_demanding < at < first:
+                at = (too_demanding + first) // 2
+            if self._holds(wanted, choices[at]):
+                first, at = at, at - stride
+            else:
+                too_demanding, at = at, at + stride
+            stride *= 2
+        return choices[first]
 
     def _holds(self, options_of_request: Options, choice: Choice) -> bool:
         prompt = min(choice.prefill_chunk, max(options_of_request.prompt_tokens))
