@@ -19,7 +19,7 @@ from wse_kernels.library import compiled_kernel
 K, N = 16, 8
 KERNEL = kernel_named("gemv")
 ADDRESSES = {"x": 0, "w": K, "out": K + K * N}  # of float32 elements, from the first byte on
-NUMBERS = {"K": K, "N": N, "k_stride": N, "n_stride": 1}
+NUMBERS = {"M": 1, "K": K, "N": N, "k_stride": N, "n_stride": 1, "out_stride": N}
 
 pes = Arena(1, 2, 0, 4 * (K + K * N + N))
 rng = np.random.default_rng(1)

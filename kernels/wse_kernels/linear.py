@@ -38,9 +38,9 @@ def matmul_act(block, act, acc, x, w, out, M, K, N, k_stride, n_stride, out_stri
     _product(block, act, act, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 
 
-def gemv(block, act, wgt, acc, x, w, out, K, N, k_stride, n_stride):
-    """out[N] = x[K] @ w[K, N]: one token, one mapped operation over K."""
-    _product(block, act, wgt, acc, x, w, out, 1, K, N, k_stride, n_stride, N, 0)
+def gemv(block, act, wgt, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride):
+    """out[M, N] = x[M, K] @ w[K, N]: one token after another, for each one mapped operation over K."""
+    _product(block, act, wgt, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride, 0)
 
 
 @inline_function

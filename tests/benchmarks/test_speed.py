@@ -58,7 +58,7 @@ def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: fl
     views["wgt"][:, (x_bytes + out_bytes) // 2 :] = np.float16(0.5).view(np.uint16)
     views["act"][:, : x_bytes // 2] = np.float16(0.25).view(np.uint16)
     addresses = {"x": 0, "out": x_bytes // 4, "w": (x_bytes + out_bytes) // 2}
-    values = {**addresses, "K": k, "N": n, "k_stride": n, "n_stride": 1}
+    values = {**addresses, "M": 1, "K": k, "N": n, "k_stride": n, "n_stride": 1, "out_stride": n}
     operands = np.array(
         [0, side, arena.blocks_per_row, *(values[name] for name in kernel_named("gemv").views)], np.int64
     )

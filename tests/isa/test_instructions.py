@@ -71,7 +71,9 @@ def test_the_vector_is_the_tokens_or_the_outputs_of_one_token() -> None:
     issue, loop = SOFTWARE.mapped_issue_cycles, SOFTWARE.loop_cycles
     assert kernel_cycles("matmul", costs, M=4, K=10, N=7, add=1) == 10 * (loop + 7 * (issue + 4))
     zeroing = SOFTWARE.vector_issue_cycles + math.ceil(7 / 2)
-    assert kernel_cycles("gemv", costs, K=10, N=7) == zeroing + loop + 10 * (issue + 7)
+    one, three = (kernel_cycles("gemv", costs, M=tokens, K=10, N=7) for tokens in (1, 3))
+    assert one == zeroing + loop + 10 * (issue + 7)
+    assert three == 3 * one
 
 
 def test_every_activation_function_costs_its_function_and_more_where_it_gates() -> None:

@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 SIZES: dict[str, tuple[str, ...]] = {
     "matmul": ("M", "K", "N"),
     "matmul_act": ("M", "K", "N"),
-    "gemv": ("K", "N"),
+    "gemv": ("M", "K", "N"),
     "matmul_int8": ("M", "K", "N", "rows"),
     "matmul_fp8": ("M", "K", "N", "rows"),
     "matmul_int4": ("M", "K", "N", "rows"),

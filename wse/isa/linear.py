@@ -1,7 +1,8 @@
 """Tile products: with weights, quantised or not, or with activations on the right, and of one token.
 
 The vector of a product is its tokens, that of a product of one token its output features, as in the released GEMM and
-GEMV kernels; the latter is a single mapped operation over its K vectors, without a loop of its own. Codes of quantised
+GEMV kernels; the latter is a single mapped operation over its K vectors, without a loop of its own. A few tokens are
+multiplied one after another. Codes of quantised
 weights are unpacked by 16-bit operations a few rows at a time into the scratch ``codes``.
 """
 
@@ -60,6 +61,10 @@ def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
     return (K - 1) * k_stride + (N - 1) * n_stride + 1
 
 
+def _spaced_rows(M: int, N: int, out_stride: int) -> int:
+    return (M - 1) * out_stride + N
+
+
 def _matmul(name: str, right: str) -> Kernel:
     """A product whose right operand is in the view ``right``."""
     return Kernel(
@@ -67,7 +72,7 @@ def _matmul(name: str, right: str) -> Kernel:
         operands=(
             act("x", "M K"),
             Operand(right, "w", _right),
-            acc("out", lambda M, N, out_stride: (M - 1) * out_stride + N, output=True),
+            acc("out", _spaced_rows, output=True),
             *numbers("M K N k_stride n_stride out_stride add"),
         ),
         macs=_products,
@@ -156,10 +161,15 @@ LINEAR: Final = (
     _matmul("matmul_act", "act"),
     Kernel(
         name="gemv",
-        operands=(act("x", "K"), wgt("w", _right), acc("out", "N", output=True), *numbers("K N k_stride n_stride")),
-        macs=lambda K, N: K * N,
-        read_bytes=lambda b, K, N: K * N * b["wgt"],
-        cycles=lambda c, K, N: c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac),
+        operands=(
+            act("x", "M K"),
+            wgt("w", _right),
+            acc("out", _spaced_rows, output=True),
+            *numbers("M K N k_stride n_stride out_stride"),
+        ),
+        macs=_products,
+        read_bytes=lambda b, M, K, N: M * K * N * b["wgt"],
+        cycles=lambda c, M, K, N: M * (c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac)),
     ),
     _one_scale("matmul_int8", "int8", INT8),
     _one_scale("matmul_fp8", "fp8", FP8),

@@ -22,9 +22,9 @@ def matmul_act(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
     _product(pe, "act", x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 
 
-def gemv(pe, x, w, out, K, N, k_stride, n_stride):
-    """acc[N] = act[K] @ wgt[K, N]."""
-    _product(pe, "wgt", x, w, out, 1, K, N, k_stride, n_stride, N, 0)
+def gemv(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride):
+    """acc[M, N] = act[M, K] @ wgt[K, N]."""
+    _product(pe, "wgt", x, w, out, M, K, N, k_stride, n_stride, out_stride, 0)
 
 
 def _product(pe, right, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):

@@ -41,12 +41,12 @@ def local_product(
         _quantised_product(c, x, w, out, K, N)
         return
     k_stride, n_stride = (1, stride) if transposed else (stride, 1)
-    product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride}
+    product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride, "x": x, "out": out}
+    product |= {"M": c.tokens, "out_stride": out_stride}
     if c.tokens == 1 or ((c.decoding or c.verifying) and c.tokens <= N):
-        with c.over_tokens() as token:
-            c.builder.compute("gemv", **product, x=token.at(x, K), out=token.at(out, out_stride))
+        c.builder.compute("gemv", **product)
     else:
-        c.builder.compute("matmul", **product, x=x, out=out, M=c.tokens, out_stride=out_stride, add=0)
+        c.builder.compute("matmul", **product, add=0)
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
