@@ -126,8 +126,8 @@ class Condensed:
 def commonest_layers(small: Condensed) -> Condensed:
     """Of a model in small the stages that stand for most layers of a kind, one after another, with embedding and head.
 
-    They tell what layers take, at the price of a stage or two, and nothing of hand-overs. Experts on all wafers stay
-    where they are: a model that has them so is as it was.
+    They tell what layers take, at the price of a stage or two, and nothing of hand-overs; the head is there in one
+    chunk. Experts on all wafers stay where they are: a model that has them so is as it was.
     """
     plans, layers = small.state.plans, small.state.spec.layers
     if any(plan.experts for plan in plans):
@@ -155,7 +155,13 @@ def commonest_layers(small: Condensed) -> Condensed:
         for i, plan in enumerate(kept)
     )
     return Condensed(
-        state=replace(small.state, spec=spec, graph=op_graph(spec, small.state.options.scope), plans=stages),
+        state=replace(
+            small.state,
+            spec=spec,
+            graph=op_graph(spec, small.state.options.scope),
+            choice=replace(small.state.choice, head_chunk=spec.vocab_size),
+            plans=stages,
+        ),
         further_layers=tuple(small.further_layers[number] for number in numbers),
         stands_for=tuple(totals[layers[number]] if number in chosen else 0 for number in numbers),
         stages_alike=(1,) * len(kept),

@@ -236,7 +236,8 @@ class _Exploration:
         try:
             needed = setup.least_bytes(layout, products[-1])
             if needed <= self._most_bytes:
-                trials = setup.deciding_trials(layout, products)
+                fastest = math.inf if self.fastest is None else self.fastest.longer_cycles or 0.0
+                trials = setup.deciding_trials(layout, products, fastest)
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
             return None, None

@@ -110,7 +110,8 @@ def search(
         layouts = {compiled.layout for compiled, _ in compilations}
         if compilations and (cost is None or len(layouts) == FINALISTS or _is_slower(products[0], compilations[0][0])):
             break
-        for trial in setup.fastest_product_first(products):
+        preferred = compilations[0][0].prefill if compilations else None
+        for trial in setup.fastest_product_first(products, preferred):
             on = setup.options_on(trial.layout)
             try:
                 choice = setup.largest_chunks(trial)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,7 +31,8 @@ from wse.program.program import Program
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout
 
-SMALLEST_HEAD_CHUNK = 16  # vocabulary entries a column; fewer would only add launches
+SMALLEST_HEAD_CHUNK = 16
+"""Vocabulary entries of a column at once, at least: fewer would only add launches."""
 
 SMALL_CHUNK = 8
 """Tokens of a prompt at once in a trial that tells how chunks grow; as many on a row where they lie on rows."""
@@ -147,14 +149,21 @@ class TrialSetup:
     def smallest(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
         """The least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
-        return options, self._choice(layout, prefill, tokens, SMALLEST_HEAD_CHUNK)
+        return options, self._choice(layout, prefill, tokens, self._smallest_head_chunk(layout))
 
-    def trial(self, layout: Layout, prefill: str) -> Trial:
+    def _smallest_head_chunk(self, layout: Layout) -> int:
+        """Vocabulary entries of a column whose logits take no more room than what gate and up make in a layer."""
+        spec, (_, cols) = self.spec, layout.region(self.demand)
+        routed = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
+        return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, routed) // cols)
+
+    def trial(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
         """A trial in small, timed if that is asked for and it fits.
 
         1. With a token of the prompt at once: what a PE needs, and what a decoded token takes.
         2. If prompts that are read so take longer than what is generated, with a small chunk too: bytes and cycles are
-           about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes.
+           about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes. Not where
+           what is generated takes more than ``worth_cycles`` alone: then it is what counts.
 
         Raises:
             BadMesh: the mesh has no room for the regions.
@@ -171,40 +180,54 @@ class TrialSetup:
         first, decoded = self._phase_cycles(small, program, (0, len(program.prefill)))
         step = self._step(layout, prefill)
         prompts = Prompts(first * sum(self.options.prompt_tokens) / step, step, largest=False)
-        trial = self._timed(replace(trial, token_cycles=decoded), prompts)
+        trial = replace(trial, token_cycles=decoded)
+        generated = decoded * self.timing.new_tokens
+        if generated > worth_cycles:
+            return replace(trial, prompts=prompts, longer_cycles=generated)
         # 2. A small chunk.
-        return self.with_largest_chunk(trial) if trial.longer_cycles == prompts.cycles else trial
+        trial = self._timed(trial, prompts)
+        return self.with_largest_chunk(trial) if prompts.cycles > generated else trial
 
-    def deciding_trials(self, layout: Layout, products: Sequence[str]) -> list[Trial]:
+    def deciding_trials(self, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
         """The trials of a layout with its products, the least demanding last, up to the one that it is ranked by.
 
         The least demanding comes first. Another product makes prompts faster, which count where they take longer than
-        what is generated. Errors as of `trial`.
+        what is generated. Errors and ``worth_cycles`` as of `trial`.
         """
         trials: list[Trial] = []
         for product in reversed(products):
-            trials.append(self.trial(layout, product))
-            prompts = trials[-1].prompts
-            if prompts is not None and prompts.cycles < (trials[-1].longer_cycles or 0.0):
+            trials.append(self.trial(layout, product, worth_cycles))
+            generated = self._generated_cycles(trials[-1])
+            if generated is not None and trials[-1].longer_cycles == generated:
                 break
         return trials
 
+    def _generated_cycles(self, trial: Trial) -> float | None:
+        """What all generated tokens of a trial take, if it was timed."""
+        if self.timing is None or trial.token_cycles is None:
+            return None
+        return trial.token_cycles * self.timing.new_tokens
+
     def _timed(self, trial: Trial, prompts: Prompts) -> Trial:
         """A trial whose token was timed, with the time of prompts."""
-        assert self.timing is not None
-        generated = (trial.token_cycles or 0.0) * self.timing.new_tokens
-        return replace(trial, prompts=prompts, longer_cycles=max(prompts.cycles, generated))
+        longer_cycles = max(prompts.cycles, self._generated_cycles(trial) or 0.0)
+        return replace(trial, prompts=prompts, longer_cycles=longer_cycles)
 
-    def fastest_product_first(self, trials: Sequence[Trial]) -> list[Trial]:
+    def fastest_product_first(self, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
         """The trials of a layout with all its products, with about their largest chunks, by what all prompts take then.
 
-        As they are where they were not timed.
+        With the ``preferred`` product alone where the layout has that. As they are where they were not timed.
         """
-        layout, tried = trials[0].layout, {trial.prefill for trial in trials}
         if any(trial.prompts is None for trial in trials):
             return list(trials)
-        further = [self.trial(layout, product) for product in self.products(layout) if product not in tried]
-        timed = [*trials, *(trial for trial in further if trial.prompts is not None)]
+        layout, tried = trials[0].layout, {trial.prefill: trial for trial in trials}
+        products = self.products(layout)
+        all_trials = [
+            tried[product] if product in tried else self.trial(layout, product)
+            for product in ([preferred] if preferred in products else products)
+            if product is not None
+        ]
+        timed = [trial for trial in all_trials if trial.prompts is not None]
         if len(timed) > 1:
             timed = [self.with_largest_chunk(trial) for trial in timed]
         return sorted(timed, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
@@ -279,7 +302,7 @@ class TrialSetup:
         _, cols = layout.region(self.demand)
         step, longest = self._step(layout, prefill), max(self.options.prompt_tokens)
         smallest = min(step, longest)
-        entries = halvings(ceil_div(self.spec.vocab_size, cols), SMALLEST_HEAD_CHUNK)
+        entries = halvings(ceil_div(self.spec.vocab_size, cols), self._smallest_head_chunk(layout))
         options = self.options_on(layout)
         heads = [self._choice(layout, prefill, smallest, entry) for entry in entries]
         head = self._first_that_fits(options, heads, 0).head_chunk
