@@ -99,14 +99,32 @@ def head_groups(
     if not whole_pairs:
         segments = _groups(cols, kv_head_count, stretches)
         return _assign_groups(kv_head_count, 1, segments, *_even_features(head_size, rotary_size, segments))
-    # 3. Candidates: (heads of a group, its columns, features of each column, how many of them rotate).
-    candidates = []
-    for sharing in (n for n in range(1, (kv_head_count if may_share else 1) + 1) if kv_head_count % n == 0):
-        if sharing == 1 or kv_head_count // sharing >= stretches:
-            segments = _groups(cols, kv_head_count // sharing, stretches)
-            candidates.append((sharing, segments, *_paired_features(head_size, rotary_size, segments)))
+    # 3. Candidates: (heads of a group, its columns).
+    candidates = [
+        (sharing, _groups(cols, kv_head_count // sharing, stretches))
+        for sharing in (_sharings(kv_head_count) if may_share else (1,))
+        if sharing == 1 or kv_head_count // sharing >= stretches
+    ]
     # 4. Fewest places on a column.
-    return _assign_groups(kv_head_count, *min(candidates, key=lambda candidate: candidate[0] * candidate[2].shape[1]))
+    sharing, segments = min(
+        candidates, key=lambda one: one[0] * _places(head_size, rotary_size, min(count for _, count in one[1]))
+    )
+    return _assign_groups(kv_head_count, sharing, segments, *_paired_features(head_size, rotary_size, segments))
+
+
+@lru_cache(maxsize=4096)
+def head_places(cols: int, kv_head_count: int, head_size: int, rotary_size: int) -> tuple[int, int]:
+    """Kv heads of a column and features of each there, as `head_groups` has them in one stretch, without making it.
+
+    >>> head_places(12, 2, 8, 8), head_places(2, 8, 64, 64)
+    ((1, 4), (4, 64))
+    """
+    if cols < kv_head_count:
+        return ceil_div(kv_head_count, cols), head_size
+    sharing = min(
+        _sharings(kv_head_count), key=lambda n: n * _places(head_size, rotary_size, cols // (kv_head_count // n))
+    )
+    return sharing, _places(head_size, rotary_size, cols // (kv_head_count // sharing))
 
 
 def head_groups_of_wafers(
@@ -134,6 +152,16 @@ def head_groups_of_wafers(
         for n in enough
     ]
     return min(groups, key=lambda g: g.kv_heads_per_col * g.features_per_head * (queries_per_kv // g.copies + 2))
+
+
+def _sharings(kv_head_count: int) -> list[int]:
+    """Numbers of kv heads that may share a group of columns, the fewest first."""
+    return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
+
+
+def _places(head_size: int, rotary_size: int, cols: int) -> int:
+    """Features of a head on the fullest of the columns of a group: whole rotary pairs, and those without a partner."""
+    return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
 def _assign_groups(

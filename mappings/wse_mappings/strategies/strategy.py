@@ -8,11 +8,12 @@ by its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from wse_mappings.cuts.contiguous import even_runs
+from wse_mappings.cuts.widths import ColumnBytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,9 @@ class Demand:
         mesh_rows, mesh_cols: PEs of each wafer.
         region: Rows and columns of every region where the request states them.
         pe_bytes: SRAM of a PE, which no layout can use more of.
+        hidden_size: The extent that is cut over the rows of every region.
+        column_bytes: Gives, for a first layer, one past the last, and so many of the tables, the bytes of a column of a
+            region that holds them; None where all are cut evenly, to the byte.
     """
 
     layer_bytes: tuple[float, ...]
@@ -41,6 +45,8 @@ class Demand:
     mesh_cols: int
     region: tuple[int, int] | None = None
     pe_bytes: float = math.inf
+    hidden_size: int = 1
+    column_bytes: Callable[[int, int, int], ColumnBytes] | None = None
 
     @property
     def layers(self) -> int:

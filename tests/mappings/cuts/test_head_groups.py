@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.head_groups import HeadGroups, head_groups
+from wse_mappings.cuts.head_groups import HeadGroups, head_groups, head_places
 from wse_mappings.cuts.split import ceil_div
 
 
@@ -29,6 +29,12 @@ def test_every_feature_of_every_head_is_held_by_exactly_one_column(size: tuple[i
     assert held_once(groups.rows(head_size, 1)) == list(range(kv_heads * head_size))
     assert held_once(groups.rows(head_size, share)) == list(range(kv_heads * share * head_size))
     assert groups.rows(head_size, share).shape == (cols, groups.kv_heads_per_col * share * groups.features_per_head)
+
+
+@given(size=sizes())
+def test_the_places_of_a_column_are_known_without_an_assignment(size: tuple[int, int, int, int]) -> None:
+    groups = head_groups(*size)
+    assert head_places(*size) == (groups.kv_heads_per_col, groups.features_per_head)
 
 
 @given(size=sizes())

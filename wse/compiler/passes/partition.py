@@ -16,9 +16,8 @@ from wse.compiler.options import MODEL, THIN_GEMM
 from wse.compiler.state import StagePlan, State
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh
-from wse_mappings.cuts.contiguous import proportional
-from wse_mappings.cuts.heights import band_heights
-from wse_mappings.strategies.strategy import Layout, Share
+from wse_mappings.region_shapes import region_shapes
+from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 
 def partition(state: State) -> State:
@@ -30,10 +29,11 @@ def partition(state: State) -> State:
     """
     options, spec, choice = state.options, state.spec, state.choice
     layout = Layout(options.mapping, choice.bands, choice.per_band, choice.turned, mesh=choice.mesh)
-    shares = strategy(options.mapping).partition(demand_of(spec, state.wafer, options), layout)
+    demand = demand_of(spec, state.wafer, options)
+    shares = strategy(options.mapping).partition(demand, layout)
     regions = [share for share in shares if not share.experts]
     _check_layers(state, regions)
-    heights, widths = _heights(state, regions), _widths(state, regions)
+    shapes = _shapes(state, demand, layout, regions)
     model = options.scope == MODEL
     head_stage = 0 if spec.tied_embedding else len(regions) - 1
     plans = [
@@ -48,7 +48,7 @@ def partition(state: State) -> State:
             has_head=model and index == head_stage,
             span=share.wafers,
         )
-        for index, (share, rows, cols) in enumerate(zip(regions, heights, widths, strict=True))
+        for index, (share, (rows, cols)) in enumerate(zip(regions, shapes, strict=True))
     ]
     plans += [
         StagePlan(
@@ -83,23 +83,22 @@ def _check_layers(state: State, regions: Sequence[Share]) -> None:
         raise BadInput(message)
 
 
-def _heights(state: State, regions: Sequence[Share]) -> list[int]:
-    """Rows of every region: as many in all bands where they are asked for or products need squares, else by share."""
-    options, choice, rows = state.options, state.choice, _rows(state)
-    if choice.bands == 1 or options.region is not None or choice.prefill != THIN_GEMM:
-        return [rows] * len(regions)
-    by_wafer = [
-        [list(band) for _, band in groupby(of_wafer, key=lambda share: share.band)]
-        for _, of_wafer in groupby(regions, key=lambda share: share.wafer)
-    ]
-    band_bytes = tuple(tuple(sum(share.bytes for share in band) for band in bands) for bands in by_wafer)
-    heights = band_heights(band_bytes, state.mesh[0], state.spec.hidden_size)
-    return [
-        height
-        for bands, of_wafer in zip(by_wafer, heights, strict=True)
-        for band, height in zip(bands, of_wafer, strict=True)
-        for _ in band
-    ]
+def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Share]) -> list[tuple[int, int]]:
+    """Rows and columns of every region: those asked for, squares where the product needs them, else by their bytes."""
+    rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region
+    cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None
+    most = max(sum(1 for _ in band) for _, band in groupby(regions, key=lambda share: (share.wafer, share.band)))
+    if (cols or 1) * most > mesh_cols:
+        message = (
+            f"region of {cols or 1} columns: {most} of them side by side do not fit the {mesh_cols} "
+            "columns of the mesh; choose a smaller --region or a larger --mesh"
+        )
+        raise BadMesh(message)
+    return (
+        region_shapes(demand, layout._replace(mesh=state.mesh), regions)
+        if cols is None
+        else [(rows, cols)] * len(regions)
+    )
 
 
 def _rows(state: State) -> int:
@@ -112,22 +111,3 @@ def _rows(state: State) -> int:
         )
         raise BadMesh(message)
     return rows
-
-
-def _widths(state: State, regions: Sequence[Share]) -> list[int]:
-    """Columns of every region."""
-    bands = groupby(regions, key=lambda share: (share.wafer, share.band))
-    return [cols for _, band in bands for cols in _widths_of_band(state, [share.bytes for share in band])]
-
-
-def _widths_of_band(state: State, region_bytes: list[float]) -> list[int]:
-    """Columns of the regions of a band: those asked for, the square that the product needs, or by share."""
-    (_, mesh_cols), region = state.mesh, state.options.region
-    fixed = region[1] if region is not None else _rows(state) if state.choice.prefill != THIN_GEMM else None
-    if (1 if fixed is None else fixed) * len(region_bytes) > mesh_cols:
-        message = (
-            f"region of {fixed or 1} columns: {len(region_bytes)} of them side by side do not fit the {mesh_cols} "
-            "columns of the mesh; choose a smaller --region or a larger --mesh"
-        )
-        raise BadMesh(message)
-    return [fixed] * len(region_bytes) if fixed is not None else proportional(region_bytes, mesh_cols)

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from wse.arrays import F64
 from wse.compiler.strategies import strategy
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.region_shapes import fullest_bytes
 from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 
@@ -35,8 +37,10 @@ class Candidates:
         demand: What is placed.
         layouts: In the order in which they were added, each once.
         rows, cols: float64 ``[layouts]``: of a region, the mean where they differ, on all of its wafers.
+        even_rows, even_cols: float64 ``[layouts]``: of a region whose PEs would hold as little if nothing was padded.
         stages: float64 ``[layouts]``.
-        least_bytes: float64 ``[layouts]``: of weights and cache on the fullest PE, if nothing was padded.
+        least_bytes: float64 ``[layouts]``: of weights and cache on the fullest PE: with padding where regions of several
+            layers are on all of each wafer, as if nothing was padded on parts of it and where wafers share an op.
         open: bool ``[layouts]``: whether it is still to be tried.
     """
 
@@ -44,6 +48,8 @@ class Candidates:
     layouts: list[Layout] = field(default_factory=list)
     rows: F64 = field(default_factory=lambda: np.empty(0))
     cols: F64 = field(default_factory=lambda: np.empty(0))
+    even_rows: F64 = field(default_factory=lambda: np.empty(0))
+    even_cols: F64 = field(default_factory=lambda: np.empty(0))
     stages: F64 = field(default_factory=lambda: np.empty(0))
     least_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -58,19 +64,39 @@ class Candidates:
         self._known.update(new)
         self.layouts += new
         numbers = np.array([self._numbers(layout) for layout in new], np.float64).T
-        self.rows, self.cols, self.stages, self.least_bytes = (
-            np.append(known, more)
-            for known, more in zip((self.rows, self.cols, self.stages, self.least_bytes), numbers, strict=True)
+        known = (self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes)
+        self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes = (
+            np.append(numbers_known, more) for numbers_known, more in zip(known, numbers, strict=True)
         )
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
-    def _numbers(self, layout: Layout) -> tuple[float, float, float, float]:
-        """Rows and columns of a region, stages, and bytes on the fullest PE."""
+    def _numbers(self, layout: Layout) -> tuple[float, float, float, float, float, float]:
+        """Rows and columns of a region, and evenly, stages, and bytes on the fullest PE."""
         spread = self._spread(layout)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
-        pes = max(1, rows) * max(1, cols)
-        return rows, cols * spread.width, spread.stages, spread.fullest / pes
+        least = self._padded_bytes(layout) or spread.fullest / (max(1, rows) * max(1, cols))
+        even_rows, even_cols = self._even(rows, cols * spread.width)
+        return rows, cols * spread.width, even_rows, even_cols, spread.stages, least
+
+    def _even(self, rows: int, cols: float) -> tuple[float, float]:
+        """Rows and columns with which PEs would hold as little if nothing was padded."""
+        demand = self.demand
+        if demand.column_bytes is None:
+            return rows, cols
+        layers = demand.column_bytes(0, demand.layers, 0)
+        padding = layers(max(1, round(cols))) * max(1, round(cols)) / layers(1)
+        return demand.hidden_size / ceil_div(demand.hidden_size, max(1, rows)), cols / padding
+
+    def _padded_bytes(self, layout: Layout) -> float | None:
+        """Bytes on the fullest PE, padding and all; None on a part of a wafer, and where regions are on several."""
+        demand = self.demand
+        if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
+            return None
+        shares = strategy(layout.mapping).partition(demand, layout)
+        if any(share.wafers > 1 or share.experts for share in shares):
+            return None
+        return fullest_bytes(demand, layout, shares)
 
     def _spread(self, layout: Layout) -> _Spread:
         key = (layout.mapping, layout.bands, layout.per_band)

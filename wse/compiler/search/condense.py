@@ -22,6 +22,7 @@ from wse.compiler.passes.shard import cuts_of, tables_of, tiles_of
 from wse.compiler.pipeline import PIPELINE, first_state
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.isa.instructions import CODES
 from wse.models.graph import op_graph
 from wse.models.spec import Layer, ModelSpec
 from wse.program.phase import Phase
@@ -169,9 +170,11 @@ def commonest_layers(small: Condensed) -> Condensed:
 
 
 def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
-    """bool ``[steps]``: streams from stage to stage, and the transfers right after them, which spread what came."""
+    """bool ``[steps]``: streams from stage to stage, the clearing of their place, and what spreads them afterwards."""
     handing = of_kind(steps, HandOver, Crossing)
+    clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
     for step in np.flatnonzero(handing).tolist():
+        handing[step - 1] |= clears[step - 1]
         after = step + 1
         while after < len(steps) and steps.kind[after] == Kind.TRANSFER and steps.op[after] == steps.op[step]:
             handing[after] = True

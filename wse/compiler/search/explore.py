@@ -138,7 +138,8 @@ class _Family:
             self._cycles.learn(of_candidate, cycles)
 
     def _features(self) -> F64:
-        return features(self.candidates.rows, self.candidates.cols, self.candidates.stages)
+        of = self.candidates
+        return features(of.rows, of.cols, of.even_rows, of.even_cols, of.stages)
 
 
 class _Exploration:

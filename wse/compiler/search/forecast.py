@@ -12,13 +12,15 @@ PRIOR_WEIGHT = 1e-3
 """Weight of what is taken before anything was tried, against one trial: it decides where trials leave a choice."""
 
 
-def features(rows: F64, cols: F64, stages: F64) -> F64:
+def features(rows: F64, cols: F64, even_rows: F64, even_cols: F64, stages: F64) -> F64:
     """float64 ``[layouts, 7]``: the terms that the cycles of a token are a sum of.
 
     Launches are there for every layer, hops and relays with the length of lines, work on replicated values with the
-    share of a row or of a column, multiply-adds with that of a PE, hand-overs with the stages.
+    share of a row or of a column, multiply-adds with that of a PE, hand-overs with the stages. Shares are those of a
+    region of ``even_rows`` and ``even_cols``, on which nothing would be padded.
     """
-    return np.stack([np.ones_like(rows), rows, cols, 1 / rows, 1 / cols, 1 / (rows * cols), stages], axis=1)
+    shares = [1 / even_rows, 1 / even_cols, 1 / (even_rows * even_cols)]
+    return np.stack([np.ones_like(rows), rows, cols, *shares, stages], axis=1)
 
 
 class Forecast:

@@ -1,0 +1,55 @@
+"""Widths of regions side by side whose PEs hold what is cut over their columns in whole features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+ColumnBytes = Callable[[int], float]
+"""Bytes of weights and cache on all PEs of a column of a region, by the columns that the region has."""
+
+PRECISION = 5e-4
+"""How near to the least bound on bytes the search for it ends, relative."""
+
+
+@lru_cache(maxsize=1024)
+def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
+    """Columns of every region: the fullest PE of all is as empty as can be, and no column is there for nothing.
+
+    A region of more columns holds fewer bytes on each, by steps: a PE holds whole features. One alone has all columns.
+
+    1. A bound on the bytes of a column gives each region the fewest columns that keep it, found by halving.
+    2. The least bound with which all have room is found by halving, from that of equal widths down.
+
+    Args:
+        column_bytes: For each region, the bytes of one of its columns by their number.
+        cols: Columns that there are; at least as many as regions.
+
+    >>> region_widths((lambda n: 2 * -(-8 // n), lambda n: -(-8 // n)), 12)
+    (8, 4)
+    """
+    if len(column_bytes) == 1:
+        return (cols,)
+    widest, distinct = cols - len(column_bytes) + 1, set(column_bytes)
+
+    def fewest(bytes_of: ColumnBytes, bound: float) -> int:
+        """1. The fewest columns of a region; more than there are where none keep the bound."""
+        low, high = 1, widest
+        if bytes_of(widest) > bound:
+            return cols + 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if bytes_of(middle) <= bound else (middle + 1, high)
+        return low
+
+    def widths(bound: float) -> tuple[int, ...]:
+        by_region = {bytes_of: fewest(bytes_of, bound) for bytes_of in distinct}
+        return tuple(by_region[bytes_of] for bytes_of in column_bytes)
+
+    # 2
+    equal = cols // len(column_bytes)
+    low, high = 0.0, max(bytes_of(equal) for bytes_of in column_bytes)
+    while high - low > PRECISION * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if sum(widths(middle)) <= cols else (middle, high)
+    return widths(high)

@@ -1,0 +1,65 @@
+"""Rows and columns of the regions of a layout, by what their PEs hold: whole features, so padding and all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from wse_mappings.cuts.heights import band_heights
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.cuts.widths import ColumnBytes, region_widths
+from wse_mappings.strategies.strategy import Demand, Layout, Share
+
+
+def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> list[tuple[int, int]]:
+    """Rows and columns of every region, as large as its bytes; ``shares`` are all that share a mesh in bands.
+
+    1. Regions of a band share its columns, so that the fullest of its PEs is as empty as can be (`region_widths`).
+    2. Bands of a wafer share its rows, as many as their fullest regions need (`band_heights`).
+
+    A band alone has all rows, a region alone in its band all columns.
+    """
+    rows, cols = layout.mesh or demand.mesh(turned=layout.turned)
+    sizes = _sizes(demand, shares)
+    wafers = [
+        [list(band) for _, band in groupby(of_wafer, key=lambda one: one[0].band)]
+        for _, of_wafer in groupby(zip(shares, sizes, strict=True), key=lambda one: one[0].wafer)
+    ]
+    # 1
+    widths = [[region_widths(tuple(size for _, size in band), cols) for band in bands] for bands in wafers]
+    fullest = tuple(
+        tuple(max(size(width) for (_, size), width in zip(*band, strict=True)) for band in zip(*bands, strict=True))
+        for bands in zip(wafers, widths, strict=True)
+    )
+    # 2
+    bands_have_all = layout.bands == 1
+    heights = [[rows] for _ in wafers] if bands_have_all else band_heights(fullest, rows, demand.hidden_size)
+    return [
+        (height, width)
+        for of_wafer in zip(heights, widths, strict=True)
+        for height, across in zip(*of_wafer, strict=True)
+        for width in across
+    ]
+
+
+def fullest_bytes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> float:
+    """Bytes of weights and cache on the fullest PE of the regions that `region_shapes` makes."""
+    shapes = region_shapes(demand, layout, shares)
+    return max(
+        ceil_div(demand.hidden_size, rows) * size(cols) / demand.hidden_size
+        for (rows, cols), size in zip(shapes, _sizes(demand, shares), strict=True)
+    )
+
+
+def _sizes(demand: Demand, shares: Sequence[Share]) -> list[ColumnBytes]:
+    """The bytes of a column of every region: the first has the embedding, the last a head of its own."""
+    assert demand.column_bytes is not None
+    last = len(shares) - 1
+    return [
+        demand.column_bytes(
+            share.first_layer,
+            share.last_layer,
+            (index == 0 and demand.embedding_bytes is not None) + (index == last and demand.head_bytes is not None),
+        )
+        for index, share in enumerate(shares)
+    ]

@@ -1,0 +1,69 @@
+"""Bytes of a column of PEs of a region by how many columns the region has: whole features, so padding and all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache, lru_cache
+
+from wse.compiler.options import Options
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
+from wse.number_formats import ELEMENT_BYTES
+from wse_mappings.cuts.head_groups import head_places
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.cuts.widths import ColumnBytes
+
+_HEADS, _FFN, _SHARED, _VOCABULARY, _EVEN = range(5)
+"""What bytes are cut over columns as: features of heads, of a dense block, of a shared one, a vocabulary, or evenly."""
+
+
+@lru_cache(maxsize=4)
+def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int], ColumnBytes]:
+    """The bytes of a column of a region, given its first layer, one past its last, and its tables of the vocabulary.
+
+    Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
+    Experts, latent attention and vectors count as if they were cut evenly, groups of quantised weights not at all.
+    The function is one object for all regions that hold the same.
+    """
+    float_bytes = ELEMENT_BYTES[options.activation_type]
+    table_bytes = spec.vocab_size * spec.hidden_size * float_bytes
+    of_layer = cache(lambda layer: _layer_bytes(spec, options, layer))
+    shares = cache(lambda cols: _shares(spec, cols))
+
+    @cache
+    def of_region(layers: frozenset[tuple[Layer, int]], tables: int) -> ColumnBytes:
+        sizes = [sum(count * of_layer(layer)[part] for layer, count in layers) for part in range(_EVEN + 1)]
+        sizes[_VOCABULARY] += tables * table_bytes
+        return cache(lambda cols: sum(size * share for size, share in zip(sizes, shares(cols), strict=True)))
+
+    return lambda first, last, tables: of_region(frozenset(Counter(spec.layers[first:last]).items()), tables)
+
+
+def _shares(spec: ModelSpec, cols: int) -> tuple[float, ...]:
+    """The share of each kind of bytes on the fullest of ``cols`` columns."""
+    rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
+    heads, features = head_places(cols, spec.kv_head_count, spec.head_size, rotary_size)
+    shared_size = spec.experts.shared_size if spec.experts is not None else 0
+    return (
+        heads * features / (spec.kv_head_count * spec.head_size) if spec.latent is None else 1 / cols,
+        *(ceil_div(size, cols) / max(1, size) for size in (spec.ffn_size, shared_size, spec.vocab_size)),
+        1 / cols,
+    )
+
+
+def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer) -> list[float]:
+    """The bytes of a layer's weights and cache by how they are cut over columns."""
+    float_bytes = ELEMENT_BYTES[options.activation_type]
+    sizes = [0.0] * (_EVEN + 1)
+    sizes[_HEADS] += spec.cache_features * float_bytes * options.context * options.batch
+    for name, shape in layer_shapes(spec, layer).items():
+        block, _, tensor = name.rpartition(".")
+        if tensor in ("q", "k", "v", "o"):
+            part = _HEADS
+        elif tensor in ("gate", "up", "down") and block != "experts":
+            part = _SHARED if block == "shared" else _FFN
+        else:
+            part = _EVEN
+        sizes[part] += tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
+    return sizes
