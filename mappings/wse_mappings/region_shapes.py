@@ -43,11 +43,12 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
 
 
 def fullest_bytes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> float:
-    """Bytes of weights and cache on the fullest PE of the regions that `region_shapes` makes."""
+    """Bytes of weights, cache and a block on the fullest PE of the regions that `region_shapes` makes."""
     shapes = region_shapes(demand, layout, shares)
     return max(
         ceil_div(demand.hidden_size, rows) * size(cols) / demand.hidden_size
-        for (rows, cols), size in zip(shapes, _sizes(demand, shares), strict=True)
+        + demand.block_bytes(cols) * (share.last_layer > share.first_layer)
+        for (rows, cols), size, share in zip(shapes, _sizes(demand, shares), shares, strict=True)
     )
 
 

@@ -40,6 +40,14 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int],
     return lambda first, last, tables: of_region(frozenset(Counter(spec.layers[first:last]).items()), tables)
 
 
+def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
+    """The bytes of what gate and up make of a token in a dense block, and of what becomes of it, on a PE."""
+    features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
+    accumulated = (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")]
+    size = accumulated + ELEMENT_BYTES[options.activation_type]
+    return lambda cols: float(size * ceil_div(features, cols))
+
+
 def _shares(spec: ModelSpec, cols: int) -> tuple[float, ...]:
     """The share of each kind of bytes on the fullest of ``cols`` columns."""
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)

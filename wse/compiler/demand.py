@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from wse.compiler.column_bytes import column_bytes
+from wse.compiler.column_bytes import block_bytes, column_bytes
 from wse.compiler.options import MODEL, PRODUCT, Options
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
@@ -31,6 +31,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         pe_bytes=float(wafer.sram_bytes_per_pe),
         hidden_size=spec.hidden_size,
         column_bytes=column_bytes(spec, options),
+        block_bytes=block_bytes(spec, options),
     )
 
 

@@ -33,6 +33,7 @@ class Demand:
         hidden_size: The extent that is cut over the rows of every region.
         column_bytes: Gives, for a first layer, one past the last, and so many of the tables, the bytes of a column of a
             region that holds them; None where all are cut evenly, to the byte.
+        block_bytes: Gives, for the columns of a region, the bytes that a PE works on in its widest block.
     """
 
     layer_bytes: tuple[float, ...]
@@ -47,6 +48,7 @@ class Demand:
     pe_bytes: float = math.inf
     hidden_size: int = 1
     column_bytes: Callable[[int, int, int], ColumnBytes] | None = None
+    block_bytes: ColumnBytes = lambda cols: 0.0
 
     @property
     def layers(self) -> int:

@@ -39,8 +39,8 @@ class Candidates:
         rows, cols: float64 ``[layouts]``: of a region, the mean where they differ, on all of its wafers.
         even_rows, even_cols: float64 ``[layouts]``: of a region whose PEs would hold as little if nothing was padded.
         stages: float64 ``[layouts]``.
-        least_bytes: float64 ``[layouts]``: of weights and cache on the fullest PE: with padding where regions of several
-            layers are on all of each wafer, as if nothing was padded on parts of it and where wafers share an op.
+        least_bytes: float64 ``[layouts]``: of weights and cache on the fullest PE, with padding and a block of one token
+            where all of a wafer is cut, as if nothing was padded on a part of it and where wafers share an op.
         open: bool ``[layouts]``: whether it is still to be tried.
     """
 
@@ -89,7 +89,7 @@ class Candidates:
         return demand.hidden_size / ceil_div(demand.hidden_size, max(1, rows)), cols / padding
 
     def _padded_bytes(self, layout: Layout) -> float | None:
-        """Bytes on the fullest PE, padding and all; None on a part of a wafer, and where regions are on several."""
+        """Bytes on the fullest PE, padding and all; None on a part of a wafer, and where wafers share an op."""
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
             return None
