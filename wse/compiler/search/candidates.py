@@ -39,8 +39,8 @@ class Candidates:
         rows, cols: float64 ``[layouts]``: of a region, the mean where they differ, on all of its wafers.
         even_rows, even_cols: float64 ``[layouts]``: of a region whose PEs would hold as little if nothing was padded.
         stages: float64 ``[layouts]``.
-        least_bytes: float64 ``[layouts]``: of weights and cache on the fullest PE, with padding and a block of one token
-            where all of a wafer is cut, as if nothing was padded on a part of it and where wafers share an op.
+        least_bytes: float64 ``[layouts]``: of weights and cache on the fullest PE, with padding and a block of one
+            token where all of a wafer is cut, else as if nothing was padded.
         open: bool ``[layouts]``: whether it is still to be tried.
     """
 
