@@ -84,6 +84,7 @@ def estimate(
     prompt_len: int | None = None,
     new_tokens: int | None = None,
     batch: int = 1,
+    verify_tokens: int | None = None,
     capacity: str = "refuse",
     economics: str | Path | None = None,
     sensitivity: bool = False,

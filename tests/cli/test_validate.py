@@ -157,7 +157,8 @@ def test_against_the_wavelets_errors_by_pattern_and_then_the_worst(wse: Wse) -> 
     assert "chain 4 4 0.0 % 0.0 %" in words
     assert any(line.startswith("decode layers 4 4 ") for line in words)
     assert any(line.startswith("prefill layers 4 4 ") for line in words)
-    assert any(line.startswith("all 16 16 ") for line in words)
+    assert any(line.startswith("verify layers 4 4 ") for line in words)
+    assert any(line.startswith("all 20 20 ") for line in words)
     assert any("farthest apart" in line for line in words)
 
 
@@ -165,12 +166,13 @@ def test_against_the_wavelets_errors_by_pattern_and_then_the_worst(wse: Wse) -> 
 @pytest.mark.usefixtures("few")
 def test_against_the_wavelets_as_json(wse: Wse) -> None:
     facts = json.loads(wse("validate", "--against", "wavelet", "--json").out)
-    assert facts["summary"]["rows"] == facts["summary"]["loads_equal"] == len(facts["rows"]) == 16
+    assert facts["summary"]["rows"] == facts["summary"]["loads_equal"] == len(facts["rows"]) == 20
     assert [group["pattern"] for group in facts["summary"]["by_pattern"]] == [
         "chain",
         "k_tree all-reduce",
         "decode layers",
         "prefill layers",
+        "verify layers",
     ]
     for row in facts["rows"]:
         error = 100 * (row["fast_cycles"] - row["wavelet_cycles"]) / row["wavelet_cycles"]

@@ -23,7 +23,7 @@ from wse.validation.agreement.against_wavelet import (
     compare_layers,
     samples,
 )
-from wse.validation.agreement.layers import layers, prefill_layers
+from wse.validation.agreement.layers import layers, prefill_layers, verify_layers
 from wse.validation.agreement.result import AgreementRow
 
 CASES_PER_PATTERN = 2
@@ -91,7 +91,7 @@ def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
 def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
     machine = load_wafer(wafer)
     for wanted in layers(2, 7 + PROFILES.index(profile)):
-        row = compare_layers(wanted, machine, load_software(profile, machine.generation))
+        row = compare_layers("decode layers", wanted, machine, load_software(profile, machine.generation))
         assert row.loads_equal, told(row)
         assert abs(row.error_pct) <= LAYERS_PCT, told(row)
 
@@ -102,6 +102,17 @@ def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> No
 def test_a_prefill_layer_has_rounds_that_overlap(wafer: str, profile: str) -> None:
     machine = load_wafer(wafer)
     for wanted in prefill_layers(3, 11 + PROFILES.index(profile)):
-        row = compare_layers(wanted, machine, load_software(profile, machine.generation))
+        row = compare_layers("prefill layers", wanted, machine, load_software(profile, machine.generation))
+        assert row.loads_equal, told(row)
+        assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+
+
+@pytest.mark.parametrize(("wafer", "profile"), [*zip(WAFERS, PROFILES, strict=True)])
+def test_a_pass_over_several_tokens_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
+    """One layer with the released schedule, and three with the fused one, behind each other on two regions."""
+    machine = load_wafer(wafer)
+    drawn = [*verify_layers(4, 7 + PROFILES.index(profile))]
+    for wanted in (drawn[0], drawn[3]):
+        row = compare_layers("verify layers", wanted, machine, load_software(profile, machine.generation))
         assert row.loads_equal, told(row)
         assert abs(row.error_pct) <= LAYERS_PCT, told(row)

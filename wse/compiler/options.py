@@ -47,13 +47,13 @@ class Options:
     holds ``context`` entries and gains none, there is no embedding, head or hand-off, and the features of a head are
     cut evenly, rotary pairs or not. ``product`` compiles the product of ``prompt_tokens`` vectors (prefill) or one
     (decode) of the model's hidden size with a matrix as wide as its feed-forward, and nothing else. Such Programs are
-    timed, never executed. ``phases`` are those that are compiled. ``groups`` says into how many groups the all-reduces
-    of decode cut a line: a number, those with the fewest relays, or, as in the released configurations of WaferLLM
-    (OSDI 2025), equal ones, about as many as PEs in one. ``store_and_forward``: PEs receive whole
-    row sums of dist-GEMM-T before they send them on, as released, instead of streaming them. ``prefill`` is the product
-    that prefill uses; None lets the compiler choose one that holds weights once. ``experts`` places a mixture:
-    ``spread`` over all columns of a region, or on columns of their ``own``. ``schedule`` is the recipe for the steps of
-    layers.
+    timed, never executed. ``phases`` are those that are compiled, besides passes over ``verify_tokens``. ``groups``
+    says into how many groups the all-reduces of decode cut a line: a number, those with the fewest relays, or, as in
+    the released configurations of WaferLLM (OSDI 2025), equal ones, about as many as PEs in one.
+    ``store_and_forward``: PEs receive whole row sums of dist-GEMM-T before they send them on, as released, instead of
+    streaming them. ``prefill`` is the product that prefill uses; None lets the compiler choose one that holds weights
+    once. ``experts`` places a mixture: ``spread`` over all columns of a region, or on columns of their ``own``.
+    ``schedule`` is the recipe for the steps of layers.
     """
 
     mapping: str
@@ -108,7 +108,7 @@ class Choice:
     and a band into at most ``per_band`` regions. Where it is ``turned``, rows of regions run along the mesh's columns.
     ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary
     entries a column are projected at once. ``rewrites`` are those of the steps of layers, by name, with the setting
-    of those that have some.
+    of those that have some; ``verify_rewrites`` those of a pass over several tokens of one user, None for the same.
     """
 
     bands: int = 1
@@ -119,6 +119,7 @@ class Choice:
     prefill_chunk: int
     head_chunk: int
     rewrites: Rewrites = ()
+    verify_rewrites: Rewrites | None = None
 
 
 def check_types(dtype: str, activations: str | None) -> None:

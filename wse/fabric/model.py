@@ -82,7 +82,7 @@ class Fabric:
 
     def verify_cost(self, length: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Cost of a pass over several new tokens of one user, after so many in the cache, that chose experts so."""
-        index, tokens = self.program.decode_index + 1, self.program.verify_tokens
+        index, tokens = self.program.phases.index(self.program.verify[0]), self.program.verify_tokens
         return self._cost(index, self.program.cache_slots(length + tokens), (), pairs)
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:

@@ -74,6 +74,11 @@ class Placeable:
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 
     @property
+    def middle_before_pass(self) -> int:
+        """Tokens before a pass over several of the first user, as in the middle of what is asked for."""
+        return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
+
+    @property
     def spec(self) -> ModelSpec:
         """Shape and mathematics of the model."""
         return self.loaded.spec

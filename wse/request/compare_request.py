@@ -55,7 +55,8 @@ class CompareRequest:
     """
 
     base: Annotated[
-        EstimateRequest, OptionsOf(without=("model", "wafers", "mapping", "capacity", "sensitivity", "trace"))
+        EstimateRequest,
+        OptionsOf(without=("model", "wafers", "mapping", "capacity", "verify_tokens", "sensitivity", "trace")),
     ]
     wafers: Annotated[
         tuple[int, ...] | None,

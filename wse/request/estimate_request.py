@@ -46,6 +46,14 @@ class EstimateRequest(PlacementRequest):
         ),
     ] = None
     batch: Annotated[int, Option(doc="Users whose tokens are decoded together.", panel="Prompt", metavar="N")] = 1
+    verify_tokens: Annotated[
+        int | None,
+        Option(
+            doc="Also a pass over so many new tokens of one user, as drafted ones are verified by.",
+            panel="Prompt",
+            metavar="N",
+        ),
+    ] = None
     capacity: Annotated[
         str,
         Option(

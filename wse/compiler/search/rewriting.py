@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from wse.compiler.options import Rewrites
+from wse.compiler.options import VERIFY, Rewrites
 from wse.compiler.rewrites.recipes import REWRITES
 from wse.compiler.search.trials import Trial, TrialSetup
 
@@ -17,7 +17,7 @@ class RewriteTrial:
 
     Attributes:
         name, setting: Which, and the setting that takes the fewest cycles.
-        saved_cycles: Cycles of a generated token that it saves, with all others that pay.
+        saved_cycles: Cycles of a generated token, or of a pass over several, that it saves, with all others that pay.
     """
 
     name: str
@@ -44,6 +44,22 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
     if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
     return _paying(setup, candidates, token_cycles, forced=forced)
+
+
+def try_verify_rewrites(
+    setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool
+) -> tuple[RewriteTrial, ...] | None:
+    """`try_rewrites` for a pass over several tokens of one user, where others pay than for a token.
+
+    None where those that pay do not fit with all that a PE holds.
+    """
+
+    def cycles(rewrites: Rewrites) -> float | None:
+        return replace(setup, rewrites=rewrites).layers_cycles(trial.layout, trial.prefill, VERIFY)
+
+    paying = _paying(setup, candidates, cycles, forced=forced)
+    chosen = replace(setup, verify_rewrites=tuple((one.name, one.setting) for one in paying), timing=None)
+    return paying if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options) else None
 
 
 def _paying(

@@ -25,7 +25,7 @@ from wse.compiler.options import (
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.explore import emptiest_trials, explore
-from wse.compiler.search.rewriting import RewriteTrial, try_rewrites
+from wse.compiler.search.rewriting import RewriteTrial, try_rewrites, try_verify_rewrites
 from wse.compiler.search.trials import Timing, Trial, TrialSetup
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
@@ -45,7 +45,8 @@ class Compilation:
     """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
 
     ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has trials with the costs of their
-    Programs, the chosen one's first; none where there was one alone. ``rewrites`` are those that pay.
+    Programs, the chosen one's first; none where there was one alone. ``rewrites`` are those that pay,
+    ``verify_rewrites`` those that pay in a pass over several tokens of one user, None where that has the same.
     """
 
     program: Program
@@ -54,6 +55,7 @@ class Compilation:
     trials: tuple[Trial, ...]
     compiled: tuple[tuple[Trial, float], ...] = ()
     rewrites: tuple[RewriteTrial, ...] = ()
+    verify_rewrites: tuple[RewriteTrial, ...] | None = None
 
 
 def compile_model(
@@ -75,7 +77,8 @@ def search(
 
     1. Layouts of the mapping are tried in small with each product that prefill may use on them: all of them, or, with
        ``timing``, those that promise to be the fastest (`explore`).
-    2. With ``timing`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on.
+    2. With ``timing`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on: of a
+       decoded token, and of a pass over several tokens of one user, where others may pay.
     3. The fastest layouts are compiled whole, each with the product that promises to be the fastest, or without
        ``timing`` with all of them, and with the largest chunks that fit.
     4. The one of the least cost is chosen.
@@ -100,9 +103,14 @@ def search(
     best = fitting[0][0] if fitting else None
     # 2. Rewrites that pay.
     rewritten: tuple[RewriteTrial, ...] = ()
+    of_pass: tuple[RewriteTrial, ...] | None = None
     if timing is not None and rewrites and best is not None:
-        rewritten = try_rewrites(setup, rewrites, best, forced=options.schedule != FUSED)
+        forced, all_rewrites = options.schedule != FUSED, setup
+        rewritten = try_rewrites(setup, rewrites, best, forced=forced)
         setup = replace(setup, rewrites=tuple((one.name, one.setting) for one in rewritten))
+        of_pass = try_verify_rewrites(all_rewrites, rewrites, best, forced=forced) if options.verify_tokens else None
+        if of_pass is not None:
+            setup = replace(setup, verify_rewrites=tuple((one.name, one.setting) for one in of_pass))
     # 3. The fastest, compiled whole.
     compilations: list[tuple[Trial, Compilation]] = []
     failures: list[DoesNotFit] = []
@@ -120,7 +128,12 @@ def search(
                 failures.append(error)
                 continue
             compilation = Compilation(
-                program=program, options=on, choice=choice, trials=tuple(trials), rewrites=rewritten
+                program=program,
+                options=on,
+                choice=choice,
+                trials=tuple(trials),
+                rewrites=rewritten,
+                verify_rewrites=of_pass,
             )
             compilations.append((trial, compilation))
             if timing is not None or cost is None:

@@ -16,6 +16,7 @@ from wse.compiler.options import (
     PREFILL_PRODUCTS,
     REPORT,
     THIN_GEMM,
+    VERIFY,
     Choice,
     Options,
     Rewrites,
@@ -94,7 +95,8 @@ class Trial:
 class TrialSetup:
     """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
 
-    ``rewrites`` are used in all of them. With ``timing`` they are timed too.
+    ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
+    they are timed too.
     """
 
     spec: ModelSpec
@@ -102,6 +104,7 @@ class TrialSetup:
     software: SoftwareProfile
     options: Options
     rewrites: Rewrites
+    verify_rewrites: Rewrites | None = None
     timing: Timing | None = None
 
     @cached_property
@@ -252,11 +255,15 @@ class TrialSetup:
         cycles = first + (ceil_div(chunk, step) - 1) * cycles_of_row
         return self._timed(trial, Prompts(cycles * prompt_tokens / chunk, chunk, largest=True))
 
-    def layers_cycles(self, layout: Layout, prefill: str) -> float | None:
-        """About what the layers take for a decoded token, by the commonest of each kind; None where colours run out."""
+    def layers_cycles(self, layout: Layout, prefill: str, phase: str = DECODE) -> float | None:
+        """About what the layers take for a decoded token, or a pass over several of one user.
+
+        By the commonest of each kind; None where colours run out.
+        """
         options, choice = self.smallest(layout, prefill)
-        decode = replace(options, phases=(DECODE,))
-        small = commonest_layers(condense(self.spec, self.wafer, self.software, decode, choice))
+        verify_tokens = options.verify_tokens if phase == VERIFY else 0
+        of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
+        small = commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice))
         try:
             program, _ = small.program()
         except DoesNotFit:
@@ -321,6 +328,7 @@ class TrialSetup:
             prefill_chunk=prefill_chunk,
             head_chunk=head_chunk,
             rewrites=self.rewrites,
+            verify_rewrites=self.verify_rewrites,
         )
 
     def _first_that_fits(self, wanted: Options, choices: list[Choice], guess: int) -> Choice:

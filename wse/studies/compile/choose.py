@@ -10,6 +10,7 @@ from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trials import Timing
 from wse.errors import DoesNotFit
 from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
 from wse.request.basis import Placeable
 
@@ -57,12 +58,20 @@ def compile_fastest(prepared: Placeable) -> Compilation:
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
         fabric = Fabric(program, p.wafer, p.software)  # in small, as on a whole wafer
-        decode = len(program.prefill)
-        return [
-            (fabric.decode_cost(*p.middle_context) if n == decode else fabric.prefill_cost(n)).by_step for n in phases
-        ]
+        return [_middle_cost(p, fabric, n).by_step for n in phases]
 
     return search(p.spec, p.wafer, p.software, p.options, cycles, Timing(by_step, p.new_tokens))
+
+
+def _middle_cost(prepared: Placeable, fabric: Fabric, phase: int) -> PhaseCost:
+    """The cost of a phase, by its index, in the middle of what is asked for."""
+    match fabric.program.phases[phase].name:
+        case "decode":
+            return fabric.decode_cost(*prepared.middle_context)
+        case "verify":
+            return fabric.verify_cost(prepared.middle_before_pass)
+        case _:
+            return fabric.prefill_cost(phase)
 
 
 def _whole(remedy: str, prepared: Placeable) -> str:

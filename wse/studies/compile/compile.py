@@ -37,7 +37,7 @@ def compile_request(request: CompileRequest) -> CompileResult:
     """
     prepared = prepare(request.as_run())
     choice = compile_with_remedies(prepared)
-    rewrites = rewrites_result(prepared.spec, prepared.options, choice)
+    rewrites = rewrites_result(prepared.spec, prepared.options, choice.rewrites)
     return replace(compile_result(prepared, choice.program), rewrites=rewrites)
 
 

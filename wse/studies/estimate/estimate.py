@@ -27,6 +27,7 @@ from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.search import search_result
 from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
 from wse.studies.estimate.sram import estimate_sram
+from wse.studies.estimate.verify import verify_result, verify_rewrites
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import DecodeResult, decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -71,8 +72,10 @@ def estimate(
     result = replace(
         result_of(prepared, choice.program, counted),
         search=search_result(choice),
-        rewrites=rewrites_result(prepared.spec, prepared.options, choice),
+        rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
     )
+    if result.verify is not None:
+        result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))
     if request.sensitivity:
 
         def estimated(name: str, changed_request: EstimateRequest) -> EstimateResult:
@@ -104,6 +107,7 @@ def result_of(
     grades = _grades(prepared)
     prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz)
     tokens = _decoded(prepared, program, counted, grades)
+    verify = verify_result(prepared, clock.fabric)
     return EstimateResult(
         inputs=inputs(prepared),
         note=prepared.note,
@@ -116,12 +120,20 @@ def result_of(
         fabric=fabric_result(program, clock.decode),
         latency=latency_result(clock, program, wafer),
         decode=tokens.decode,
+        verify=verify,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if clock.decode.runs else None,
         schedule=tokens.pipelining,
         bounds=tokens.bounds,
         energy=tokens.energy,
         cost=tokens.cost,
-        grades=grades_result(grades, program.wafers, prefill, tokens.decode, tokens.energy, tokens.cost),
+        grades=grades_result(
+            grades,
+            program.wafers,
+            {"prefill": prefill.cycles_by, **({} if verify is None else {"verify": verify.cycles_by})},
+            tokens.decode,
+            tokens.energy,
+            tokens.cost,
+        ),
         routing=("given" if given_routing else "even") if any(program.mixtures) else None,
         defects=defects_result(prepared, program, prepared.middle_context),
     )
@@ -201,6 +213,7 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "prompt_len": prepared.prompt_len,
         "new_tokens": prepared.new_tokens,
         "batch": request.batch,
+        "verify_tokens": request.verify_tokens,
         "context": options.context,
         "capacity": options.capacity,
         **{f"wafer.{name}": value for name, value in request.wafer_values},

@@ -7,7 +7,7 @@ fitted to published figures, inferred, reported second-hand, given by the user.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,7 +16,7 @@ from wse.hardware.load import Values, provenance
 from wse.hardware.number import GRADES, Grade
 from wse.report.result import Doc, Result
 from wse.studies.estimate.economy import CostResult, EnergyResult
-from wse.studies.results.phases import Cause, CyclesBy, DecodeResult, PrefillResult
+from wse.studies.results.phases import Cause, CyclesBy, DecodeResult
 
 SOURCES: Final[dict[Grade, str]] = {
     "M": "measured",
@@ -118,19 +118,22 @@ class Grades:
 def grades_result(
     grades: Grades,
     wafers: int,
-    prefill: PrefillResult,
+    cycles_by: Mapping[str, CyclesBy],
     decode: DecodeResult | None,
     energy: EnergyResult | None,
     cost: CostResult | None,
 ) -> dict[str, GradeResult]:
     """The grade and the weakest constant of each number that an estimate leads with, by its key.
 
-    Numbers of generated tokens have none where nothing is decoded (``decode`` None).
+    ``cycles_by`` has those of ``prefill``, and of ``verify`` where there is such a pass. Numbers of generated tokens
+    have none where nothing is decoded (``decode`` None).
     """
-    of_prefill, of_host = _behind(prefill.cycles_by), _OF_CAUSE["host"]
+    of_prefill, of_host = _behind(cycles_by["prefill"]), _OF_CAUSE["host"]
     rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)
-    rests_on["prefill.cycles"] = of_prefill
-    rests_on |= dict.fromkeys(("prefill.s", "prefill.tokens_per_s"), (*of_prefill, "clock_hz"))
+    for phase, causes in cycles_by.items():
+        rests_on[f"{phase}.cycles"] = _behind(causes)
+        rests_on[f"{phase}.s"] = (*_behind(causes), "clock_hz")
+    rests_on["prefill.tokens_per_s"] = rests_on["prefill.s"]
     of_ttft = (*of_prefill, "clock_hz", *of_host)
     if decode is not None:
         of_decode = _behind(decode.cycles_by)

@@ -19,6 +19,7 @@ from wse.studies.estimate.latency import LatencyResult
 from wse.studies.estimate.pipelining import PipeliningResult, pipelining_tables
 from wse.studies.estimate.search import SearchResult, search_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
+from wse.studies.estimate.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table, used_text
@@ -73,6 +74,9 @@ class EstimateResult(Result):
     fabric: Annotated[FabricResult, Doc("words over links")]
     latency: Annotated[LatencyResult, Doc("what a user waits for")]
     decode: Annotated[DecodeResult | None, Doc("a generated token")] = None
+    verify: Annotated[
+        VerifyResult | None, Doc("a pass over several new tokens of one user; with `--verify-tokens`")
+    ] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
     schedule: Annotated[PipeliningResult | None, Doc("pipelining: streams on their way through stages")] = None
     bounds: Annotated[BoundsResult | None, Doc("a generated token beside what limits it")] = None
@@ -116,6 +120,8 @@ class EstimateResult(Result):
             tables.append(search_table(self.search, self.wafer.clock_hz))
         if self.rewrites is not None and self.decode is not None and detail:
             tables.append(rewrites_table(self.rewrites, self.decode.cycles_per_token))
+        if self.verify is not None and self.verify.rewrites is not None and detail:
+            tables.append(rewrites_table(self.verify.rewrites, self.verify.cycles, "pass"))
         if self.sensitivity is not None:
             tables.append(_sensitivity_table(self.sensitivity))
         if self.trace is not None:
@@ -164,6 +170,7 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
         ("prompt", "prefill.tokens_per_s", f"{count(prefill.tokens_per_s)} tokens/s", chunks),
         ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
         *_token_rows(result),
+        *_verify_rows(result.verify),
         *_crossing_rows(result),
         *_economy_rows(result.energy, result.cost),
         *_traffic_rows(result),
@@ -189,6 +196,14 @@ def _token_rows(result: EstimateResult) -> list[AnswerRow]:
         users = f"{plural(result.batch, 'user')} together, a token each"
         rows.append(("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", users))
     return rows
+
+
+def _verify_rows(verify: VerifyResult | None) -> list[AnswerRow]:
+    """The time of a pass over several tokens; none where it was not asked for."""
+    if verify is None:
+        return []
+    text = f"a pass over {verify.tokens} new tokens of a user, {verify.ratio_to_decode:.3g} × a generated one"
+    return [("verify", "verify.s", seconds(verify.s), f"{text}, {count(verify.cycles)} cycles")]
 
 
 def _crossing_rows(result: EstimateResult) -> list[AnswerRow]:

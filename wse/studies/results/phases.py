@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+from wse.arrays import F64
 from wse.fabric.causes import CAUSES
 from wse.fabric.clock import PhaseTotals
 from wse.report.colours import CAUSES as COLOURS
@@ -77,7 +78,12 @@ def decode_result(
 
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
-    return {cause: float(value) / runs for cause, value in zip(CAUSES, totals.by_cause, strict=True)}  # type: ignore[misc]
+    return cycles_by_cause(totals.by_cause / runs)
+
+
+def cycles_by_cause(values: F64) -> CyclesBy:
+    """Cycles ``[causes]`` by the names of the causes."""
+    return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:

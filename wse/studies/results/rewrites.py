@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from wse.compiler.options import FUSED, RELEASED, Options
 from wse.compiler.rewrites.recipes import REWRITES
-from wse.compiler.search.search import Compilation
+from wse.compiler.search.rewriting import RewriteTrial
 from wse.models.spec import ModelSpec
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
@@ -22,16 +23,18 @@ class RewriteResult(Result):
     used: Annotated[bool, Doc("whether the Program has it")]
     setting: Annotated[int | None, Doc("its setting; absent where it has none, or is not used")] = None
     saved_cycles: Annotated[
-        float | None, Doc("what a generated token saves by it, with all others that are used", "cycles")
+        float | None, Doc("what a generated token, or the pass, saves by it, with all others that are used", "cycles")
     ] = None
     reason: Annotated[str | None, Doc("why it is not used")] = None
 
 
-def rewrites_result(spec: ModelSpec, options: Options, choice: Compilation) -> tuple[RewriteResult, ...] | None:
+def rewrites_result(
+    spec: ModelSpec, options: Options, paying: Sequence[RewriteTrial]
+) -> tuple[RewriteResult, ...] | None:
     """The rewrites of a request in the order in which they are applied; None for the released schedule."""
     if options.schedule == RELEASED:
         return None
-    used = {one.name: one for one in choice.rewrites}
+    used = {one.name: one for one in paying}
     results = []
     for name, rewrite in REWRITES.items():
         if name in used:
@@ -46,13 +49,19 @@ def rewrites_result(spec: ModelSpec, options: Options, choice: Compilation) -> t
     return tuple(results)
 
 
-def rewrites_table(rewrites: tuple[RewriteResult, ...], token_cycles: float) -> Table:
-    """The rewrites of a layer's steps: what a token of so many cycles saves by each, or why it is not used."""
+def rewrites_table(rewrites: tuple[RewriteResult, ...], cycles: float, saver: str = "token") -> Table:
+    """The rewrites of a layer's steps: what a token or a pass of so many cycles saves by each, or why it is unused."""
     columns = (
         Column(key="name", title="rewrite", cell=lambda row: row.name + (f" by {row.setting}" if row.setting else "")),
-        number("saved_cycles", "cycles a token", short_number),
+        number("saved_cycles", f"cycles a {saver}", short_number),
         Column(key="reason", title="", cell=lambda row: "" if row.used else f"not used: {row.reason}", wraps=True),
     )
     note = "what each saves, with all others that are used"
-    footer = (("token", f"{short_number(token_cycles)} cycles with them"),)
-    return Table(columns=columns, rows=rewrites, title="Rewrites of a layer's steps", note=note, footer=footer)
+    footer = ((saver, f"{short_number(cycles)} cycles with them"),)
+    return Table(
+        columns=columns,
+        rows=rewrites,
+        title="Rewrites of a layer's steps" if saver == "token" else f"Rewrites of a layer's steps in the {saver}",
+        note=note,
+        footer=footer,
+    )

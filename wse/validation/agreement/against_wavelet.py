@@ -22,7 +22,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.report.progress import OnProgress, ignore
-from wse.validation.agreement.layers import ON_MESH, Layers, layers, prefill_layers, time_layers
+from wse.validation.agreement.layers import ON_MESH, Layers, layers, prefill_layers, time_layers, verify_layers
 from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSummary, PatternErrors
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
@@ -34,7 +34,7 @@ I64 = npt.NDArray[np.int64]
 REFERENCES: Final = ("wavelet",)
 WAFERS: Final = ("wse2", "wse3")
 PROFILES: Final = ("tuned", "academic")
-LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers}
+LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers, "verify layers": verify_layers}
 """Names of whole layers, in place of a pattern, and the functions that make them."""
 CONFIGURATIONS_PER_PATTERN: Final = 4  # configurations of a pattern, a wafer and a software profile
 SEED: Final = 1
@@ -155,7 +155,7 @@ def agreement(each: int, seed: int, on_progress: OnProgress = ignore) -> Agreeme
         if pattern in LAYERS:
             for layers in LAYERS[pattern](each, seed + i):
                 on_progress(len(rows), total, pattern)
-                rows.append(compare_layers(layers, machine, software))
+                rows.append(compare_layers(pattern, layers, machine, software))
         else:
             for case in cases(pattern, each, seed + i):
                 on_progress(len(rows), total, pattern)
@@ -164,11 +164,11 @@ def agreement(each: int, seed: int, on_progress: OnProgress = ignore) -> Agreeme
     return Agreement(each=each, seed=seed, judged_above_cycles=JUDGED_CYCLES, rows=tuple(rows), summary=summarise(rows))
 
 
-def compare_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
-    """Time a decoded token, or a prefill, by both readers."""
+def compare_layers(name: str, layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
+    """Time a decoded token, a prefill or a pass over several tokens, named as in LAYERS, by both readers."""
     cost, ran = time_layers(layers, wafer, software)
     return AgreementRow(
-        pattern="prefill layers" if layers.prefill else "decode layers",
+        pattern=name,
         wafer=wafer.name,
         software=software.name,
         rows=layers.rows,

@@ -1,4 +1,5 @@
-"""Decode and prefill layers of small models on small meshes, for both timing readers."""
+"""Layers of small models on small meshes, of decode, of prefill and of passes over several tokens, for both timing
+readers."""
 
 from __future__ import annotations
 
@@ -33,6 +34,7 @@ from wse.wavelet.phase import PhaseRun, phase_run
 SMALLEST, LARGEST = 8, 48  # PEs on a side
 SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16  # of prefill, whose rounds the reference takes one after another
 CONTEXT: Final = 256
+MOST_VERIFIED: Final = 8
 ON_MESH: Final = ("hops", "relays", "compute", "launch")
 """Causes of cycles that the reference knows: it has neither links between wafers nor a host."""
 
@@ -41,8 +43,10 @@ ON_MESH: Final = ("hops", "relays", "compute", "launch")
 class Layers:
     """A request: a model of ``spec`` on a mesh, one token that joins ``cached`` others, or the prefill of as many.
 
+    With ``verify_tokens`` it is a pass over so many tokens of one user that joins those others.
+
     ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of three layers on two regions, mostly of different
-    rows or columns. ``prefill`` is the product of a prefill, empty for decode; ``store_and_forward`` and ``schedule``
+    rows or columns. ``prefill`` is the product of a prefill, else empty; ``store_and_forward`` and ``schedule``
     as of the compiler's Options.
     """
 
@@ -55,6 +59,7 @@ class Layers:
     prefill: str = ""
     store_and_forward: bool = False
     schedule: str = RELEASED
+    verify_tokens: int = 0
 
     @property
     def description(self) -> str:
@@ -64,7 +69,7 @@ class Layers:
         phase = (
             f"{self.prefill}{' stored' * self.store_and_forward} of"
             if self.prefill
-            else f"{self.schedule} decode after"
+            else f"{self.schedule} {f'pass over {self.verify_tokens}' if self.verify_tokens else 'decode'} after"
         )
         return f"{phase} {self.cached} tokens, hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide, {self.dtype}"
 
@@ -135,6 +140,14 @@ def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
         )
 
 
+def verify_layers(count: int, seed: int) -> Iterator[Layers]:
+    """``count`` passes over a few tokens of one user, by layers as of decode."""
+    rng = np.random.default_rng([seed, *b"verify"])
+    for drawn_layers in layers(count, seed):
+        tokens = int(rng.integers(2, MOST_VERIFIED + 1))
+        yield replace(drawn_layers, verify_tokens=tokens, cached=min(drawn_layers.cached, CONTEXT - tokens))
+
+
 def compile_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
     """The Program of a request, and the mesh that it is for. What does not fit in SRAM is laid out all the same."""
     machine = replace(mesh_on(wafer, layers.rows, layers.cols), name=wafer.name)
@@ -149,6 +162,7 @@ def compile_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) 
         capacity=REPORT,
         scope=LAYERS if alone else MODEL,
         phases=(PREFILL,) if layers.prefill else (DECODE,),
+        verify_tokens=layers.verify_tokens,
         prefill=layers.prefill or None,
         store_and_forward=layers.store_and_forward,
         schedule=layers.schedule,
@@ -157,10 +171,13 @@ def compile_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) 
 
 
 def time_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
-    """A decoded token, or a prefill in one chunk, by the fast model and by the reference."""
+    """A decoded token, a prefill in one chunk, or a pass, by the fast model and by the reference."""
     program, machine = compile_layers(layers, wafer, software)
     if layers.prefill:
         (phase,) = program.prefill
         return Fabric(program, machine, software).prefill_cost(0), phase_run(program, phase, [0], machine, software)
+    if layers.verify_tokens:
+        cost = Fabric(program, machine, software).verify_cost(layers.cached)
+        return cost, phase_run(program, program.verify[0], [layers.cached], machine, software)
     cost = Fabric(program, machine, software).decode_cost(layers.cached)
     return cost, phase_run(program, program.decode, [layers.cached], machine, software)

@@ -1,0 +1,66 @@
+"""What a pass over several tokens of one user takes, beside a generated one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from session import SOFTWARE
+
+from wse.compiler.options import RELEASED
+from wse.fabric.model import Fabric
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.estimate import estimate
+
+REQUEST = EstimateRequest(
+    model="story", wafer="wse2", mesh="24x24", prompt_len=16, new_tokens=16, software="tuned", verify_tokens=4
+)
+
+
+def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
+    result, prepared = estimate(REQUEST), prepare_estimate(REQUEST)
+    fabric = Fabric(compile_fastest(prepared).program, prepared.wafer, SOFTWARE)
+    verify = result.verify
+    assert verify is not None
+    assert (verify.tokens, verify.after_tokens) == (4, 24)
+    assert verify.cycles == pytest.approx(fabric.verify_cost(24).cycles)
+    assert verify.cycles == pytest.approx(sum(verify.cycles_by.values()))
+    assert verify.s == pytest.approx(verify.cycles / result.wafer.clock_hz)
+    assert verify.ratio_to_decode == pytest.approx(verify.cycles / fabric.decode_cost(24).cycles)
+    assert verify.cycles_by["host"] < 0.01 * verify.cycles  # nobody waits for the ids
+    assert result.grades["verify.s"].grade == result.grades["decode.tokens_per_s"].grade
+
+
+def test_more_tokens_take_longer_and_less_than_one_by_one() -> None:
+    passes = [estimate(replace(REQUEST, verify_tokens=tokens)).verify for tokens in (2, 3, 6)]
+    ratios = [verify.ratio_to_decode for verify in passes if verify is not None]
+    assert 1 < ratios[0] < ratios[1] < ratios[2]
+    assert all(ratio < tokens for ratio, tokens in zip(ratios, (2, 3, 6), strict=True))
+
+
+def test_a_pass_in_the_last_tokens_of_the_context_ends_with_it() -> None:
+    verify = estimate(replace(REQUEST, verify_tokens=16)).verify
+    assert verify is not None
+    assert verify.after_tokens == 16
+
+
+def test_rewrites_are_those_that_pay_in_the_pass() -> None:
+    """With four tokens there are four times as many exponentials; there is no shift of the cache to hide."""
+    result = estimate(REQUEST)
+    assert result.verify is not None
+    assert result.verify.rewrites is not None
+    used = {one.name for one in result.verify.rewrites if one.used}
+    assert "early-shift" not in used
+    assert all(one.saved_cycles is not None and one.saved_cycles > 0 for one in result.verify.rewrites if one.used)
+    released = estimate(replace(REQUEST, schedule=RELEASED)).verify
+    assert released is not None
+    assert released.rewrites is None
+    assert result.verify.cycles < released.cycles
+
+
+def test_without_it_nothing_is_compiled_or_said() -> None:
+    without = replace(REQUEST, verify_tokens=None)
+    assert estimate(without).verify is None
+    assert compile_fastest(prepare_estimate(without)).program.verify == ()

@@ -1,0 +1,52 @@
+"""``verify`` of an estimate: a pass over several new tokens of one user, such as drafted ones, beside a single one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from wse.compiler.search.search import Compilation
+from wse.fabric.model import Fabric
+from wse.report.result import Doc, Result
+from wse.request.basis import Placeable
+from wse.studies.results.phases import CyclesBy, cycles_by_cause
+from wse.studies.results.rewrites import RewriteResult, rewrites_result
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyResult(Result):
+    """A pass over several new tokens of one user, in the middle of what is generated; an id follows each of them."""
+
+    tokens: Annotated[int, Doc("tokens of the pass")]
+    after_tokens: Annotated[int, Doc("tokens in the user's cache before it")]
+    cycles: Annotated[float, Doc("the pass", "cycles")]
+    s: Annotated[float, Doc("the same as time", "s")]
+    ratio_to_decode: Annotated[float, Doc("its cycles over those of a generated token of each user there")]
+    cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
+    rewrites: Annotated[
+        tuple[RewriteResult, ...] | None,
+        Doc("rewrites of its layers' steps, where they were chosen for it; else it has those of a token"),
+    ] = None
+
+
+def verify_result(prepared: Placeable, fabric: Fabric) -> VerifyResult | None:
+    """The pass of a request, if it asks for one."""
+    tokens = fabric.program.verify_tokens
+    if not tokens:
+        return None
+    cost = fabric.verify_cost(prepared.middle_before_pass)
+    return VerifyResult(
+        tokens=tokens,
+        after_tokens=prepared.middle_before_pass,
+        cycles=cost.cycles,
+        s=cost.cycles / prepared.wafer.clock_hz,
+        ratio_to_decode=cost.cycles / fabric.decode_cost(*prepared.middle_context).cycles,
+        cycles_by=cycles_by_cause(cost.by_cause.sum(axis=0)),
+    )
+
+
+def verify_rewrites(prepared: Placeable, compilation: Compilation) -> tuple[RewriteResult, ...] | None:
+    """The rewrites of the pass, where they were chosen for it."""
+    if compilation.verify_rewrites is None:
+        return None
+    return rewrites_result(prepared.spec, prepared.options, compilation.verify_rewrites)
