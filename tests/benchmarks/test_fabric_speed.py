@@ -20,7 +20,7 @@ import wafer_token
 
 from tests.benchmarks.conftest import BySize, Say
 from wse.arrays import I64
-from wse.fabric.links.link_map import link_map
+from wse.fabric.links.link_map import link_map, rectangles_of
 from wse.models.bundled import CONFIGURATIONS
 
 SIDE = 660
@@ -103,12 +103,12 @@ def transfers(rows: int, cols: int, colours: int) -> I64:
         else:
             found.append((plane + number % 4, top, end, left, right, words))
         found.append((plane + 4, top, end, left, right, words))
-    return np.array(found, np.int64)
+    return rectangles_of(*np.array(found, np.int64).T)
 
 
 def add_slices(rectangles: I64, total: I64) -> None:
     """The plain way: every rectangle onto all of its links."""
-    for plane, top, end, left, right, words in rectangles.tolist():
+    for plane, top, end, left, right, words, *_ in rectangles.tolist():
         total[plane, top:end, left:right] += words
 
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from wse.arrays import I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs
-from wse.fabric.links.link_map import PLANE, Link, scale_words
+from wse.fabric.links.link_map import NOTHING, PLANE, Link, scale_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
-from wse.fabric.links.traffic import NOTHING, StepTraffic
+from wse.fabric.links.traffic import StepTraffic
 from wse.fabric.model import CacheUse, Fabric, TokenClass
 from wse.fabric.phase_cost import CostClass, PhaseCost
 from wse.program.phase import Phase
@@ -41,7 +41,7 @@ class PhaseTotals:
     _moved: dict[CostClass | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
 
     def rectangles(self) -> I64:
-        """int64 ``[n, 6]``: the links that carried words, as ``link_map`` takes them, over all runs."""
+        """int64 ``[n, 9]``: the links that carried words, as ``link_map`` takes them, over all runs."""
         return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._moved.values())])
 
     def busiest_links(self) -> list[Link]:

@@ -14,9 +14,9 @@ from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, first_steps, group_costs
-from wse.fabric.links.link_map import WORDS, scale_words
+from wse.fabric.links.link_map import NOTHING, WORDS, scale_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
-from wse.fabric.links.traffic import NO_TRAFFIC, NOTHING, StepTraffic, Traffic
+from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
 from wse.fabric.step_classes import step_classes
 from wse.fabric.step_cost import StepCosts
@@ -63,7 +63,7 @@ class Fabric:
         self._classes, self._shape_classes = cache(step_classes), cache(partial(step_classes, shapes=shape_numbers))
         self._corners = np.array(
             [
-                (stage.wafer * DIRECTIONS, rect.row, rect.row, rect.col, rect.col, 0)
+                (stage.wafer * DIRECTIONS, rect.row, rect.row, rect.col, rect.col, 0, 0, 0, 0)
                 for stage, rect in zip(program.stages, rects, strict=True)
             ],
             np.int64,

@@ -35,9 +35,9 @@ class PhaseTraffic:
         words: int64 ``[steps]``: words that a step's messages carry, over all turns.
         hops: int64 ``[steps]``: the same times the links that each word crosses.
         bytes: int64 ``[steps]``: payload of crossings.
-        rectangles: int64 ``[n, 6]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
+        rectangles: int64 ``[n, 9]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
             four and a direction. One array for all tokens with as many cache slots in use.
-        shifts: int64 ``[n, 6]``: the links, besides, of cache shifts and of steps that depend on the choice of experts.
+        shifts: int64 ``[n, 9]``: the links, besides, of cache shifts and of steps that depend on the choice of experts.
     """
 
     words: I64

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.arrays import I64
-from wse.fabric.links.link_map import cached_most_words, hops_of, link_map, most_words
+from wse.fabric.links.link_map import (
+    NOTHING,
+    cached_most_words,
+    hops_of,
+    link_map,
+    most_words,
+    rectangles_of,
+    repeated,
+)
 
 PLANES, ROWS, COLS = 5, 7, 9
 WORDS = st.integers(-(2**40), 2**40)
@@ -17,20 +25,29 @@ def stretch(length: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, length), min_size=2, max_size=2).map(sorted)
 
 
-RECTANGLES = st.lists(
-    st.tuples(st.integers(0, PLANES - 1), stretch(ROWS), stretch(COLS), WORDS).map(
-        lambda r: [r[0], *r[1], *r[2], r[3]]
-    ),
-    max_size=30,
-).map(lambda rows: np.array(rows, np.int64).reshape(-1, 6))
+@st.composite
+def rectangle(draw: st.DrawFn) -> list[int]:
+    (row, end_row), (col, end_col) = draw(stretch(ROWS)), draw(stretch(COLS))
+    row_step, col_step = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    room = [(left // step) for left, step in ((ROWS - end_row, row_step), (COLS - end_col, col_step)) if step]
+    times = 1 + min([draw(st.integers(0, 4)), *room])
+    return [draw(st.integers(0, PLANES - 1)), row, end_row, col, end_col, draw(WORDS), times, row_step, col_step]
+
+
+def as_array(rows: list[list[int]]) -> I64:
+    return np.array(rows, np.int64).reshape(-1, 9)
+
+
+RECTANGLES = st.lists(rectangle(), max_size=30).map(as_array)
 
 
 def link_by_link(rectangles: I64) -> I64:
     total = np.zeros((PLANES, ROWS, COLS), np.int64)
-    for plane, row, end_row, col, end_col, words in rectangles.tolist():
-        for r in range(row, end_row):
-            for c in range(col, end_col):
-                total[plane, r, c] += words
+    for plane, row, end_row, col, end_col, words, times, row_step, col_step in rectangles.tolist():
+        for time in range(times):
+            for r in range(row, end_row):
+                for c in range(col, end_col):
+                    total[plane, r + time * row_step, c + time * col_step] += words
     return total
 
 
@@ -51,13 +68,33 @@ def test_the_busiest_link_is_the_largest_of_the_map(rectangles: I64) -> None:
 
 
 def test_totals_beyond_32_bits_are_exact() -> None:
-    rectangles = np.array([[0, 0, 2, 0, 3, 2**52 + 1]] * 1000, np.int64)
+    rectangles = as_array([[0, 0, 2, 0, 3, 2**52 + 1, 1, 0, 0]] * 1000)
     assert (link_map(rectangles, 1, 2, 3) == 1000 * (2**52 + 1)).all()
 
 
 def test_a_map_without_transfers_is_empty() -> None:
-    assert not link_map(np.zeros((0, 6), np.int64), 3, 4, 5).any()
-    assert most_words(np.zeros((0, 6), np.int64)) == 0
+    assert not link_map(NOTHING, 3, 4, 5).any()
+    assert most_words(NOTHING) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), stretch(3), st.integers(0, COLS - 1), st.integers(1, 2)), max_size=60))
+def test_rectangles_at_equal_steps_are_one(once: list[tuple[int, list[int], int, int]]) -> None:
+    """Whatever they are, their map stays the same, and none is left that could go on."""
+    rectangles = as_array([[plane, *rows, col, col + 1, words, 1, 0, 0] for plane, rows, col, words in once])
+    found = repeated(rectangles)
+    assert len(found) <= len(rectangles)
+    assert np.array_equal(link_by_link(found), link_by_link(rectangles))
+
+
+def test_a_train_of_rectangles_is_one() -> None:
+    train = [[1, 2, 5, col, col + 2, 7, 1, 0, 0] for col in (0, 3, 6)]
+    longer = [[1, 2, 5, col, col + 2, 8, 1, 0, 0] for col in (0, 1, 2, 4, 6)]
+    assert repeated(as_array(train)).tolist() == [[1, 2, 5, 0, 2, 7, 3, 0, 3]]
+    assert repeated(as_array(train + longer)[::-1]).tolist() == [
+        [1, 2, 5, 0, 2, 7, 3, 0, 3],
+        [1, 2, 5, 0, 2, 8, 3, 0, 1],
+        [1, 2, 5, 4, 6, 8, 2, 0, 2],
+    ]
 
 
 def test_the_busiest_link_of_rectangles_is_kept_wherever_they_lie() -> None:
@@ -67,8 +104,8 @@ def test_the_busiest_link_of_rectangles_is_kept_wherever_they_lie() -> None:
         begins, sizes = random.integers(0, 9, (6, 2)), random.integers(1, 5, (6, 2))
         planes, words = random.integers(0, 3, 6), random.integers(1, 50, 6)
         ends = begins + sizes
-        found = np.column_stack([planes, begins[:, 0], ends[:, 0], begins[:, 1], ends[:, 1], words]).astype(np.int64)
-        far = found + np.array([4, 100, 100, 7, 7, 0])
-        for each in (found, far, found + np.array([0, 0, 0, 0, 0, 1])):
+        found = rectangles_of(planes, begins[:, 0], ends[:, 0], begins[:, 1], ends[:, 1], words, 2, 1, 3)
+        far = found + np.array([4, 100, 100, 7, 7, 0, 0, 0, 0])
+        for each in (found, far, found + np.array([0, 0, 0, 0, 0, 1, 0, 0, 0])):
             assert cached_most_words(each) == cached_most_words(each) == most_words(each)
     assert cached_most_words(found[:0]) == 0

@@ -14,7 +14,7 @@ from wse.program.transfers.messages import EdgeStream, Translation
 from wse_mappings.cuts.recut import cut_anew
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.k_tree import k_tree
-from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
+from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast, shared_multicast
 from wse_mappings.patterns.ring_reduce import ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 from wse_mappings.schedule import Arrival, LineSchedule
@@ -24,6 +24,7 @@ PATTERNS = [
     k_tree(12, 3, Arrival.MAX, broadcast=False, segments=((0, 5), (5, 7))),
     multicast(9, 2, 4),
     diagonal_multicast(7),
+    shared_multicast(14, 5, 1, 12, 3),
     diagonal_stream(6),
     ring_shift(8, 3),
     ring_align(9),
@@ -85,10 +86,16 @@ def test_rectangles_of_a_pattern_load_what_walking_gives(
 
 def test_lines_and_places_that_are_alike_share_a_rectangle() -> None:
     unit = loads.line_rectangles(loads.line_loads(multicast(900, 800, 450), 3))
-    assert sorted(unit.tolist()) == [[0, 0, 800, 450, 899, 3], [1, 0, 800, 1, 451, 3]]
+    assert sorted(unit.tolist()) == [[0, 0, 800, 450, 899, 3, 1, 0, 0], [1, 0, 800, 1, 451, 3, 1, 0, 0]]
 
 
-@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_along_a_line_share_a_rectangle() -> None:
+    """A line whose every 37th PE sends to the PEs around it has a few rectangles, not some for each group."""
+    unit = loads.line_rectangles(loads.line_loads(shared_multicast(755, 200, 0, 755, 37), 1))
+    assert len(unit) < 200 * 2 * 3
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize(
     ("source", "target", "source_col", "target_col", "cols"),
     [

@@ -11,12 +11,23 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.fabric.expert_costs import Pairs, by_column
-from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS, link_map, scale_words
+from wse.fabric.links.link_map import (
+    COL,
+    NOTHING,
+    PLANE,
+    ROW,
+    WORDS,
+    ends_of,
+    link_map,
+    links_of,
+    rectangles_of,
+    scale_words,
+)
 from wse.fabric.links.routes import DIRECTIONS, Routes
-from wse.fabric.links.traffic import NOTHING, Traffic
+from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import CacheUse, Fabric
 from wse.program.phase import Phase
-from wse.program.program import Program
+from wse.program.program import Program, Stage
 from wse.program.steps import Kind, Slots, Steps
 from wse.program.transfers.kinds import TRANSFERS
 from wse_mappings.mesh.placement import Rect
@@ -121,15 +132,8 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
         program.cache_slots(0): (runs.total(), [length for _, lengths in by_slots.values() for length in lengths])
     }
     stages = [program.stages[stage] for stage in phase.steps.stage[distinct]]
-    corners = [
-        [
-            (w * DIRECTIONS, s.rect.row, s.rect.row + s.rect.rows, s.rect.col, s.rect.col + s.rect.cols, 0)
-            for w in s.wafers
-        ]
-        for s in stages
-    ]
     return _Moves(
-        regions=[np.array(corner, np.int64) for corner in corners],
+        regions=[_region(stage) for stage in stages],
         rectangles=[
             _routed_rectangles(fabric, phase, step, pairs, reached)
             if phase.steps.routed[step]
@@ -161,6 +165,12 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs
     return np.concatenate(parts)
 
 
+def _region(stage: Stage) -> I64:
+    """The region of a stage on all of its wafers, as rectangles without words."""
+    planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
+    return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
+
+
 def _uses(runs: Counter[CacheUse]) -> _Uses:
     """Counts of runs by cache slots in use."""
     counts: Counter[Slots] = Counter()
@@ -189,8 +199,7 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
 
 def _real(rectangles: I64) -> I64:
     """The rectangles that have links and words."""
-    links = (rectangles[:, END_ROW] - rectangles[:, ROW]) * (rectangles[:, END_COL] - rectangles[:, COL])
-    return rectangles[(links > 0) & (rectangles[:, WORDS] > 0)]
+    return rectangles[(links_of(rectangles) > 0) & (rectangles[:, WORDS] > 0)]
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
@@ -203,8 +212,9 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
             continue
         around = np.concatenate([wafer_rectangles, wafer_regions])
         row, col = (int(around[:, side].min()) for side in (ROW, COL))
-        rows, cols = int(around[:, END_ROW].max()) - row, int(around[:, END_COL].max()) - col
-        moved = wafer_rectangles - np.array([wafer * DIRECTIONS, row, row, col, col, 0])
+        end_row, end_col = ends_of(around)
+        rows, cols = end_row - row, end_col - col
+        moved = wafer_rectangles - np.array([wafer * DIRECTIONS, row, row, col, col, 0, 0, 0, 0])
         words = link_map(moved, DIRECTIONS, rows, cols)
         yield LayerLinks(layers=layers, wafer=wafer, rect=Rect(row, col, rows, cols), words=words)
 

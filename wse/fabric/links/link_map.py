@@ -1,9 +1,10 @@
 """Words on links. A transfer loads rectangles of links, all links of a rectangle alike; difference arrays add them up.
 
-A rectangle is a row of an int64 array ``[n, 6]``: plane, first row, one past the last, first column, one past the last,
-words. Links are numbered by the PE that they leave; what a plane stands for is the caller's: a direction of a
-wafer, or one of a colour. The way of adding up, four corners a rectangle and one prefix sum over all of them, is that
-of summed-area tables (Crow, SIGGRAPH 1984) turned round.
+A rectangle is a row of an int64 array ``[n, 9]``: plane, first row, one past the last, first column, one past the last,
+words, times, row step, column step. It is there so many times, each time so many rows and columns on from the one
+before. Links are numbered by the PE that they leave; what a plane stands for is the caller's: a direction of a wafer,
+or one of a colour. The way of adding up, four corners a rectangle and one prefix sum over all of them, is that of
+summed-area tables (Crow, SIGGRAPH 1984) turned round.
 """
 
 from __future__ import annotations
@@ -16,14 +17,82 @@ import numpy as np
 
 from wse.arrays import I64
 
-PLANE, ROW, END_ROW, COL, END_COL, WORDS = range(6)
+PLANE, ROW, END_ROW, COL, END_COL, WORDS, TIMES, ROW_STEP, COL_STEP = range(9)
+
+Number = int | I64
+
+
+def rectangles_of(
+    plane: Number,
+    row: Number,
+    end_row: Number,
+    col: Number,
+    end_col: Number,
+    words: Number,
+    times: Number = 1,
+    row_step: Number = 0,
+    col_step: Number = 0,
+) -> I64:
+    """Rectangles int64 ``[n, 9]`` that have links; each side is int64 ``[n]`` or a number that all of them share."""
+    sides = (plane, row, end_row, col, end_col, words, times, row_step, col_step)
+    rectangles = np.stack(np.broadcast_arrays(*map(np.atleast_1d, sides)), axis=1).astype(np.int64, copy=False)
+    return rectangles[links_of(rectangles) > 0]
+
+
+def links_of(rectangles: I64) -> I64:
+    """int64 ``[n]``: links of each rectangle, over all the times that it is there; 0 where it has none."""
+    rows, cols = rectangles[:, END_ROW] - rectangles[:, ROW], rectangles[:, END_COL] - rectangles[:, COL]
+    return np.asarray(rows.clip(0) * cols.clip(0) * rectangles[:, TIMES], np.int64)
+
+
+NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
+
+
+def one_by_one(rectangles: I64) -> I64:
+    """The rectangles with each that is there several times as so many rectangles."""
+    times = rectangles[:, TIMES]
+    if times.max(initial=1) == 1:
+        return rectangles
+    apart = np.repeat(rectangles, times, axis=0)
+    number = np.arange(len(apart)) - np.repeat(times.cumsum() - times, times)
+    apart[:, ROW : COL + 2] += number[:, None] * apart[:, [ROW_STEP, ROW_STEP, COL_STEP, COL_STEP]]
+    apart[:, TIMES] = 1
+    return apart
+
+
+def repeated(rectangles: I64) -> I64:
+    """Rectangles that are there once, those of the same rows and words that follow each other at equal steps as one."""
+    width = rectangles[:, END_COL] - rectangles[:, COL]
+    what = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
+    order = np.lexsort((rectangles[:, COL], *what))
+    ordered = rectangles[order]
+    alike = np.logical_and.reduce([side[order][1:] == side[order][:-1] for side in what])
+    step = np.where(alike, np.diff(ordered[:, COL]), 0)  # to the next
+    goes_on = np.append([False, False], (step[1:] == step[:-1]) & (step[1:] > 0))[: len(ordered)]
+    begins = ~goes_on
+    begins[1:-1] &= ~(goes_on[2:] & begins[:-2])  # the second of those that go on
+    first = np.flatnonzero(begins)
+    found = ordered[first]
+    found[:, TIMES] = np.diff(first, append=len(ordered))
+    found[:, COL_STEP] = np.where(found[:, TIMES] > 1, np.append(step, 0)[first], 0)
+    return found
+
+
+def ends_of(rectangles: I64) -> tuple[int, int]:
+    """One past the last row and one past the last column of any rectangle; 0 where there are none."""
+    more = rectangles[:, TIMES] - 1
+    end_row, end_col = (
+        rectangles[:, END_ROW] + more * rectangles[:, ROW_STEP],
+        rectangles[:, END_COL] + more * rectangles[:, COL_STEP],
+    )
+    return int(end_row.max(initial=0)), int(end_col.max(initial=0))
 
 
 def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None = None) -> I64:
     """Words on every link, int64 ``[planes, rows, cols]``.
 
     Args:
-        rectangles: int64 ``[n, 6]``, see the module; inside the map. One without links counts for nothing.
+        rectangles: int64 ``[n, 9]``, see the module; inside the map. One without links counts for nothing.
         planes: Planes of the map, such as one for each direction, or one for each colour and direction.
         rows: Rows of PEs.
         cols: Columns of PEs.
@@ -58,10 +127,9 @@ def busiest_links(rectangles: I64) -> list[Link]:
     """The first of the busiest links of each plane, the busiest first. Of planes that are loaded equally the first."""
     if not len(rectangles):
         return []
-    planes, rows, cols = (int(rectangles[:, end].max()) for end in (PLANE, END_ROW, END_COL))
-    scratch = _scratch(rows, cols)
+    scratch = _scratch(*ends_of(rectangles))
     inside: dict[bytes, tuple[int, I64]] = {}
-    for plane, part in _by_plane(rectangles, planes + 1):
+    for plane, part in _by_plane(rectangles, int(rectangles[:, PLANE].max()) + 1):
         if len(part):
             inside.setdefault(part[:, ROW:].tobytes(), (plane, part))
     links = []
@@ -78,7 +146,7 @@ def cached_most_words(rectangles: I64) -> int:
     if not len(rectangles):
         return 0
     plane, row, _, col, *_ = rectangles.min(axis=0)
-    moved = np.ascontiguousarray(rectangles - np.array([plane, row, row, col, col, 0], np.int64))
+    moved = np.ascontiguousarray(rectangles - np.array([plane, row, row, col, col, 0, 0, 0, 0], np.int64))
     key = blake2b(moved.tobytes(), digest_size=16).digest()
     if key not in _KEPT:
         _KEPT[key] = most_words(moved)
@@ -101,7 +169,7 @@ def _scratch(rows: int, cols: int) -> I64:
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     """A plane as bands of equal rows: the band of each row, and words ``[bands, cols]``, which lie in ``scratch``."""
-    row, end_row, col, end_col, words = rectangles[:, ROW:].T
+    row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
     begins = np.zeros(len(scratch), np.int64)
     begins[row] = begins[end_row] = 1
     begins[0] = 0
@@ -120,10 +188,11 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
 
 def scale_words(rectangles: I64, times: int) -> I64:
     """The rectangles with so many times their words."""
-    return np.column_stack([rectangles[:, :WORDS], rectangles[:, WORDS] * times])
+    scaled = rectangles.copy()
+    scaled[:, WORDS] *= times
+    return scaled
 
 
 def hops_of(rectangles: I64) -> int:
     """Words times links, over all rectangles."""
-    links = (rectangles[:, END_ROW] - rectangles[:, ROW]) * (rectangles[:, END_COL] - rectangles[:, COL])
-    return int(links @ rectangles[:, WORDS])
+    return int(links_of(rectangles) @ rectangles[:, WORDS])

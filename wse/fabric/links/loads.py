@@ -8,7 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import I64
-from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS
+from wse.fabric.links.link_map import (
+    COL,
+    COL_STEP,
+    END_COL,
+    END_ROW,
+    NOTHING,
+    PLANE,
+    ROW,
+    TIMES,
+    WORDS,
+    rectangles_of,
+    repeated,
+)
 from wse.program.steps import ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse_mappings.cuts.recut import RECEIVER, SENDER
@@ -72,8 +84,8 @@ def line_rectangles(loads: I64) -> I64:
     way, line, place = np.nonzero(distinct != before)
     same = (way[1:] == way[:-1]) & (line[1:] == line[:-1])
     end_place = np.append(np.where(same, place[1:], length), length)[: len(place)]
-    rectangles = np.stack([way, first[line], end[line], place, end_place, distinct[way, line, place]], axis=1)
-    return rectangles[rectangles[:, WORDS] > 0]
+    rectangles = rectangles_of(way, first[line], end[line], place, end_place, distinct[way, line, place])
+    return repeated(rectangles[rectangles[:, WORDS] > 0])
 
 
 def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
@@ -82,101 +94,67 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
     inside = high > low
     unit, low, high = unit[inside], low[inside], high[inside]
     directions = np.array([EAST, WEST] if axis == ROWS else [SOUTH, NORTH])
-    rectangles = np.empty_like(unit)
-    rectangles[:, PLANE] = directions[unit[:, PLANE]]
-    across, along = ((ROW, END_ROW), (COL, END_COL)) if axis == ROWS else ((COL, END_COL), (ROW, END_ROW))
-    corner = (rect.row, rect.col) if axis == ROWS else (rect.col, rect.row)
-    rectangles[:, across[0]], rectangles[:, across[1]] = low + corner[0], high + corner[0]
-    rectangles[:, along[0]], rectangles[:, along[1]] = unit[:, COL] + corner[1], unit[:, END_COL] + corner[1]
-    rectangles[:, WORDS] = unit[:, WORDS] * words
-    return rectangles
+    plane, (place, end_place), times = directions[unit[:, PLANE]], unit[:, COL : END_COL + 1].T, unit[:, TIMES]
+    row, end_row, col, end_col = (low, high, place, end_place) if axis == ROWS else (place, end_place, low, high)
+    row_step, col_step = (0, unit[:, COL_STEP]) if axis == ROWS else (unit[:, COL_STEP], 0)
+    sides = (row + rect.row, end_row + rect.row, col + rect.col, end_col + rect.col)
+    return rectangles_of(plane, *sides, unit[:, WORDS] * words, times, row_step, col_step)
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
     """A hand-over, every PE along its row and then along its column.
 
-    Where every column sends all pieces, neighbours are in one rectangle; else each column has its own pieces.
+    Columns that send the same pieces are ``stride`` apart; what they send is one rectangle, as often as there are such
+    columns.
     """
-    ends, words = messages.pieces[:, [SENDER, RECEIVER]], messages.words
-    shift = target.col + messages.target_col - source.col - messages.source_col
-    first_col = source.col + messages.source_col
-    if messages.stride == 1:
-        start = first_col + np.arange(messages.cols)
-        return np.concatenate(
-            [
-                _along_rows(source, start, start + shift, ends, words),
-                _along_columns(source, target, start + shift, ends, words),
-            ]
-        )
-    turns = np.arange(-(-messages.cols // messages.stride)) * messages.stride
-    columns = ends[:, 1, None] % messages.stride + turns  # [pieces, columns that send one]
-    piece, turn = np.nonzero(columns < messages.cols)
-    start = first_col + columns[piece, turn]
-    down = _streams(SOUTH, NORTH, source.row + ends[piece, 0], target.row + ends[piece, 1], words[piece])
-    down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]
-    down[:, COL], down[:, END_COL] = start + shift, start + shift + 1
-    across = _streams(EAST, WEST, start, start + shift, words[piece])
-    across[:, ROW], across[:, END_ROW] = source.row + ends[piece, 0], source.row + ends[piece, 0] + 1
-    rectangles = np.concatenate([across, down])
-    return rectangles[(rectangles[:, COL] < rectangles[:, END_COL]) & (rectangles[:, ROW] < rectangles[:, END_ROW])]
+    sender, receiver = messages.pieces[:, SENDER], messages.pieces[:, RECEIVER]
+    stride, columns, words = messages.stride, messages.columns, messages.words
+    start = source.col + messages.source_col + receiver % stride  # of the first column that sends a piece
+    end = start + target.col + messages.target_col - source.col - messages.source_col
+    width, times = (columns, 1) if stride == 1 else (1, columns)  # neighbours are side by side
+    down, low, high = _links(source.row + sender, target.row + receiver)
+    along_columns = rectangles_of(np.where(down, SOUTH, NORTH), low, high, end, end + width, words, times, 0, stride)
+    return np.concatenate([_along_rows(source, start, end, messages), along_columns])
 
 
-def _along_rows(source: Rect, start: I64, end: I64, ends: I64, words: I64) -> I64:
-    """Rectangles of pieces that columns of a region send along their rows to columns ``end``; equal rows in one."""
-    sender, first = np.unique(ends[:, 0], return_index=True)
-    sent = np.add.reduceat(words, first)
-    fresh = np.flatnonzero(np.append(True, (np.diff(sent) != 0) | (np.diff(sender) > 1)))  # rows unlike the one before
-    streams = _streams(EAST, WEST, start, end, 1)[start != end]
-    rectangles = np.tile(streams, (len(fresh), 1))
-    last = np.append(fresh[1:], len(sender)) - 1
-    for side, row in ((ROW, sender[fresh]), (END_ROW, sender[last] + 1), (WORDS, sent[fresh])):
-        rectangles[:, side] = np.repeat(row + (0 if side == WORDS else source.row), len(streams))
-    return rectangles
+def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I64:
+    """Rectangles of pieces on their way along the rows of a region, from columns ``start`` to ``end``.
+
+    The pieces of a PE go together, and rows are in one rectangle with those before them that send as much.
+    """
+    line = start * (source.rows + 1) + messages.pieces[:, SENDER]  # rows of PEs that send in the same columns
+    lines, first, which = np.unique(line, return_index=True, return_inverse=True)
+    sent = np.zeros(len(lines), np.int64)
+    np.add.at(sent, which, messages.words)
+    fresh = np.flatnonzero(np.append(True, (np.diff(sent) != 0) | (np.diff(lines) > 1)))  # lines unlike the one before
+    last = np.append(fresh[1:], len(lines)) - 1
+    row, end_row = (source.row + messages.pieces[first[places], SENDER] for places in (fresh, last))
+    piece = first[fresh]
+    east, low, high = _links(start[piece], end[piece])
+    plane, columns = np.where(east, EAST, WEST), messages.columns[piece]
+    return rectangles_of(plane, row, end_row + 1, low, high, sent[fresh], columns, 0, messages.stride)
 
 
-def _along_columns(source: Rect, target: Rect, columns: I64, ends: I64, words: I64) -> I64:
-    """Rectangles of pieces on their way down or up some columns of a region; neighbours in one."""
-    from_row, to_row = source.row + ends[:, 0], target.row + ends[:, 1]
-    down = _streams(SOUTH, NORTH, from_row, to_row, words)[from_row != to_row]
-    down[:, [ROW, END_ROW]] = down[:, [COL, END_COL]]
-    fresh = np.flatnonzero(np.append(True, np.diff(columns) > 1))
-    rectangles = np.tile(down, (len(fresh), 1))
-    rectangles[:, COL] = np.repeat(columns[fresh], len(down))
-    rectangles[:, END_COL] = np.repeat(columns[np.append(fresh[1:], len(columns)) - 1] + 1, len(down))
-    return rectangles
-
-
-def _streams(up: int, down: int, start: I64, end: I64, words: int | I64) -> I64:
-    """Rectangles of streams from ``start`` to ``end`` along columns, one each, their rows not yet set."""
-    rectangles = np.zeros((len(start), 6), np.int64)
+def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
+    """The links of streams along lines: whether each goes up in index, and the PEs that they leave, first and end."""
     rises = end > start
-    rectangles[:, PLANE] = np.where(rises, up, down)
-    rectangles[:, COL] = np.where(rises, start, end + 1)
-    rectangles[:, END_COL] = np.where(rises, end, start + 1)
-    rectangles[:, WORDS] = words
-    return rectangles
+    return rises, np.where(rises, start, end + 1), np.where(rises, end, start + 1)
 
 
 def edge_streams(edge: EdgeStream) -> I64:
     """The words of every column on their way to the east edge of its region, or from its west edge."""
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
-    rectangles = np.zeros((edge.cols, 6), np.int64)
-    rectangles[:, PLANE] = EAST
-    rectangles[:, ROW], rectangles[:, END_ROW] = rect.row + edge.first_row, rect.row + edge.first_row + edge.rows
-    rectangles[:, COL] = columns if edge.leaving else rect.col
-    rectangles[:, END_COL] = rect.col + rect.cols - 1 if edge.leaving else columns
-    rectangles[:, WORDS] = edge.words
-    return rectangles
+    row = rect.row + edge.first_row
+    col, end_col = (columns, rect.col + rect.cols - 1) if edge.leaving else (rect.col, columns)
+    return rectangles_of(EAST, row, row + edge.rows, col, end_col, edge.words)
 
 
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
     """The northward words of the last rows of a region, so many of them in each of some shifts."""
     bottom = rect.row + rect.rows
     over = np.bincount(passing)[:0:-1].cumsum()[::-1]  # shifts that the link from the last row takes part in, and so on
+    if not len(over):
+        return NOTHING
     ends = np.append(np.flatnonzero(np.diff(over)) + 1, len(over))
-    rectangles = np.zeros((len(ends) if len(over) else 0, 6), np.int64)
-    if len(rectangles):
-        rectangles[:, PLANE], rectangles[:, COL], rectangles[:, END_COL] = NORTH, rect.col, rect.col + rect.cols
-        rectangles[:, ROW], rectangles[:, END_ROW] = bottom - ends, bottom - np.append(0, ends[:-1])
-        rectangles[:, WORDS] = words * over[ends - 1]
-    return rectangles
+    row, end_row = bottom - ends, bottom - np.append(0, ends[:-1])
+    return rectangles_of(NORTH, row, end_row, rect.col, rect.col + rect.cols, words * over[ends - 1])

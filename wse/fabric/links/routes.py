@@ -14,7 +14,20 @@ from typing import Any, Final
 import numpy as np
 
 from wse.arrays import I64
-from wse.fabric.links.link_map import COL, END_COL, END_ROW, PLANE, ROW, WORDS, Link, busiest_links, hops_of, link_map
+from wse.fabric.links.link_map import (
+    COL,
+    END_COL,
+    END_ROW,
+    PLANE,
+    ROW,
+    TIMES,
+    WORDS,
+    Link,
+    busiest_links,
+    hops_of,
+    link_map,
+    one_by_one,
+)
 from wse.fabric.links.loads import EAST, NORTH, WEST
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
@@ -73,7 +86,7 @@ class Routes:
 
     def words_on(self, wafer: int, rectangles: I64) -> I64:
         """Words on every physical link of one wafer, int64 ``[4, rows, cols]``, of rectangles that all lie on it."""
-        local = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0])
+        local = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0, 0, 0, 0])
         if self.whole:
             return link_map(local, DIRECTIONS, self.program.wafer_rows, self.program.wafer_cols)
         return self.meshes[wafer].physical_words(link_map(local, DIRECTIONS, *self.meshes[wafer].shape))
@@ -109,7 +122,7 @@ class Routes:
     def _most_hops(self, axis: int, rectangles: I64) -> int:
         """The most hops that one line of some rectangles has."""
         hops = [0]
-        for plane, *sides, _ in rectangles.tolist():
+        for plane, *sides in one_by_one(rectangles)[:, :WORDS].tolist():
             wafer, direction = divmod(plane, DIRECTIONS)
             row, end_row, col, end_col = _sides(direction, *sides)
             if row < end_row and col < end_col:
@@ -148,10 +161,11 @@ class Routes:
     def _hops_on(self, plane: int, rectangles: I64) -> int:
         """Words times physical links, over rectangles of one plane."""
         wafer, direction = divmod(plane, DIRECTIONS)
-        row, end_row, col, end_col = _sides(direction, *rectangles[:, ROW:WORDS].T)
+        row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
+        row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)
         before = self.meshes[wafer].hops_before[0 if direction in (EAST, WEST) else 1]
         links = before[end_row, end_col] - before[row, end_col] - before[end_row, col] + before[row, col]
-        return int(links.astype(np.int64) @ rectangles[:, WORDS])
+        return int(links.astype(np.int64) @ words)
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:

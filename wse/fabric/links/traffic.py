@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wse.arrays import I64
-from wse.fabric.links.link_map import COL, END_COL, PLANE
+from wse.fabric.links.link_map import COL, END_COL, NOTHING, PLANE, one_by_one
 from wse.fabric.links.loads import (
     cache_shift,
     edge_streams,
@@ -29,13 +29,11 @@ from wse.program.transfers.transfer import Transfer
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.schedule import Arrival, LineSchedule
 
-NOTHING: Final = np.zeros((0, 6), np.int64)
-
 
 class StepTraffic(NamedTuple):
     """Words of a step's messages, the same times the links that each crosses, bytes of a crossing, and the links.
 
-    ``rectangles`` int64 ``[n, 6]`` are those of ``link_map``; planes are wafers times directions.
+    ``rectangles`` int64 ``[n, 9]`` are those of ``link_map``; planes are wafers times directions.
     """
 
     words: int
@@ -135,7 +133,7 @@ class Traffic:
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
     """Each rectangle once on every wafer that it lies on, wafers counted from the first of the stage."""
-    west, cols = stage.rect.col, stage.rect.cols
+    west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
     times = np.maximum(last - first + 1, 0)
     parts = np.repeat(rectangles, times, axis=0)
