@@ -19,11 +19,11 @@ WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
 SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "queries_per_kv", "Hq", "E", "V", "tokens")
 
 
-def kernel_cycles(kernel: str, costs: PeCosts, **sizes: int) -> float:
+def kernel_cycles(kernel: str, costs: PeCosts, *, over_heads: bool = False, **sizes: int) -> float:
     """Cycles of a call: its addresses are 0, its numbers 1 but for those given."""
     record = kernel_named(kernel)
     call = [0] * FIRST_OPERAND + [0 if view else sizes.get(name, 1) for name, view in record.views.items()]
-    return record.cycles_of(call, costs)
+    return record.cycles_of(call, costs, over_heads=over_heads)
 
 
 @pytest.mark.parametrize("kernel", CODES)
@@ -40,6 +40,16 @@ def test_more_work_never_costs_less(kernel: str, size: str, small: int, more: in
     base = dict.fromkeys(SIZES, 3) | {size: small}
     larger = base | {size: small + more}
     assert kernel_cycles(kernel, costs, **base) <= kernel_cycles(kernel, costs, **larger)
+    assert kernel_cycles(kernel, costs, over_heads=True, **base) <= kernel_cycles(kernel, costs, **base)
+    over_heads = [kernel_cycles(kernel, costs, over_heads=True, **sizes) for sizes in (base, larger)]
+    assert over_heads[0] <= over_heads[1]
+
+
+def test_a_vector_over_heads_takes_no_more_than_one_element_in_a_cycle() -> None:
+    """8 sums of a head each: 8 reciprocals, then for each of 2 features 8 products that are not neighbours."""
+    costs = pe_costs(WSE3, SOFTWARE, "float16", "float32")
+    got = kernel_cycles("attention_finish", costs, over_heads=True, M=1, H=8, F=2)
+    assert got == 8 * SOFTWARE.function_cycles + SOFTWARE.loop_cycles + 2 * (SOFTWARE.vector_issue_cycles + 8)
 
 
 @pytest.mark.parametrize("n", [8, 64, 128])

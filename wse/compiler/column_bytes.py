@@ -10,12 +10,13 @@ from wse.compiler.options import Options
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
+from wse_mappings.cuts.expert_groups import expert_places
 from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
 
-_HEADS, _FFN, _SHARED, _VOCABULARY, _EVEN = range(5)
-"""What bytes are cut over columns as: features of heads, of a dense block, of a shared one, a vocabulary, or evenly."""
+_HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN = range(6)
+"""What bytes are cut over columns as: features of heads, experts, a dense block, a shared one, a vocabulary; evenly."""
 
 
 @lru_cache(maxsize=4)
@@ -23,13 +24,13 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int],
     """The bytes of a column of a region, given its first layer, one past its last, and its tables of the vocabulary.
 
     Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
-    Experts, latent attention and vectors count as if they were cut evenly, groups of quantised weights not at all.
+    Latent attention and vectors count as if they were cut evenly, groups of quantised weights not at all.
     The function is one object for all regions that hold the same.
     """
     float_bytes = ELEMENT_BYTES[options.activation_type]
     table_bytes = spec.vocab_size * spec.hidden_size * float_bytes
     of_layer = cache(lambda layer: _layer_bytes(spec, options, layer))
-    shares = cache(lambda cols: _shares(spec, cols))
+    shares = cache(lambda cols: _shares(spec, options.experts, cols))
 
     @cache
     def of_region(layers: frozenset[tuple[Layer, int]], tables: int) -> ColumnBytes:
@@ -48,13 +49,18 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     return lambda cols: float(size * ceil_div(features, cols))
 
 
-def _shares(spec: ModelSpec, cols: int) -> tuple[float, ...]:
-    """The share of each kind of bytes on the fullest of ``cols`` columns."""
+def _shares(spec: ModelSpec, placement: str, cols: int) -> tuple[float, ...]:
+    """The share of each kind of bytes on the fullest of ``cols`` columns, with that placement of experts."""
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
     heads, features = head_places(cols, spec.kv_head_count, spec.head_size, rotary_size)
-    shared_size = spec.experts.shared_size if spec.experts is not None else 0
+    mixture, shared_size, of_experts = spec.experts, 0, 0.0
+    if mixture is not None:
+        shared_size = mixture.shared_size
+        places = expert_places(cols, mixture.count, mixture.ffn_size, placement)
+        of_experts = places / (mixture.count * mixture.ffn_size)
     return (
         heads * features / (spec.kv_head_count * spec.head_size) if spec.latent is None else 1 / cols,
+        of_experts,
         *(ceil_div(size, cols) / max(1, size) for size in (spec.ffn_size, shared_size, spec.vocab_size)),
         1 / cols,
     )
@@ -69,8 +75,8 @@ def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer) -> list[float]
         block, _, tensor = name.rpartition(".")
         if tensor in ("q", "k", "v", "o"):
             part = _HEADS
-        elif tensor in ("gate", "up", "down") and block != "experts":
-            part = _SHARED if block == "shared" else _FFN
+        elif tensor in ("gate", "up", "down"):
+            part = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]
         else:
             part = _EVEN
         sizes[part] += tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)

@@ -114,7 +114,8 @@ class SymNumber:
 class SymStep:
     """A step of a block before emission. Operands are by index of the operand array.
 
-    A ``joined`` step runs in the task of the step before it, which computes.
+    A ``joined`` step runs in the task of the step before it, which computes. The vectors of a kernel may go
+    ``over_heads``.
     """
 
     kind: int
@@ -128,6 +129,7 @@ class SymStep:
     routed: bool
     operands: dict[int, SymAddress | SymNumber]
     joined: bool = False
+    over_heads: bool = False
 
 
 Loops = tuple[tuple[int, int, int], ...]

@@ -49,8 +49,11 @@ def phase_counts(
         if phase.steps.routed[step]:
             pairs = by_column(program, phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands are those of the fullest column
+        over_heads = bool(phase.steps.over_heads[step])
         for call, repeat in calls:
-            operations = kernel.cycles_of(call, slower) - kernel.cycles_of(call, costs)
+            operations = kernel.cycles_of(call, slower, over_heads=over_heads) - kernel.cycles_of(
+                call, costs, over_heads=over_heads
+            )
             counts = [kernel.macs_of(call), kernel.bytes_read(call, element_bytes), operations]
             total += np.array(counts) * (pes * repeat * times)
     return Counts(*total.tolist())

@@ -43,7 +43,7 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     overlaps = steps.overlap >= 0
     streams = transfer_steps(steps, lambda kind: kind.by_place)
     stage = steps.stage if shapes is None else np.where(streams, steps.stage, shapes[steps.stage])
-    flags = [overlaps, steps.joined, turns]
+    flags = [overlaps, steps.joined, steps.over_heads, turns]
     what = np.stack([steps.kind, steps.code, steps.pattern, steps.axis, steps.view, stage, *flags], axis=1)
     rows = np.concatenate([what, *numbers], axis=1, dtype=np.int64)
     first: dict[bytes, int] = {}

@@ -77,7 +77,8 @@ class StepCosts:
             kernel = KERNELS[phase.steps.code[step]]
             launch = NO_CYCLES if in_group else self._task()
             operands = phase.steps.operands(step, slots, turn)
-            return LineTime(launch.plus(compute=kernel.cycles_of(operands, self._pe)).whole())
+            cycles = kernel.cycles_of(operands, self._pe, over_heads=bool(phase.steps.over_heads[step]))
+            return LineTime(launch.plus(compute=cycles).whole())
         transfer = transfer_of(self.program, phase, step, slots, turn, chosen)
         if _is_along_lines(transfer):
             return self._line_time(transfer, in_group=in_group, in_loop=bool(phase.steps.loop[step] >= 0))

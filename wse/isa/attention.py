@@ -36,6 +36,42 @@ def _exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
     return M * H * (c.loop + one_head)
 
 
+def _scores_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:
+    zero = 0.0 if add else c.vector(M * Hk * queries_per_kv * T, c.acc)
+    return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
+
+
+def _max_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
+    return c.vector(M * H * T, c.f32) + c.loop + T * c.strided(M * H, c.largest)
+
+
+def _exp_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
+    neighbours = c.vector(M * H * T, c.f32) + c.vector(M * H * T, c.convert)
+    return neighbours + M * H * T * c.function + 2 * (c.loop + T * c.strided(M * H, c.f32))
+
+
+def _values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    zero = c.vector(M * Hk * queries_per_kv * F, c.acc)
+    return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
+
+
+def _rescale_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
+    return M * H * (c.loop + c.function + c.vector(1, c.f32) + c.vector(F, c.scale_acc))
+
+
+def _rescale_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
+    differences_and_sums = 2 * c.vector(M * H, c.f32)
+    return M * H * c.function + differences_and_sums + c.loop + F * c.strided(M * H, c.scale_acc)
+
+
+def _finish_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
+    return M * H * (c.loop + c.function + c.vector(F, c.convert))
+
+
+def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
+    return M * H * c.function + c.loop + F * c.strided(M * H, c.convert)
+
+
 def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
     """Cycles of the largest share of a set of columns, and of zeros for the others."""
     columns_of_group = columns // groups
@@ -64,6 +100,7 @@ def _max(name: str, entries: str) -> Kernel:
         operands=(acc("scores", "M H T"), f32("out", "M H", output=True), *numbers(f"M H T scale_pico {entries}")),
         work=_scores,
         cycles=_max_cycles,
+        cycles_over_heads=_max_cycles_over_heads,
         counters=True,
     )
 
@@ -81,6 +118,7 @@ def _exp(name: str, entries: str) -> Kernel:
         ),
         work=_scores,
         cycles=_exp_cycles,
+        cycles_over_heads=_exp_cycles_over_heads,
         counters=True,
     )
 
@@ -110,6 +148,7 @@ ATTENTION: Final = (
         macs=_products,
         read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
         cycles=_scores_cycles,
+        cycles_over_heads=_scores_cycles_over_heads,
         counters=True,
     ),
     _max("attention_max", "window chunk capacity"),
@@ -131,6 +170,7 @@ ATTENTION: Final = (
         operands=(act("x", "M H T"), f32("sums", "M H", output=True), *numbers("M H T")),
         work=_scores,
         cycles=lambda c, M, H, T: M * H * (c.loop + c.vector(T, c.f32)),
+        cycles_over_heads=lambda c, M, H, T: c.loop + T * c.strided(M * H, c.f32),
     ),
     _max("attention_max_by_column", "window chunk"),
     _exp("attention_exp_by_column", "window chunk"),
@@ -145,6 +185,7 @@ ATTENTION: Final = (
         macs=_products,
         read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
         cycles=_values_cycles,
+        cycles_over_heads=_values_cycles_over_heads,
         counters=True,
     ),
     Kernel(
@@ -172,12 +213,14 @@ ATTENTION: Final = (
         name="softmax_rescale",
         operands=(f32("own", "M H"), f32("maxima", "M H"), f32("sums", "M H"), acc("x", "M H F"), *numbers("M H F")),
         work=lambda M, H, F: M * H * F,
-        cycles=lambda c, M, H, F: M * H * (c.loop + c.function + c.vector(1, c.f32) + c.vector(F, c.scale_acc)),
+        cycles=_rescale_cycles,
+        cycles_over_heads=_rescale_cycles_over_heads,
     ),
     Kernel(
         name="attention_finish",
         operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", output=True), *numbers("M H F")),
         work=lambda M, H, F: M * H * F,
-        cycles=lambda c, M, H, F: M * H * (c.loop + c.function + c.vector(F, c.convert)),
+        cycles=_finish_cycles,
+        cycles_over_heads=_finish_cycles_over_heads,
     ),
 )

@@ -36,6 +36,8 @@ class Kernel:
         read_bytes: Formula of the bytes of weights and cache entries that one call on one PE cannot do without, each
             counted once; its first parameter is ``b``, the bytes of an element by view. Trained vectors, which are
             short, are left out.
+        cycles_over_heads: Formula as ``cycles`` of a call whose vector operations take an element of every head, as far
+            apart as heads are, in place of the neighbours of one head; None where there are no heads.
         counters: Whether the kernel goes by a user's counters of tokens and cache slots.
     """
 
@@ -45,6 +47,7 @@ class Kernel:
     work: Formula | None = None
     macs: Formula = _none
     read_bytes: Formula = _none
+    cycles_over_heads: Formula | None = None
     counters: bool = False
 
     def __str__(self) -> str:
@@ -78,9 +81,12 @@ class Kernel:
         """About how many element operations a call does on one PE."""
         return int(self._value(self.work or self.macs, operands))
 
-    def cycles_of(self, operands: Sequence[int], costs: PeCosts) -> float:
-        """Cycles of a call on one PE."""
-        return float(self._value(self.cycles, operands, costs))
+    def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
+        """Cycles of a call on one PE; ``over_heads``: whose vectors go over heads where that takes fewer."""
+        cycles = float(self._value(self.cycles, operands, costs))
+        if not over_heads or self.cycles_over_heads is None:
+            return cycles
+        return min(cycles, float(self._value(self.cycles_over_heads, operands, costs)))
 
     def macs_of(self, operands: Sequence[int]) -> int:
         """Multiply-adds of a call on one PE."""
@@ -107,6 +113,7 @@ class Kernel:
         extents = [operand.extent for operand in self.operands if callable(operand.extent)]
         formulas = dict.fromkeys([self.work or self.macs, self.macs, *extents], 0) | {
             self.cycles: 1,
+            self.cycles_over_heads or self.cycles: 1,
             self.read_bytes: 1,
         }
         return {

@@ -33,6 +33,15 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
     return M * (c.loop + _angles(c, R, multiplier_pico) + heads * 6 * c.vector(R // 2, c.acc) + rounding)
 
 
+def _rope_cycles_over_heads(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int) -> float:
+    rounding = c.vector((Hq + 2 * Hk) * F, c.convert)
+    return M * (c.loop + _angles(c, R, multiplier_pico) + R // 2 * 6 * c.strided(Hq + Hk, c.acc) + rounding)
+
+
+def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int) -> float:
+    return M * (c.loop + _angles(c, R, multiplier_pico) + R // 2 * 6 * c.strided(H, c.act))
+
+
 def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int) -> float:
     return M * (c.loop + _angles(c, R, multiplier_pico) + H * 6 * c.vector(R // 2, c.act))
 
@@ -50,6 +59,7 @@ ROTARY: Final = (
         ),
         work=_queries,
         cycles=_rope_cycles,
+        cycles_over_heads=_rope_cycles_over_heads,
         counters=True,
     ),
     Kernel(
@@ -57,6 +67,7 @@ ROTARY: Final = (
         operands=(act("x", "M H F"), f32("frequency", _pairs), *numbers("M H F R multiplier_pico")),
         work=lambda M, H, F: M * H * F,
         cycles=_rotate_cycles,
+        cycles_over_heads=_rotate_cycles_over_heads,
         counters=True,
     ),
     Kernel(

@@ -75,6 +75,8 @@ class Steps:
         routed: bool ``[steps]``: whether a step's work depends on which experts were chosen.
         joined: bool ``[steps]``: whether a step runs in the task of the step before it, which computes, and no task is
             dispatched for it.
+        over_heads: bool ``[steps]``: whether the vectors of a kernel may go over heads in place of one head's elements,
+            which it does where that takes fewer cycles. It changes no sum.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``: see the module
             docstring.
         most_pairs: int64 ``[steps]``: pairs of tokens and experts for which ``fixed`` holds.
@@ -94,6 +96,7 @@ class Steps:
     repaints: I32
     routed: npt.NDArray[np.bool_]
     joined: npt.NDArray[np.bool_]
+    over_heads: npt.NDArray[np.bool_]
     fixed: I64
     per_slot: I64
     per_round: I64
@@ -139,6 +142,20 @@ class Steps:
 
 
 _OF_STEPS = (
-    *("kind", "code", "pattern", "axis", "view", "stage", "op", "loop", "overlap", "repaints", "routed", "joined"),
+    *(
+        "kind",
+        "code",
+        "pattern",
+        "axis",
+        "view",
+        "stage",
+        "op",
+        "loop",
+        "overlap",
+        "repaints",
+        "routed",
+        "joined",
+        "over_heads",
+    ),
 )
 _OPERANDS = ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")

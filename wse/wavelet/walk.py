@@ -122,7 +122,8 @@ class PhaseWalk:
     def _compute(self, step: int, turn: int, idle: I64) -> None:
         """A kernel on some rows, from when they have no other kernel of the group to run; ``idle`` says when."""
         a = self.phase.steps.operands(step, self.slots, turn)
-        cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe)
+        over_heads = bool(self.phase.steps.over_heads[step])
+        cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe, over_heads=over_heads)
         self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, idle)
         idle[a[0] : a[0] + a[1]] += math.ceil(cycles - 1e-9)
 

@@ -56,6 +56,16 @@ def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1)
     return cols_of_stretch // _groups_of_stretch(cols_of_stretch, count, placement, stretches)
 
 
+def expert_places(cols: int, count: int, size: int, placement: str) -> int:
+    """Features of all experts that a column holds, padding included, as `expert_groups` has them in one stretch.
+
+    >>> expert_places(5, 4, 12, SPREAD), expert_places(5, 4, 12, OWN)
+    (12, 12)
+    """
+    experts_of_group = ceil_div(count, _groups_of_stretch(cols, count, placement, 1))
+    return experts_of_group * ceil_div(size, columns_of_expert(cols, count, placement))
+
+
 def _groups_of_stretch(cols_of_stretch: int, count: int, placement: str, stretches: int) -> int:
     return 1 if placement == SPREAD else min(ceil_div(count, stretches), cols_of_stretch)
 

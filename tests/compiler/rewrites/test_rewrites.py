@@ -113,6 +113,20 @@ def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
     assert 0 < released.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
 
 
+def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_else() -> None:
+    costs = []
+    for schedule in (RELEASED, "vectors-over-heads"):
+        run = tiny_session(tiny_spec(heads=8), (9, 3), THIN_GEMM, PROMPT, 3, schedule=schedule)
+        costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
+    (released, _), (over_heads, steps) = costs
+    assert np.array_equal(released.links, over_heads.links)
+    saved = released.by_step - over_heads.by_step
+    assert saved.min() == 0
+    named = {KERNELS[steps.code[s]].name for s in np.flatnonzero(saved)}
+    assert {"rope", "attention_finish"} <= named
+    assert all(KERNELS[steps.code[s]].cycles_over_heads for s in np.flatnonzero(steps.over_heads))
+
+
 def test_a_cache_is_shifted_beside_the_all_reduce_before() -> None:
     steps = program_of("early-shift").decode.steps
     for shift in np.flatnonzero(of_kind(steps, CacheShift)):

@@ -77,7 +77,7 @@ def block_arrays(block: Block) -> BlockArrays:
     }
     return BlockArrays(
         fields={name: np.array(values, np.int32) for name, values in columns.items()}
-        | {name: np.array([getattr(s, name) for s in steps], np.bool_) for name in ("routed", "joined")}
+        | {name: np.array([getattr(s, name) for s in steps], np.bool_) for name in ("routed", "joined", "over_heads")}
         | operands,
         at=np.array(at, np.int64).reshape(-1, 3).T,
         turns=np.array(turns, np.int64).reshape(-1, 4).T,

@@ -16,6 +16,7 @@ from wse.compiler.rewrites import (
     router_scores,
     shared_activation,
     shared_exp,
+    vectors_over_heads,
 )
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.errors import BadInput, UnknownName
@@ -30,6 +31,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
         local_maxima,
         router_scores,
         shared_activation,
+        vectors_over_heads,
         early_shift,
         joined_tasks,
     )
