@@ -27,14 +27,11 @@ def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, g
     way experts are shared out over the stretches, and those of a stretch over its groups.
     """
     width = columns // stretches
-    narrow_columns, wide_groups = width // groups, width % groups
     for lane in range(f32.shape[2]):
         stretch, col = (block_col + lane) // width, (block_col + lane) % width
         of_stretch = experts // stretches + (1 if stretch < experts % stretches else 0)
         fewest, fuller_groups = of_stretch // groups, of_stretch % groups
-        group = col // (narrow_columns + 1)
-        if group >= wide_groups:
-            group = wide_groups + (col - wide_groups * (narrow_columns + 1)) // narrow_columns
+        group, _ = _group_of(col, width, groups)
         first = stretch * (experts // stretches) + min(stretch, experts % stretches)
         first += group * fewest + min(group, fuller_groups)
         local_experts = fewest + (1 if group < fuller_groups else 0)
@@ -242,22 +239,42 @@ def _codes_out(
                 )  # fmt: skip
 
 
-def expert_bias(block, wgt, acc, f32, x, bias, pairs, P, M, N, local_experts, stride, by_token, weighted):
-    """x[pair, N] += bias[expert, N]; by token instead x[token, N] += bias[expert, N], times the pair's weight if asked.
+def expert_bias(
+    block, block_row, block_col, wgt, acc, f32,
+    x, bias, pairs, P, M, N, local_experts, stride, by_token, weighted, share, columns, groups, stretches,
+):  # fmt: skip
+    """x[pair, N] += bias[expert, N] where the PE holds that; by token instead x[token, N], times the weight if asked.
 
-    ``stride`` is that of ``x`` along its rows in elements; ``by_token`` is 1 for rows by token.
+    A column's biases ``[local_experts, N]`` are shared out in blocks of ``share`` elements: among its rows, or, by
+    token, among the columns of its group, in their order. ``stride`` is that of ``x`` along its rows in elements;
+    ``by_token`` is 1 for rows by token. ``groups`` and ``stretches`` are those of `expert_pairs`.
     """
-    for i in range(P):
-        at = pairs + 1 + 3 * i
-        for lane in range(acc.shape[2]):
+    for lane in range(acc.shape[2]):
+        place = block_row
+        if by_token == 1:
+            _, first_column = _group_of((block_col + lane) % (columns // stretches), columns // stretches, groups)
+            place = (block_col + lane) % (columns // stretches) - first_column
+        for i in range(P):
+            at = pairs + 1 + 3 * i
             if i < f32[block, pairs, lane]:
                 token, expert = _index(f32, block, at, lane, M), _index(f32, block, at + 1, lane, local_experts)
                 row = x + (token if by_token == 1 else i) * stride
                 weight = f32[block, at + 2, lane] if weighted == 1 else np.float32(1.0)
-                for n in range(N):
+                before = place * share - expert * N  # of the expert's elements, those that other PEs hold
+                for n in range(max(before, 0), min(before + share, N)):
                     old = acc[block, row + n, lane]
-                    added = widen(wgt[block, bias + expert * N + n, lane]) * weight
+                    added = widen(wgt[block, bias + n - before, lane]) * weight
                     acc[block, row + n, lane] = narrow(widen(old) + added, old)
+
+
+@inline_function
+def _group_of(col, columns, groups):
+    """The group that a column of a stretch lies in, and that group's first column; the larger groups come first."""
+    narrow_columns, wide_groups = columns // groups, columns % groups
+    group = col // (narrow_columns + 1)
+    if group >= wide_groups:
+        group = wide_groups + (col - wide_groups * (narrow_columns + 1)) // narrow_columns
+    return group, group * narrow_columns + min(group, wide_groups)
 
 
 @inline_function

@@ -46,6 +46,7 @@ def indices(random: np.random.Generator, lanes: int, count: int, size: int, orde
     transposed=st.booleans(),
     ordered=st.booleans(),
     moved=st.booleans(),
+    shared=st.booleans(),
     stretch=st.sampled_from([1, 7, 1 << 20]),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -58,6 +59,7 @@ def test_a_share_is_what_the_indices_say(
     transposed: bool,  # noqa: FBT001
     ordered: bool,  # noqa: FBT001
     moved: bool,  # noqa: FBT001
+    shared: bool,  # noqa: FBT001
     stretch: int,
     seed: int,
 ) -> None:
@@ -72,6 +74,7 @@ def test_a_share_is_what_the_indices_say(
     transposed = transposed and outer is not None
     offset = random.integers(-1, 3, (cols, 1 + seed % 2)).astype(np.int32) if moved and inner_axis == COLUMNS else None
     held[1] += 0 if offset is None else 2
+    sharers = (rows if inner_axis == ROWS else cols) if shared and outer is None and offset is None else 1
     tensor = random.random((held[1],) if outer is None else tuple(held[::-1]) if transposed else tuple(held))
     tensor.flags.writeable = False
     part = TilePart(
@@ -82,6 +85,7 @@ def test_a_share_is_what_the_indices_say(
         inner_axis=inner_axis,
         transposed=transposed,
         offset=offset,
+        sharers=sharers,
     )
     a, b = (1 if outer is None else sizes[0]), part.width
     tile = Tile(stage=0, name="t", address=0, view="f32", outer=a, inner=b, parts=(part,))
@@ -99,6 +103,8 @@ def test_a_share_is_what_the_indices_say(
     for i in range(rows):
         for j in range(cols):
             of_inner = inner[j if inner_axis == ROWS else i]
+            if sharers > 1:
+                of_inner = [*of_inner, *[-1] * (b * sharers)][b * (i if inner_axis == ROWS else j) :][:b]
             if offset is not None:
                 of_inner = [y + by if y >= 0 and by >= 0 else -1 for by in offset[j] for y in of_inner]
             if outer is None:

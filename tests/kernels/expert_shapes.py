@@ -28,7 +28,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "expert_out_mxfp4": ("M", "A", "K", "N", "local_experts", "rows"),
     "expert_in_fp8_blocks": ("M", "A", "K", "N", "local_experts", "B", "rows"),
     "expert_out_fp8_blocks": ("M", "A", "K", "N", "local_experts", "B", "rows"),
-    "expert_bias": ("M", "A", "N", "local_experts"),
+    "expert_bias": ("M", "A", "N", "local_experts", "share"),
 }
 GROUPS = 3
 INT8, FP8, INT4 = range(3)

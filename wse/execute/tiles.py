@@ -118,12 +118,24 @@ def _of_patch(index: I32, axis: int, patch: Patch) -> I32:
 
 
 def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
-    """`_of_patch` of the inner index, moved by the offset of a part that has one."""
+    """`_of_patch` of the inner index, moved by the offset of a part that has one, or shared out."""
+    if part.sharers > 1:
+        return _shared_out(part, patch)
     inner = _of_patch(part.inner, part.inner_axis, patch)
     if part.offset is None:
         return inner
     moved = part.offset[None, patch.first_col : patch.last_col]
     return np.where((inner >= 0) & (moved >= 0), inner + moved, np.int32(-1))
+
+
+def _shared_out(part: TilePart, patch: Patch) -> I32:
+    """``[rows, cols, n]``: the blocks of the inner index that the PEs of a patch hold, of which each has one."""
+    width, lanes = part.width, len(part.inner)
+    padded = np.full((lanes, part.sharers * width), -1, np.int32)
+    padded[:, : part.inner.shape[1]] = part.inner
+    blocks = padded.reshape(lanes, part.sharers, width)
+    by_row_and_col = blocks.transpose(1, 0, 2) if part.inner_axis == ROWS else blocks
+    return by_row_and_col[patch.first_row : patch.last_row, patch.first_col : patch.last_col]
 
 
 def _less(index: I32, first: int) -> I32:

@@ -53,6 +53,12 @@ def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weig
     return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
 
 
+def _bias_cycles(c: PeCosts, P: int, M: int, N: int, weighted: int, share: int) -> float:
+    """Cycles with all pairs, of which a token's are of different experts: few of them are in the PE's share."""
+    added = min(P, M * (-(-(share - 1) // N) + 1))
+    return _list_cycles(c, P) + added * (1 + weighted) * c.vector(min(N, share), c.acc)
+
+
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
     """Bytes of the tiles that are read: one tile a pair, but no more than the column holds."""
     return min(P, local_experts) * K * N * b["wgt"]
@@ -232,11 +238,11 @@ EXPERTS: Final = (
         name="expert_bias",
         operands=(
             acc("x", lambda P, M, N, stride, by_token: ((M if by_token else P) - 1) * stride + N),
-            wgt("bias", "local_experts N"),
+            wgt("bias", "share"),
             f32("pairs", _pair_list),
-            *numbers("P M N local_experts stride by_token weighted"),
+            *numbers("P M N local_experts stride by_token weighted share columns groups stretches"),
         ),
         work=lambda P, N: P * N,
-        cycles=lambda c, P, N, weighted: _list_cycles(c, P) + P * (1 + weighted) * c.vector(N, c.acc),
+        cycles=_bias_cycles,
     ),
 )

@@ -88,6 +88,8 @@ class TilePart:
     of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named, the
     outer one also over both, SKEWED. Without ``outer`` the tensor is a vector. With ``offset`` ``[cols, n]`` the inner
     index, which then varies over rows, comes n times side by side, with that much added; -1 makes padding of it.
+    Where it has ``sharers``, the PEs along the other axis than the inner index's, one after another, hold equal blocks
+    of the inner elements, the last ones maybe fewer or none.
     """
 
     tensor: str
@@ -97,11 +99,13 @@ class TilePart:
     inner_axis: int
     transposed: bool
     offset: I32 | None = None
+    sharers: int = 1
 
     @property
     def width(self) -> int:
         """Inner elements on a PE."""
-        return int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
+        held = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
+        return -(-held // self.sharers)
 
     def real_elements(self, rows: int, cols: int) -> int:
         """Elements on all PEs of a region of that shape that are no padding."""
@@ -111,7 +115,7 @@ class TilePart:
             of_column = 1 if self.outer is None else np.count_nonzero(self.outer >= 0, axis=1)
             return int(inner * (np.count_nonzero(self.offset >= 0, axis=1) * of_column).sum())
         outer = places[1 - self.inner_axis] if self.outer is None else np.count_nonzero(self.outer >= 0)
-        return int(inner * outer)
+        return int(inner * outer) // self.sharers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -49,6 +49,18 @@ class ExpertGroups:
         """Features of an expert that a column holds, padding included."""
         return int(self.features.shape[1])
 
+    def shared_experts(self) -> I32:
+        """int32 ``[cols, n]``: the experts of each group shared out among its columns in equal blocks, -1 for padding.
+
+        As many a block as the narrowest group needs.
+        """
+        share = ceil_div(self.experts_per_col, min(columns for _, columns in self.segments))
+        place = np.concatenate([np.arange(columns) for _, columns in self.segments])
+        index = place[:, None] * share + np.arange(share)
+        beyond = index >= self.experts_per_col
+        own = np.take_along_axis(self.experts, np.where(beyond, 0, index), axis=1)
+        return np.where(beyond, np.int32(-1), own)
+
 
 def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1) -> int:
     """Columns that an expert's features are cut over, in the group with the fewest."""

@@ -23,6 +23,7 @@ from wse.models.graph import Op
 from wse.models.spec import Experts
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups
+from wse_mappings.cuts.split import ceil_div
 
 SIGMOID = "sigmoid"
 
@@ -114,14 +115,12 @@ def _inward(c: Context, op: Op) -> None:
             columns=c.cut.cols,
             **listed,
         )
-    all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
     for group in op.vectors:
+        share = ceil_div(per_col * F, c.cut.rows)
         for half in range(2):
-            x, bias = (
-                SymAddress(buffer=gate_up, offset=half * F),
-                SymAddress(buffer=c.tile("+".join(group)), offset=half * per_col * F),
-            )
-            b.compute("expert_bias", x=x, bias=bias, N=F, stride=2 * F, by_token=0, weighted=0, **listed)
+            x = SymAddress(buffer=gate_up, offset=half * F)
+            _add_bias(c, x, "+".join(group), half * share, N=F, stride=2 * F, by_token=0, weighted=0, share=share)
+    all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
     activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
 
 
@@ -137,7 +136,7 @@ def experts_down(c: Context, op: Op) -> None:
 def _outward(c: Context, op: Op) -> SymBuffer:
     """Lower the experts' product back to hidden width; the buffer returned is what each column adds to the tokens."""
     spec, cut = _mixture(c)
-    M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
+    M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
     P = _most_pairs(c)
     out = c.temp("projected_back", M * d, "acc")
     listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "local_experts": per_col}
@@ -147,8 +146,27 @@ def _outward(c: Context, op: Op) -> SymBuffer:
         c, "expert_out", SymAddress(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
     )
     for (vector,) in op.vectors:
-        b.compute("expert_bias", x=out, bias=c.tile(vector), N=d, stride=d, by_token=1, **listed)
+        share, weighted = cut.shared_experts().shape[1] * d, int(not spec.weighs_input)
+        _add_bias(c, SymAddress(buffer=out), vector, 0, N=d, stride=d, by_token=1, weighted=weighted, share=share)
     return out
+
+
+def _add_bias(c: Context, x: SymAddress, vector: str, offset: int, **numbers: int) -> None:
+    """Add to a PE's sums what it holds of the biases of the experts of its pairs."""
+    cut = _mixture(c)[1]
+    c.builder.compute(
+        "expert_bias",
+        x=x,
+        bias=SymAddress(buffer=c.tile(vector), offset=offset),
+        pairs=_pairs(c),
+        P=_by_pair(c),
+        M=c.tokens,
+        local_experts=cut.experts_per_col,
+        columns=c.cut.cols,
+        groups=len(cut.segments) // cut.stretches,
+        stretches=cut.stretches,
+        **numbers,
+    )
 
 
 def _experts(c: Context) -> Experts:

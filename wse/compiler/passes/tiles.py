@@ -33,7 +33,13 @@ HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
 
 
 def part_of(
-    tensor: str, outer: Cut | None, inner: Cut, *, transposed: bool = False, offset: I32 | None = None
+    tensor: str,
+    outer: Cut | None,
+    inner: Cut,
+    *,
+    transposed: bool = False,
+    offset: I32 | None = None,
+    sharers: int = 1,
 ) -> TilePart:
     """A part of a tile; without an ``outer`` cut it is of a vector."""
     index, axis = (None, ROWS) if outer is None else outer
@@ -45,6 +51,7 @@ def part_of(
         inner_axis=inner[1],
         transposed=transposed,
         offset=offset,
+        sharers=sharers,
     )
 
 
@@ -126,8 +133,8 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
 def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     """Tiles of an op of kind ``router``, ``experts`` or ``experts_down``: its matrices, then its vectors.
 
-    The correction of scores is float32 on every PE; what down adds is on one column of each group alone, since the
-    columns of all groups are summed.
+    The correction of scores is float32 on every PE. What is added to sums over PEs is shared out among these: to
+    gate's and up's among the rows, to down's among the columns of a group, of which each has some of the experts.
     """
     hidden = (cut.hidden, COLUMNS)
     if op.kind == "router":
@@ -140,7 +147,8 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     if op.kind == "experts":
         rows = (groups.rows, ROWS)
         matrices = _matrices(op.weights, hidden, *[rows] * len(op.weights))
-        return [matrices, *(_vectors(group, *[rows] * len(group)) for group in op.vectors)]
+        vectors = [[part_of(name, None, rows, sharers=cut.rows) for name in group] for group in op.vectors]
+        return [matrices, *map(tile_of, vectors)]
     names = [(op.weights[0], False), *((name, True) for (name,) in op.vectors)]
     return [tile_of([_expert_down(name, groups, cut, hidden_size, vector=vector)]) for name, vector in names]
 
@@ -195,10 +203,9 @@ def _router_vector(name: str, cut: RegionCut) -> Tile:
 
 
 def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: int, *, vector: bool) -> TilePart:
-    """``[features, experts of a column x hidden]``; a vector ``[experts of a column x hidden]``."""
-    adds = np.isin(np.arange(cut.cols), [first for first, _ in groups.segments])
-    real = (groups.experts >= 0) & (adds[:, None] | (not vector))
-    offset = np.where(real, groups.experts * np.int32(hidden_size), np.int32(-1))
+    """``[features, experts of a column x hidden]``; a vector ``[the column's share of these x hidden]``."""
+    experts = groups.shared_experts() if vector else groups.experts
+    offset = np.where(experts >= 0, experts * np.int32(hidden_size), np.int32(-1))
     inputs = None if vector else (groups.features, ROWS)
     return part_of(name, inputs, (cut.hidden, COLUMNS), transposed=not vector, offset=offset)
 
