@@ -41,6 +41,22 @@ def test_published_gains_of_deepseek_r1() -> None:
     assert best_draft(curve, 0.08, lambda tokens: 1.0)[0] == 3
 
 
+@given(st.sampled_from(measured_curves()), st.floats(0, 1), st.floats(0, 1))
+def test_the_best_draft_is_the_best_of_all_lengths(curve: Acceptance, draft_cost: float, more: float) -> None:
+    """Where each further token of a pass costs ``more``; only as many are tried as it takes to see that."""
+    tried = []
+
+    def verify_cost(tokens: int) -> float:
+        tried.append(tokens)
+        return 1.0 + more * (tokens - 1)
+
+    length, gain = best_draft(curve, draft_cost, verify_cost)
+    lengths = range(1, max(curve.draft_tokens) + 1)
+    gains = [speed_up(curve.at(n), n, draft_cost, 1.0 + more * n) for n in lengths]
+    assert gain == pytest.approx(max(1.0, *gains))
+    assert len(tried) <= length + 2 or not length or gain > max(gains[length:])
+
+
 @pytest.mark.parametrize("curve", measured_curves(), ids=lambda curve: curve.model)
 def test_a_measured_curve_is_one(curve: Acceptance) -> None:
     """From 1 it rises, by less with each token of the draft, and no faster than the draft grows."""

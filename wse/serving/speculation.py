@@ -52,12 +52,17 @@ def best_draft(
     """The draft length with the largest `speed_up` on a curve, and that speed-up; (0, 1.0) where none gains.
 
     ``verify_cost`` gives the cost of a pass over so many tokens, the drafted ones and one more. Drafts are tried up to
-    the longest that the curve was measured at.
+    the first that gains less than a shorter one, or to the longest that the curve was measured at: further drafted
+    tokens yield less and less, and none costs less than the one before, so there is one peak.
     """
-    lengths = range(1, max(curve.draft_tokens) + 1)
-    tried = [(speed_up(curve.at(n), n, draft_cost, verify_cost(n + 1)), n) for n in lengths]
-    gain, length = max(tried, key=lambda gain_and_length: (gain_and_length[0], -gain_and_length[1]))
-    return (length, gain) if gain > 1 else (0, 1.0)
+    best, length = 1.0, 0
+    for n in range(1, max(curve.draft_tokens) + 1):
+        gain = speed_up(curve.at(n), n, draft_cost, verify_cost(n + 1))
+        if gain <= best and length:
+            break
+        if gain > best:
+            best, length = gain, n
+    return length, best
 
 
 _BUNDLED: Final = Path(__file__).parents[1] / "data" / "acceptance.toml"

@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from wse.compiler.options import VERIFY, Rewrites
-from wse.compiler.rewrites.recipes import REWRITES
-from wse.compiler.search.trials import Trial, TrialSetup
+from wse.compiler.options import FUSED, VERIFY, Choice, Options, Rewrites
+from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
+from wse.compiler.search.trials import Timing, Trial, TrialSetup
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse_mappings.strategies.strategy import Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,21 @@ def try_verify_rewrites(
     paying = _paying(setup, candidates, cycles, forced=forced)
     chosen = replace(setup, verify_rewrites=tuple((one.name, one.setting) for one in paying), timing=None)
     return paying if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options) else None
+
+
+def verify_rewrites(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timing
+) -> Rewrites:
+    """The rewrites that pay for a pass over several tokens of one user on the layout that was chosen for a model.
+
+    Those of a token where they do not fit. Errors as of `rewrites_of`.
+    """
+    rewrites = rewrites_of(spec, options)
+    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
+    layout = Layout(options.mapping, choice.bands, choice.per_band, turned=choice.turned, mesh=choice.mesh)
+    trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
+    paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
+    return choice.rewrites if paying is None else tuple((one.name, one.setting) for one in paying)
 
 
 def _paying(

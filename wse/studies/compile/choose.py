@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from wse.arrays import F64
+from wse.compiler.options import DECODE, REPORT
+from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
+from wse.compiler.search.rewriting import verify_rewrites
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trials import Timing
 from wse.errors import DoesNotFit
@@ -56,11 +60,33 @@ def compile_fastest(prepared: Placeable) -> Compilation:
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
         return prompt + fabric.decode_cost(*p.middle_context).cycles * p.new_tokens
 
-    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        fabric = Fabric(program, p.wafer, p.software)  # in small, as on a whole wafer
-        return [_middle_cost(p, fabric, n).by_step for n in phases]
+    return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p))
 
-    return search(p.spec, p.wafer, p.software, p.options, cycles, Timing(by_step, p.new_tokens))
+
+def pass_cost(prepared: Placeable, compilation: Compilation, tokens: int) -> PhaseCost:
+    """The cost of a pass over so many new tokens of the first user, compiled for the regions of a compilation.
+
+    It has the rewrites that pay for it; what it needs of SRAM besides need not fit.
+    """
+    p = replace(prepared, options=replace(prepared.options, verify_tokens=tokens))
+    prompts = (1,) * compilation.options.batch
+    options = replace(
+        compilation.options, verify_tokens=tokens, phases=(DECODE,), prompt_tokens=prompts, capacity=REPORT
+    )
+    rewrites = verify_rewrites(p.spec, p.wafer, p.software, options, compilation.choice, _timing(p))
+    choice = replace(compilation.choice, prefill_chunk=1, verify_rewrites=rewrites)
+    program = compile_choice(p.spec, p.wafer, p.software, options, choice)
+    return Fabric(program, p.wafer, p.software, p.meshes).verify_cost(p.middle_before_pass)
+
+
+def _timing(prepared: Placeable) -> Timing:
+    """The times of a request in the middle of what it asks for."""
+
+    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
+        fabric = Fabric(program, prepared.wafer, prepared.software)  # in small, as on a whole wafer
+        return [_middle_cost(prepared, fabric, n).by_step for n in phases]
+
+    return Timing(by_step, prepared.new_tokens)
 
 
 def _middle_cost(prepared: Placeable, fabric: Fabric, phase: int) -> PhaseCost:

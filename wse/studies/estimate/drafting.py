@@ -2,24 +2,22 @@
 
 Assumptions, of grade I as nothing is published about drafts on wafers. The draft is a head of one layer of the model
 with the model's embedding and output table, as MTP and EAGLE heads are, of which the acceptance was measured: a drafted
-token takes the time of one layer, without crossings between wafers, and of all that is outside of layers. A pass that
-checks n + 1 tokens takes, in the regions chosen for one, what a batch of n + 1 users with caches of that length takes:
-as many vectors go through every product and as many queries over the cache.
+token takes the time of one layer, without crossings between wafers, and of all that is outside of layers. The pass that
+checks n + 1 tokens is compiled, for the regions that were chosen for one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from wse.compiler.options import DECODE, REPORT
-from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Compilation
 from wse.fabric.model import Fabric
 from wse.hardware.number import Grade, weakest
 from wse.request.basis import Placeable
 from wse.serving.speculation import Acceptance, best_draft
+from wse.studies.compile.choose import pass_cost
 from wse.studies.results.phases import DecodeResult
 
 COST_GRADE: Final[Grade] = "I"
@@ -54,11 +52,12 @@ def best_drafting(curve: Acceptance, prepared: Placeable, compilation: Compilati
         decode: Generated tokens of its estimate.
     """
 
-    plain = _pass_cycles(prepared, compilation, 1)
+    fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
+    plain = fabric.decode_cost(*prepared.middle_context).cycles
 
     @cache
     def check_cost(tokens: int) -> float:
-        return max(1.0, _pass_cycles(prepared, compilation, tokens) / plain)
+        return max(1.0, pass_cost(prepared, compilation, tokens).cycles / plain) if tokens > 1 else 1.0
 
     cost = draft_cost(decode, prepared.spec.layer_count)
     length, gain = best_draft(curve, cost, check_cost)
@@ -79,14 +78,3 @@ def draft_cost(decode: DecodeResult, layers: int) -> float:
     layer = decode.cycles_per_layer - decode.cycles_by["crossing"] / layers
     outside = decode.cycles_per_token - layers * decode.cycles_per_layer
     return (layer + outside) / decode.cycles_per_token
-
-
-def _pass_cycles(prepared: Placeable, compilation: Compilation, tokens: int) -> float:
-    """Cycles of one token of each of so many users halfway through the answer; their caches need not fit."""
-    options, choice = compilation.options, compilation.choice
-    options = replace(options, prompt_tokens=(1,) * tokens, phases=(DECODE,), capacity=REPORT)
-    program = compile_choice(
-        prepared.spec, prepared.wafer, prepared.software, options, replace(choice, prefill_chunk=1)
-    )
-    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
-    return fabric.decode_cost(*prepared.middle_context[:1] * tokens).cycles
