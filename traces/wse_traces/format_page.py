@@ -46,7 +46,7 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 ## What a reader may rely on
 
 1. The root attributes `format` (`{FORMAT}`) and `version` MUST be checked first. A reader of version
-   {VERSION} MUST refuse a higher version. Within a version datasets and attributes may be added, so a reader
+   {VERSION} MUST refuse a higher version. Within a version datasets, attributes and codes may be added, so a reader
    MUST ignore what it does not know; none is removed, and none changes its meaning. What a reader of version
    {VERSION} makes of a file holds for one of version 1 too, in which `steps` alone say what is sent.
 2. All datasets below are present, also where nothing was recorded: they then have no rows. Those of
@@ -86,7 +86,9 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    estimate has the passes and tokens that would be: ids are -1, texts are empty, no time is taken by the emulator, and
    `routed` has no rows, since tokens are taken to choose experts as evenly as they can. Decoded tokens with as many
    cache slots in use share a schedule, whose words and hops of cache shifts are those of the mean token, rounded down;
-   `shifts` has what is left, with the last of them, so that the sums over all tokens are exact.
+   `shifts` has what is left, with the last of them, so that the sums over all tokens are exact. Where a pass over
+   several tokens of one user (`verify`) was asked for it is the last one, as it would be after half of what is
+   generated; no token belongs to it.
 13. `tensors` hold what ops made in a pass, where that was asked for: read from the SRAM of the PEs as the op ended and
    put together without padding, in the type that it had there (bfloat16 as float32, which changes no value). The axes
    are tokens of the pass, in decode one of each sequence, and then by kind of op: `hidden` of the residual stream after

@@ -19,7 +19,7 @@ USES: Final = ("code", "weights", "kv", "activations", "buffers", "free")
 CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
 DIRECTIONS: Final = ("north", "east", "south", "west")
 MOVES: Final = (*DIRECTIONS, "ramp")
-PHASES: Final = ("prefill", "decode")
+PHASES: Final = ("prefill", "decode", "verify")
 KINDS: Final = ("compute", "transfer", "cross")
 LINES: Final = ("row", "col", "both")
 

@@ -86,17 +86,17 @@ class Clock:
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self.lengths = [0] * fabric.program.batch  # tokens in each user's cache
-        self.prefill, self.decode = PhaseTotals(), PhaseTotals()
+        self.prefill, self.decode, self.verify = PhaseTotals(), PhaseTotals(), PhaseTotals()
         self._layers = np.array(fabric.program.op_layers) >= 0
 
     @property
     def cycles(self) -> float:
         """Cycles since the start of the run."""
-        return self.prefill.cycles + self.decode.cycles
+        return self.prefill.cycles + self.decode.cycles + self.verify.cycles
 
     def links_on(self, wafer: int) -> I64:
         """Words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
-        rectangles = np.concatenate([self.prefill.rectangles(), self.decode.rectangles()])
+        rectangles = np.concatenate([totals.rectangles() for totals in (self.prefill, self.decode, self.verify)])
         return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
 
     def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
@@ -128,6 +128,13 @@ class Clock:
         self.lengths = [length + 1 for length in self.lengths]
         self._add(self.decode, self.fabric.program.decode_index, cost)
         return key, cost
+
+    def verify_pass(self, kept: int, user: int = 0, pairs: Pairs = EVEN) -> PhaseCost:
+        """Count a pass over several new tokens of a user, of which the first ``kept`` stay in the cache; its cost."""
+        cost, program = self.fabric.verify_cost(self.lengths[user], pairs), self.fabric.program
+        self._add(self.verify, program.phases.index(program.verify[user]), cost)
+        self.lengths[user] += kept
+        return cost
 
     def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
         """Count so many decoded tokens of each user: the sums are those of ``decode_token``, one after another."""

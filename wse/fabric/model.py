@@ -82,8 +82,11 @@ class Fabric:
 
     def verify_cost(self, length: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Cost of a pass over several new tokens of one user, after so many in the cache, that chose experts so."""
-        index, tokens = self.program.phases.index(self.program.verify[0]), self.program.verify_tokens
-        return self._cost(index, self.program.cache_slots(length + tokens), (), pairs)
+        return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
+
+    def verify_use(self, length: int) -> CacheUse:
+        """The use of caches that the cost of such a pass depends on."""
+        return self.program.cache_slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
         """Costs of decoding so many tokens of each user one after another, as ``decode_cost`` has them, in all."""

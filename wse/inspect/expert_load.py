@@ -16,7 +16,7 @@ from wse_traces.schema import PHASES
 
 I64 = npt.NDArray[np.int64]
 
-TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated"), strict=True))
+TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=True))
 """The name of the tokens of a phase."""
 
 
@@ -27,6 +27,9 @@ class LayerLoadResult(Result):
     layer: Annotated[int, Doc("index of the layer")]
     prompt: Annotated[tuple[int, ...], Doc("tokens of prompts by expert")]
     generated: Annotated[tuple[int, ...], Doc("generated tokens by expert")]
+    verified: Annotated[
+        tuple[int, ...] | None, Doc("tokens of passes over several of one user, by expert; where there were any")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +53,12 @@ class ExpertLoad:
 
     @property
     def over_run(self) -> dict[int, I64]:
-        """The tokens of both phases by layer, int64 ``[experts]``."""
-        first, second = self.totals.values()
-        both = {at: first[at] + second[at] for at in first if at in second}
-        return dict(sorted((first | second | both).items()))
+        """The tokens of all phases by layer, int64 ``[experts]``."""
+        layers = sorted({layer for totals in self.totals.values() for layer in totals})
+        return {
+            layer: np.sum([totals[layer] for totals in self.totals.values() if layer in totals], axis=0)
+            for layer in layers
+        }
 
     def result(self) -> ExpertLoadResult | None:
         """The load of each layer; None for a model without experts."""
@@ -63,6 +68,7 @@ class ExpertLoad:
                 **{
                     TOKENS_OF[phase]: tuple(tokens.get(layer, np.zeros_like(total)).tolist())
                     for phase, tokens in self.totals.items()
+                    if tokens or phase != "verify"
                 },
             )
             for layer, total in self.over_run.items()

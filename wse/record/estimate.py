@@ -46,6 +46,8 @@ def write_estimate(
             passes = _Passes(recorder, program, counted.clock)
             passes.prompts(counted.prompts)
             passes.decoded(counted.token_classes)
+            if program.verify:
+                passes.verified(prepared.middle_before_pass)
             recorder.finish(counted.clock, passes.load, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error
@@ -55,7 +57,7 @@ class _Passes:
     """Writes passes in their order, and the tokens that they read and generate."""
 
     def __init__(self, recorder: Recorder, program: Program, clock: Clock) -> None:
-        self._recorder, self._program, self._fabric = recorder, program, clock.fabric
+        self._recorder, self._program, self._clock, self._fabric = recorder, program, clock, clock.fabric
         self._now = 0.0  # cycles since the start
         self._ended = np.zeros(program.batch)  # the cycle in which each user got the last token
         self._lengths = np.zeros(program.batch, np.int64)  # tokens in each user's cache
@@ -101,6 +103,13 @@ class _Passes:
                     self._tokens(pass_indices, user, at, cycles.astype(np.int64), is_prompt=False)
                 position += len(pass_indices)
                 waited[:] = 0
+
+    def verified(self, length: int) -> None:
+        """Write a pass over several tokens of the first user, after so many in the cache; none of them is kept."""
+        phase, use = self._program.phases.index(self._program.verify[0]), self._fabric.verify_use(length)
+        self._clock.lengths[0] = length
+        cost = self._clock.verify_pass(0)
+        self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
         """The use of the caches that the next token of each user depends on."""

@@ -71,9 +71,8 @@ class Recorder:
         sequence_key = (phase.steps, phase.begins, slots, key)
         if sequence_key not in self._sequences:
             steps = self.steps(phase_index).columns(cost, apart)
-            name = "decode" if phase.name == "decode" else "prefill"
             self._sequences[sequence_key] = self.writer.append_schedule(
-                steps, phase=name, kv_slots=max(slots), cycles=int(cost.cycles)
+                steps, phase=phase.name, kv_slots=max(slots), cycles=int(cost.cycles)
             )
         return self._sequences[sequence_key]
 

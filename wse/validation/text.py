@@ -50,8 +50,8 @@ PREDICTED: Final = """
   cache of a user, at most what the model was made for. Rows that say that they use speculative decoding, and rows that
   do not say but are later than September 2024, are predicted with the measured acceptance of drafts, and without beside
   it. An undated row is no older than its model's weights. Drafts are of a head of one layer, which with the model's
-  embedding and head takes its share of a token's time; checking n + 1 tokens takes the time of a batch of as many users
-  (both assumed, grade I; no such cost is published for wafers).
+  embedding and head takes its share of a token's time (assumed, grade I; no such cost is published for wafers); the
+  pass that checks n + 1 tokens is compiled, with the rewrites that pay for it.
 - WaferLLM where a row gives no grid: the best of those that the source swept.
 - Stencils: vector operations counted from the description of the programs, with no constant of their own.
 - Products of local tiles: a multiply-add for each k and output column.
@@ -76,8 +76,8 @@ NOT_CAPTURED: Final = """
   or wafers of its own is not modelled.
 - What services changed after September 2024 besides drafts: kernels were rewritten and I/O made asynchronous (Hacker
   News item 41942822). With drafts, 32B, 70B, GLM-4.7 and gpt-oss-120b come out at a quarter to three fifths of what is
-  published; a pass that checks several tokens costs nearly as many times one token's vectors here, and acceptance is
-  that of other models' heads.
+  published; arithmetic of a pass that checks several tokens is that of one token so many times here, and acceptance
+  is that of other models' heads.
 - The launch of a program, host transfers and whole applications; sparse products; relays of words in software by
   tasks.
 - Skew between PEs and the spread of runs on silicon.

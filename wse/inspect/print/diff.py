@@ -19,7 +19,11 @@ from wse.report.terminal_table import print_table
 MOST: Final = 10
 MOST_NAMES: Final = 8
 MOST_VALUE: Final = 60
-PHASES: Final = {"prefill": "Reading the prompts", "decode": "A generated token"}
+PHASES: Final = {
+    "prefill": "Reading the prompts",
+    "decode": "A generated token",
+    "verify": "A pass over several tokens of one user",
+}
 KINDS: Final = {
     "all": "",
     "cause": "by cause",

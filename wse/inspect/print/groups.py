@@ -23,9 +23,10 @@ def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
     for phase, totals in view.phases.items():
         groups = [group for group in view.groups if group.phase == phase]
         passes = plural(totals.passes, "chunk" if phase == "prefill" else "pass" if totals.passes == 1 else "passe")
-        is_mean = phase == "decode" and view.by != "token"
+        is_mean = phase != "prefill" and view.by != "token"
         whole = "of the whole prompt" if phase == "prefill" else "of each token"
-        cycles_of = "of a mean generated token" if is_mean else whole
+        mean = "of a mean pass over several tokens" if phase == "verify" else "of a mean generated token"
+        cycles_of = mean if is_mean else whole
         heading(console, f"{phase.capitalize()} by {view.by}", f"{passes}; cycles {cycles_of}")
         columns = _columns(view.by, totals.passes if is_mean else 1, width)
         print_table(console, Table(columns=columns, rows=groups[:most]))

@@ -81,7 +81,7 @@ def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
 
 def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
     """The phases that ran, with their cycles and times."""
-    clock_hz, prefill, decode = view.wafer.clock_hz, view.prefill, view.decode
+    clock_hz, prefill, decode, verify = view.wafer.clock_hz, view.prefill, view.decode, view.verify
     speeds = []
     if prefill is not None:
         cycles = f"{count(prefill.cycles)} cycles in {plural(prefill.passes, 'chunk')}"
@@ -90,6 +90,9 @@ def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
         cycles = f"{count(decode.cycles_per_pass)} cycles a token"
         rate = f"{count(decode.tokens_per_s or 0.0)} tokens/s"
         speeds.append(_PhaseSpeed("generation", cycles, seconds(decode.cycles_per_pass / clock_hz), rate))
+    if verify is not None:
+        cycles = f"{count(verify.cycles_per_pass)} cycles a pass"
+        speeds.append(_PhaseSpeed("verification", cycles, seconds(verify.cycles_per_pass / clock_hz), ""))
     return speeds
 
 

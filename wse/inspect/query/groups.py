@@ -24,7 +24,7 @@ _ROW_BYTES: Final = 1 << 10  # of a group in memory
 class Group(Result):
     """The cycles of a group of steps in one phase, with what names the group."""
 
-    phase: Annotated[str, Doc("`prefill` or `decode`")]
+    phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
     op: Annotated[str | None, Doc("by op: its name, empty for steps of none")] = None
     kind: Annotated[str | None, Doc("by op: what it does")] = None
     layer: Annotated[int | None, Doc("by op and layer: layer of the model, -1: outside of the layers")] = None

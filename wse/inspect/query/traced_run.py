@@ -88,6 +88,7 @@ class TracedRun(Result):
     emulation: Annotated[TracedEmulation, Doc("the emulator at work")]
     prefill: Annotated[PhaseTotals | None, Doc("chunks of the prompts")] = None
     decode: Annotated[PhaseTotals | None, Doc("decoded tokens")] = None
+    verify: Annotated[PhaseTotals | None, Doc("passes over several tokens of one user")] = None
     sram: Annotated[TracedSram, Doc("SRAM in use")]
 
     @property
@@ -120,6 +121,7 @@ def read_run(trace: Trace, phases: Mapping[str, PhaseTotals]) -> TracedRun:
         emulation=TracedEmulation(wall_s=float(trace.column("passes/wall_s").sum())),
         prefill=phases.get("prefill"),
         decode=decode,
+        verify=phases.get("verify"),
         sram=TracedSram(stages=tuple(dict(zip(USES, row, strict=True)) for row in stage_bytes)),
     )
 

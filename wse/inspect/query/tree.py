@@ -24,6 +24,9 @@ class OpCycles(Result):
     kind: Annotated[str, Doc("what it does")]
     prefill: Annotated[float, Doc("cycles in a mean chunk of the prompts", "cycles")]
     decode: Annotated[float, Doc("cycles in a mean decoded token", "cycles")]
+    verify: Annotated[
+        float | None, Doc("cycles in a mean pass over several tokens of one user, where there were any", "cycles")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,9 @@ class LayerOps(Result):
     ops: Annotated[tuple[OpCycles, ...], Doc("the ops in the order of the graph")]
     prefill: Annotated[float, Doc("cycles in a mean chunk of the prompts", "cycles")]
     decode: Annotated[float, Doc("cycles in a mean decoded token", "cycles")]
+    verify: Annotated[
+        float | None, Doc("cycles in a mean pass over several tokens of one user, where there were any", "cycles")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +67,15 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
     records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])
     cycles = (sums.by_op().cycles / passes[:, np.newaxis]).T.tolist()
+    shown = [phase for phase in PHASES if phase != "verify" or sums.passes[phase]]
     ops = [
-        OpCycles(op=record["name"], kind=record["kind"], **dict(zip(PHASES, spent, strict=True)))
+        OpCycles(op=record["name"], kind=record["kind"], **dict(zip(shown, spent, strict=False)))
         for record, spent in zip(records, cycles, strict=True)
     ]
     tree = []
     for layer, rows in groupby(range(len(ops)), key=lambda row: records[row]["layer"]):
         inside = tuple(ops[row] for row in rows)
-        spent = {phase: sum(getattr(op, phase) for op in inside) for phase in PHASES}
+        spent = {phase: sum(getattr(op, phase) for op in inside) for phase in shown}
         tree.append(LayerOps(layer=layer, ops=inside, **spent))
     return tree
 

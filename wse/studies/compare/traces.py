@@ -16,7 +16,11 @@ from wse.studies.compare.verdict import change_of_runs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHANGED: Final = {"prefill": "What changed in reading the prompts", "decode": "What changed in a generated token"}
+CHANGED: Final = {
+    "prefill": "What changed in reading the prompts",
+    "decode": "What changed in a generated token",
+    "verify": "What changed in a pass over several tokens of one user",
+}
 """Titles of the changes of each phase."""
 NOTE: Final = "in cycles; the largest of each kind first"
 
