@@ -18,9 +18,9 @@ class Rect(NamedTuple):
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
     """Regions side by side in bands one below the other: rows of each band, and ``widths`` of its regions in order.
 
-    A band begins below the end of the one before and goes back from there, or on where there is more room, so that
-    neighbours touch; where neither way has room it is set against a side of the mesh. Each band has at least one region
-    and no more columns than the mesh.
+    A band begins below the end of the one before and goes back from there, or on where there is more room, and where
+    neither way has room it is set against a side of the mesh: the way on which its first region has the most columns
+    in common with the last one before. Each band has at least one region and no more columns than the mesh.
 
     >>> [(r.row, r.col, r.cols) for r in snake_bands(4, [2, 3], [[3, 1], [2, 2]])]
     [(0, 0, 3), (0, 3, 1), (2, 2, 2), (2, 0, 2)]
@@ -29,8 +29,14 @@ def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequenc
     row = 0
     for rows, across in zip(heights, widths, strict=True):
         west, east = (regions[-1].col, regions[-1].col + regions[-1].cols) if regions else (0, 0)
-        eastward = sum(across) > east
-        begin = min(west, mesh_cols - sum(across)) if eastward else east
+        begins = {True: min(west, mesh_cols - sum(across)), False: max(east, sum(across))}  # by whether it is eastward
+        common = {
+            eastward: min(east, first + across[0]) - max(west, first)
+            for eastward, begin in begins.items()
+            for first in [begin if eastward else begin - across[0]]
+        }
+        eastward = common[True] > common[False] or (common[True] == common[False] and sum(across) > east)
+        begin = begins[eastward]
         for cols in across:
             regions.append(Rect(row, begin if eastward else begin - cols, rows, cols))
             begin += cols if eastward else -cols

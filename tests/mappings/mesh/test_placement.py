@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,12 @@ def test_bands_of_regions_lie_in_the_mesh_apart_and_neighbours_touch(
     assert all(0 <= row < rows * len(widths) and 0 <= col < cols for row, col in covered)
     if all(sum(across) == cols for across in widths):
         assert all(touch(a, b) for a, b in pairwise(regions))
+
+
+@pytest.mark.parametrize("widths", [[[6, 5], [6, 6]], [[5, 6], [6, 5]], [[4, 4], [3, 3]], [[4, 4, 2], [7]]])
+def test_bands_go_back_below_columns_that_are_idle(widths: list[list[int]]) -> None:
+    regions = snake_bands(12, [1] * len(widths), widths)
+    assert all(touch(a, b) for a, b in pairwise(regions))
 
 
 @given(mesh=st.tuples(st.integers(1, 24), st.integers(1, 24)), data=st.data())
