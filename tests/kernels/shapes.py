@@ -32,6 +32,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "l2_scale": ("M", "K"),
     "gain_sum_squares": ("M", "K"),
     "rms_scale_sums": ("M", "N"),
+    "rms_scale_share": ("M", "n", "parts"),
     "moments": ("M", "K"),
     "layer_scale": ("M", "K"),
     "rope": ("M", "Hq", "Hk", "half", "rest"),
@@ -163,7 +164,7 @@ def _contents(
     rows, cols = line
     positive = {name: rng.exponential(max(1, p.get("K", 2)), (*line, n)) for name, n in counts.items()}
     match kernel:
-        case "l2_scale" | "rms_scale" | "rms_scale_sums" | "sink_sums" | "attention_online":
+        case "l2_scale" | "rms_scale" | "rms_scale_sums" | "rms_scale_share" | "sink_sums" | "attention_online":
             return {"sums": positive["sums"]}
         case "attention_finish":
             return {"sums": positive["sums"] * rng.integers(0, 4, (*line, counts["sums"]))}

@@ -7,10 +7,20 @@ from typing import Final
 from wse.isa.kernel import Kernel
 from wse.isa.operands import acc, act, f32, numbers, wgt
 from wse.isa.pe_costs import PeCosts
+from wse_mappings.cuts.split import ceil_div
 
 
 def _features(M: int, K: int) -> int:
     return M * K
+
+
+def _parts(M: int, n: int, parts: int) -> int:
+    return M * parts * n
+
+
+def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
+    """Cycles of the largest share of a group."""
+    return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 
 
 def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
@@ -24,6 +34,7 @@ NORM: Final = (
         operands=(act("x", "M K"), f32("sums", "M", output=True), *numbers("M K")),
         work=_features,
         cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square)),
+        cycles_over_heads=lambda c, M, K: c.loop + K * c.strided(M, c.square),
     ),
     Kernel(
         name="rms_scale",
@@ -36,6 +47,9 @@ NORM: Final = (
         ),
         work=_features,
         cycles=lambda c, M, K, offset: M * (c.loop + 2 * c.function + (2 + (offset != 0)) * c.vector(K, c.act)),
+        cycles_over_heads=lambda c, M, K, offset: (
+            c.loop + M * 2 * c.function + K * (2 + (offset != 0)) * c.strided(M, c.act)
+        ),
     ),
     Kernel(
         name="gain_sum_squares",
@@ -56,10 +70,21 @@ NORM: Final = (
         cycles=lambda c, M, N: M * (c.loop + 2 * c.function + c.vector(N, c.scale_acc)),
     ),
     Kernel(
+        name="rms_scale_share",
+        operands=(
+            acc("x", "M parts n"),
+            acc("sums", "M"),
+            *numbers("M n parts size eps_atto length groups"),
+        ),
+        work=_parts,
+        cycles=_scale_share_cycles,
+    ),
+    Kernel(
         name="l2_scale",
         operands=(act("x", "M K"), f32("sums", "M"), *numbers("M K size eps_atto")),
         work=_features,
         cycles=lambda c, M, K: M * (c.loop + 2 * c.function + c.vector(K, c.act)),
+        cycles_over_heads=lambda c, M, K: c.loop + M * 2 * c.function + K * c.strided(M, c.act),
     ),
     Kernel(
         name="moments",

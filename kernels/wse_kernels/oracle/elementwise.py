@@ -83,11 +83,16 @@ def activate(pe, x, out, M, n, function, gated, limit_pico):
 def activate_share(pe, x, out, M, n, function, gated, limit_pico, length, groups):
     """`activate` of the features of the PE's share, 0 elsewhere."""
     activate(pe, x, out, M, n, function, gated, limit_pico)
+    own = _owners(pe.row, n, length, groups) == pe.row
+    pe.write("act", out, np.where(own, pe.read("act", out, M, n), np.float32(0.0)))
+
+
+def _owners(row, n, length, groups):
+    """The row that works on each of n features, of those that share with a row."""
     starts = np.arange(groups + 1) * length // groups
-    group = int(np.searchsorted(starts, pe.row, side="right")) - 1
+    group = int(np.searchsorted(starts, row, side="right")) - 1
     start, end = starts[group], starts[group + 1]
-    owners = np.repeat(np.arange(start, end), np.diff(np.arange(end - start + 1) * n // (end - start)))
-    pe.write("act", out, np.where(owners == pe.row, pe.read("act", out, M, n), np.float32(0.0)))
+    return np.repeat(np.arange(start, end), np.diff(np.arange(end - start + 1) * n // (end - start)))
 
 
 def _activation(x: F32, function: np.int64, limit: np.float32) -> F32:
@@ -142,6 +147,14 @@ def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
     """acc[M, N] /= sqrt(sum[M] / size + eps)."""
     factor = _rms_factor(pe.read("acc", sums, M), size, eps_atto)
     pe.write("acc", x, pe.read("acc", x, M, N) * factor[:, None])
+
+
+def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, length, groups):
+    """`rms_scale_sums` of the features of the PE's share, in each of the parts."""
+    values = pe.read("acc", x, M, parts, n)
+    factor = _rms_factor(pe.read("acc", sums, M), size, eps_atto)
+    own = _owners(pe.row, n, length, groups) == pe.row
+    pe.write("acc", x, np.where(own, values * factor[:, None, None], values))
 
 
 def _rms_factor(squares: F32, size: np.int64, eps_atto: np.int64) -> F32:
