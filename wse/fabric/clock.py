@@ -67,7 +67,8 @@ class PhaseTotals:
             for ends in pairs:
                 self.crossed[ends] += int(traffic.bytes[step]) // len(pairs) * runs
         self._routes = cost.routes
-        self._add_links(cost.cost_class, traffic.rectangles, runs)
+        self._add_links(cost.cost_class.of_any_slots, traffic.rectangles, runs)
+        self._add_links(cost.cost_class, traffic.by_slots, runs)
         self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
     def add_shifts(self, traffic: StepTraffic) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,9 +12,10 @@ import numpy as np
 
 from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
+from wse.fabric.step_classes import by_slots
 from wse.fabric.step_cost import StepCosts
 from wse.program.phase import Phase
-from wse.program.steps import Slots
+from wse.program.steps import Slots, Steps
 
 
 class GroupCost(NamedTuple):
@@ -29,25 +31,41 @@ class GroupCost(NamedTuple):
     first_turn: F64
 
 
-def group_costs(costs: StepCosts, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
-    """Compute the cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps.
+class GroupCosts:
+    """The costs of groups of steps. Keeps that of each class of groups, with so many cache slots where it goes by them.
 
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
     nothing here.
     """
-    numbers = classes.tolist()
-    keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
-    begins = dict(zip(keys, first.tolist(), strict=True))  # of one group of each class
-    known = {
-        key: _no_cost(len(key))
-        if phase.steps.routed[begin]
-        else _cost(costs, phase, range(begin, begin + len(key)), slots)
-        for key, begin in begins.items()
-    }
-    lengths = np.array([len(key) for key in known])
-    row = dict(zip(known, (lengths.cumsum() - lengths).tolist(), strict=True))  # of each class's first step
-    rows = np.repeat([row[key] for key in keys] - first, np.diff(first, append=len(numbers))) + np.arange(len(numbers))
-    return GroupCost(*(np.concatenate(columns)[rows] for columns in zip(*known.values(), strict=True)))
+
+    def __init__(self, costs: StepCosts) -> None:
+        self._costs = costs
+        self._by_slots = cache(by_slots)
+        self._known: dict[tuple[Steps, bool, tuple[int, ...], tuple[int, ...]], GroupCost] = {}
+
+    def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
+        """The cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps."""
+        numbers = classes.tolist()
+        keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
+        begins = dict(zip(keys, first.tolist(), strict=True))  # of one group of each class
+        known = {key: self._of_class(phase, key, begin, slots) for key, begin in begins.items()}
+        lengths = np.array([len(key) for key in known])
+        row = dict(zip(known, (lengths.cumsum() - lengths).tolist(), strict=True))  # of each class's first step
+        rows = np.repeat([row[key] for key in keys] - first, np.diff(first, append=len(numbers)))
+        rows += np.arange(len(numbers))
+        return GroupCost(*(np.concatenate(columns)[rows] for columns in zip(*known.values(), strict=True)))
+
+    def _of_class(self, phase: Phase, key: tuple[int, ...], begin: int, slots: Slots) -> GroupCost:
+        """The cost of a group of a class, one that begins with some step."""
+        if phase.steps.routed[begin]:
+            return _no_cost(len(key))
+        group = range(begin, begin + len(key))
+        grows = self._by_slots(phase.steps)
+        in_use = tuple(slots[phase.steps.stage[step]] for step in group if grows[step])
+        known = (phase.steps, phase.begins, key, in_use)
+        if known not in self._known:
+            self._known[known] = _cost(self._costs, phase, group, slots)
+        return self._known[known]
 
 
 def first_steps(phase: Phase) -> I64:

@@ -13,17 +13,17 @@ import numpy as np
 from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
-from wse.fabric.group_cost import GroupCost, first_steps, group_costs
+from wse.fabric.group_cost import GroupCost, GroupCosts, first_steps
 from wse.fabric.links.link_map import NOTHING, WORDS, scale_words
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
-from wse.fabric.step_classes import step_classes
+from wse.fabric.step_classes import by_slots, step_classes
 from wse.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Slots, Steps
 from wse.program.transfers.kinds import by_counters
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
@@ -56,6 +56,7 @@ class Fabric:
         self.routes = Routes(program, meshes)
         self.traffic = Traffic(program, self.routes)
         self._steps = StepCosts(program, wafer, software, self.traffic)
+        self._groups = GroupCosts(self._steps)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
         rects = [stage.rect for stage in program.stages]
         shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
@@ -69,6 +70,7 @@ class Fabric:
             np.int64,
         )
         self._unrouted: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
+        self._of_any_slots: dict[tuple[Steps, bool], tuple[I64, I64]] = {}  # traffic that does not go by cache slots
         self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
@@ -163,7 +165,7 @@ class Fabric:
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
         classes = self.shape_classes(phase)
         first = first_steps(phase)
-        cost = group_costs(self._steps, phase, slots, classes, first)
+        cost = self._groups.of(phase, slots, classes, first)
         cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
         return PhaseCost(
             cost_class=CostClass(phase.steps, phase.begins, slots),
@@ -182,13 +184,23 @@ class Fabric:
 
     def _count_traffic(self, phase: Phase, slots: Slots) -> PhaseTraffic:
         """The traffic of all steps but routed ones and cache shifts."""
+        grows, key = by_slots(phase.steps), (phase.steps, phase.begins)
+        if key not in self._of_any_slots:
+            self._of_any_slots[key] = self._moved(phase, slots, np.flatnonzero(~grows & ~phase.steps.routed))
+        fixed, rectangles = self._of_any_slots[key]
+        growing, slot_rectangles = self._moved(phase, slots, np.flatnonzero(grows & ~phase.steps.routed))
+        words, hops, payload = fixed + growing
+        return PhaseTraffic(
+            words=words, hops=hops, bytes=payload, rectangles=rectangles, by_slots=slot_rectangles, shifts=NOTHING
+        )
+
+    def _moved(self, phase: Phase, slots: Slots, counted: I64) -> tuple[I64, I64]:
+        """Words, hops and bytes of some steps, int64 ``[3, steps]``, none of the others; and their rectangles."""
         classes = self.shape_classes(phase) if self.routes.whole else self.classes(phase)
-        counted = np.flatnonzero(~phase.steps.routed)
         kinds, which = np.unique(classes[counted], return_inverse=True)
         moved = [self.traffic.step_traffic(phase, step, slots) for step in kinds.tolist()]
         totals = np.zeros((3, len(phase.steps)), np.int64)
-        totals[:, counted] = np.array([(m.words, m.hops, m.bytes) for m in moved], np.int64)[which].T
-        words, hops, payload = totals
+        totals[:, counted] = np.array([(m.words, m.hops, m.bytes) for m in moved], np.int64).reshape(-1, 3)[which].T
         counts = np.zeros((len(kinds), len(self._corners)), np.int64)
         np.add.at(counts, (which, phase.steps.stage[counted]), 1)
         placed = [
@@ -196,8 +208,7 @@ class Fabric:
             for step, of_class, times in zip(kinds.tolist(), moved, counts, strict=True)
             if len(of_class.rectangles)
         ]
-        rectangles = np.concatenate([NOTHING, *placed])
-        return PhaseTraffic(words=words, hops=hops, bytes=payload, rectangles=rectangles, shifts=NOTHING)
+        return totals, np.concatenate([NOTHING, *placed])
 
     def _place(self, rectangles: I64, stage: int, counts: I64) -> I64:
         """The rectangles of a step of one stage, repeated in every stage that has such steps, times their number."""

@@ -26,6 +26,11 @@ class CostClass(NamedTuple):
     begins: bool
     slots: Slots
 
+    @property
+    def of_any_slots(self) -> CostClass:
+        """The key of what does not go by cache slots."""
+        return self._replace(slots=())
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseTraffic:
@@ -36,7 +41,9 @@ class PhaseTraffic:
         hops: int64 ``[steps]``: the same times the links that each word crosses.
         bytes: int64 ``[steps]``: payload of crossings.
         rectangles: int64 ``[n, 9]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
-            four and a direction. One array for all tokens with as many cache slots in use.
+            four and a direction. One array for all runs of the same steps.
+        by_slots: int64 ``[n, 9]``: the links, besides, of steps whose words grow with the cache slots in use. One array
+            for all tokens with as many.
         shifts: int64 ``[n, 9]``: the links, besides, of cache shifts and of steps that depend on the choice of experts.
     """
 
@@ -44,6 +51,7 @@ class PhaseTraffic:
     hops: I64
     bytes: I64
     rectangles: I64
+    by_slots: I64
     shifts: I64
 
 
@@ -52,7 +60,7 @@ class PhaseCost:
     """The cost of one run of a phase, step by step; its traffic is counted when it is first asked for.
 
     Attributes:
-        cost_class: What the traffic's ``rectangles``, and where no expert was chosen the cycles, follow from.
+        cost_class: What the traffic's ``by_slots``, and where no expert was chosen the cycles, follow from.
         start: float64 ``[steps]``: cycle at which a step first starts, counted from the phase's start.
         by_cause: float64 ``[steps, causes]``: cycles that a step adds to the phase, over all turns of its loop. A
             step that runs beside a longer one adds none.
@@ -81,7 +89,8 @@ class PhaseCost:
     @cached_property
     def links(self) -> I64:
         """int64 ``[wafers, 4, rows, cols]`` of the fabric: words by link, added up when first asked for."""
-        return self.routes.words(np.concatenate([self.traffic.rectangles, self.traffic.shifts]))
+        traffic = self.traffic
+        return self.routes.words(np.concatenate([traffic.rectangles, traffic.by_slots, traffic.shifts]))
 
     @property
     def by_step(self) -> F64:

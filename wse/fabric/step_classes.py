@@ -28,12 +28,7 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     ``shapes`` int64 ``[stages]`` has one number for all stages whose regions have one shape: there only streams, which
     go by where regions stand, differ by stage. Without it all stages differ.
     """
-    computes = steps.kind == Kind.COMPUTE
-    address = np.where(
-        computes[:, None],
-        _OF_KERNEL[np.where(computes, steps.code, 0)],
-        _OF_TRANSFER[np.where(computes, 0, steps.code)],
-    )
+    address = _is_address(steps)
     numbers = [
         np.where(address[:, is_linear], 0, values[:, is_linear])
         for values in steps.linear
@@ -48,3 +43,16 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     rows = np.concatenate([what, *numbers], axis=1, dtype=np.int64)
     first: dict[bytes, int] = {}
     return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)
+
+
+def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
+    """bool ``[steps]``: which steps cost and move the more, the more cache slots are in use in their stage."""
+    grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)
+    return np.asarray((grows & ~_is_address(steps)).any(axis=1), np.bool_)
+
+
+def _is_address(steps: Steps) -> npt.NDArray[np.bool_]:
+    """bool ``[steps, OPERAND_COUNT]``: which operands are addresses."""
+    computes = steps.kind == Kind.COMPUTE
+    of_kernel = _OF_KERNEL[np.where(computes, steps.code, 0)]
+    return np.where(computes[:, None], of_kernel, _OF_TRANSFER[np.where(computes, 0, steps.code)])

@@ -80,12 +80,9 @@ def repeated(rectangles: I64) -> I64:
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
     """One past the last row and one past the last column of any rectangle; 0 where there are none."""
-    more = rectangles[:, TIMES] - 1
-    end_row, end_col = (
-        rectangles[:, END_ROW] + more * rectangles[:, ROW_STEP],
-        rectangles[:, END_COL] + more * rectangles[:, COL_STEP],
-    )
-    return int(end_row.max(initial=0)), int(end_col.max(initial=0))
+    later = (rectangles[:, TIMES, None] - 1) * rectangles[:, [ROW_STEP, COL_STEP]]
+    end_row, end_col = (rectangles[:, [END_ROW, END_COL]] + later).max(axis=0, initial=0).tolist()
+    return end_row, end_col
 
 
 def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None = None) -> I64:
