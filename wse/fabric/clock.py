@@ -19,7 +19,11 @@ from wse.fabric.model import CacheUse, Fabric, TokenClass
 from wse.fabric.phase_cost import CostClass, PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Steps
 from wse.program.transfers.kinds import crossings_of
+
+_Key = Steps | CostClass | bytes
+"""What rectangles follow from; bytes: the rectangles themselves."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,7 +42,7 @@ class PhaseTotals:
     hops: int = 0
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
     _routes: Routes | None = None
-    _moved: dict[CostClass | bytes, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
+    _moved: dict[_Key, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
 
     def rectangles(self) -> I64:
         """int64 ``[n, 9]``: the links that carried words, as ``link_map`` takes them, over all runs."""
@@ -67,7 +71,7 @@ class PhaseTotals:
             for ends in pairs:
                 self.crossed[ends] += int(traffic.bytes[step]) // len(pairs) * runs
         self._routes = cost.routes
-        self._add_links(cost.cost_class.of_any_slots, traffic.rectangles, runs)
+        self._add_links(phase.steps, traffic.rectangles, runs)
         self._add_links(cost.cost_class, traffic.by_slots, runs)
         self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
@@ -77,7 +81,7 @@ class PhaseTotals:
         self.hops += traffic.hops
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
 
-    def _add_links(self, key: CostClass | bytes, rectangles: I64, times: int) -> None:
+    def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
         self._moved[key] = (rectangles, self._moved.get(key, (rectangles, 0))[1] + times)
 
 

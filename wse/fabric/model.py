@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, GroupCosts, first_steps
-from wse.fabric.links.link_map import NOTHING, WORDS, scale_words
+from wse.fabric.links.link_map import NOTHING, WORDS
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
@@ -70,7 +70,7 @@ class Fabric:
             np.int64,
         )
         self._unrouted: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
-        self._of_any_slots: dict[tuple[Steps, bool], tuple[I64, I64]] = {}  # traffic that does not go by cache slots
+        self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not go by cache slots
         self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
@@ -104,8 +104,8 @@ class Fabric:
         for slots, all_lengths in lengths_by_slots.items():
             traffic = NO_TRAFFIC
             if len(steps):
-                by_class, which, rectangles = self._shift_traffic(phase, steps, slots, all_lengths)
-                words, hops = by_class[which].sum(axis=0).tolist()
+                moved, rectangles = self._shift_traffic(phase, steps, slots, all_lengths)
+                words, hops, _ = moved.sum(axis=1).tolist()
                 traffic = StepTraffic(words, hops, 0, rectangles)
             cost = self._cost(index, slots, (), pairs)
             costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shift_traffic=traffic))
@@ -117,8 +117,8 @@ class Fabric:
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
         steps = by_counters(phase.steps)
         if len(steps):
-            moved, which, _ = self._shift_traffic(phase, steps, slots, lengths)
-            moved_by_step[steps] = moved[which]
+            moved, _ = self._shift_traffic(phase, steps, slots, lengths)
+            moved_by_step += moved[:2].T
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
@@ -151,16 +151,13 @@ class Fabric:
         self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]
     ) -> PhaseTraffic:
         traffic, steps = cost.traffic, by_counters(phase.steps)
-        moved, which, rectangles = self._shift_traffic(phase, steps, slots, lengths)
-        words, hops = traffic.words.copy(), traffic.hops.copy()
-        words[steps], hops[steps] = moved[which].T
-        return replace(traffic, words=words, hops=hops, shifts=np.concatenate([traffic.shifts, rectangles]))
+        (words, hops, _), rectangles = self._shift_traffic(phase, steps, slots, lengths)
+        shifts = np.concatenate([traffic.shifts, rectangles])
+        return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
-    def _shift_traffic(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64, I64]:
-        """Words and hops ``[classes, 2]`` of the classes of cache shifts, the class of each, the rectangles of all."""
-        kinds, which, counts = np.unique(self.classes(phase)[steps], return_inverse=True, return_counts=True)
-        moved = [self.traffic.shift_traffic(phase, step, slots, lengths) for step in kinds.tolist()]
-        return np.array([(m.words, m.hops) for m in moved], np.int64), which, _of_all(moved, counts)
+    def _shift_traffic(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64]:
+        """What cache shifts move, as ``_moved`` has it."""
+        return self._moved(phase, steps, lambda step: self.traffic.shift_traffic(phase, step, slots, lengths))
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
         classes = self.shape_classes(phase)
@@ -184,21 +181,28 @@ class Fabric:
 
     def _count_traffic(self, phase: Phase, slots: Slots) -> PhaseTraffic:
         """The traffic of all steps but routed ones and cache shifts."""
-        grows, key = by_slots(phase.steps), (phase.steps, phase.begins)
-        if key not in self._of_any_slots:
-            self._of_any_slots[key] = self._moved(phase, slots, np.flatnonzero(~grows & ~phase.steps.routed))
-        fixed, rectangles = self._of_any_slots[key]
-        growing, slot_rectangles = self._moved(phase, slots, np.flatnonzero(grows & ~phase.steps.routed))
+        grows, unrouted = by_slots(phase.steps), ~phase.steps.routed
+
+        def moved_by(step: int) -> StepTraffic:
+            return self.traffic.step_traffic(phase, step, slots)
+
+        if phase.steps not in self._of_any_slots:
+            self._of_any_slots[phase.steps] = self._moved(phase, np.flatnonzero(~grows & unrouted), moved_by)
+        fixed, rectangles = self._of_any_slots[phase.steps]
+        growing, slot_rectangles = self._moved(phase, np.flatnonzero(grows & unrouted), moved_by)
         words, hops, payload = fixed + growing
         return PhaseTraffic(
             words=words, hops=hops, bytes=payload, rectangles=rectangles, by_slots=slot_rectangles, shifts=NOTHING
         )
 
-    def _moved(self, phase: Phase, slots: Slots, counted: I64) -> tuple[I64, I64]:
-        """Words, hops and bytes of some steps, int64 ``[3, steps]``, none of the others; and their rectangles."""
+    def _moved(self, phase: Phase, counted: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
+        """Words, hops and bytes of some steps, int64 ``[3, steps]``, none of the others; and their rectangles.
+
+        ``moved_by``: the traffic of a step.
+        """
         classes = self.shape_classes(phase) if self.routes.whole else self.classes(phase)
         kinds, which = np.unique(classes[counted], return_inverse=True)
-        moved = [self.traffic.step_traffic(phase, step, slots) for step in kinds.tolist()]
+        moved = [moved_by(step) for step in kinds.tolist()]
         totals = np.zeros((3, len(phase.steps)), np.int64)
         totals[:, counted] = np.array([(m.words, m.hops, m.bytes) for m in moved], np.int64).reshape(-1, 3)[which].T
         counts = np.zeros((len(kinds), len(self._corners)), np.int64)
@@ -225,8 +229,3 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])
     before, turned = (np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_turn))
     return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)
-
-
-def _of_all(moved: list[StepTraffic], counts: I64) -> I64:
-    """The rectangles of steps, each of them as often as it occurs."""
-    return np.concatenate([scale_words(m.rectangles, times) for m, times in zip(moved, counts.tolist(), strict=True)])

@@ -26,11 +26,6 @@ class CostClass(NamedTuple):
     begins: bool
     slots: Slots
 
-    @property
-    def of_any_slots(self) -> CostClass:
-        """The key of what does not go by cache slots."""
-        return self._replace(slots=())
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseTraffic:
