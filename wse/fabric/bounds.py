@@ -18,6 +18,7 @@ import numpy as np
 from wse.arrays import F64, I64
 from wse.fabric.expert_costs import EVEN, by_column, kernel_calls
 from wse.fabric.group_cost import first_steps
+from wse.fabric.step_classes import by_slots
 from wse.fabric.step_cost import most_peers
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.operands import VIEWS
@@ -25,7 +26,7 @@ from wse.isa.pe_costs import pe_costs
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST, Slots
+from wse.program.steps import HOST, Slots, Steps
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
@@ -68,7 +69,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Bounds of the steps of a Program's phases. Keeps what it computed of patterns."""
+    """Bounds of the steps of a Program's phases. Keeps what it computed of patterns, and of what any slots cost."""
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer = program, wafer
@@ -76,18 +77,30 @@ class PhaseBounds:
         self._macs_per_cycle = unhindered.mac * software.bank_conflict_ratio
         self._bytes: Mapping[str, int] = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
         self._reaches = cache(_reaches)
+        self._of_any_slots: dict[tuple[Steps, int], Bound] = {}
 
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
         """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use.
 
         ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does.
         """
-        known = {step: np.array(self._step(phase, step, slots)) for step in np.unique(classes).tolist()}
-        bounds = np.array([known[step] for step in classes.tolist()]).reshape(len(phase.steps), len(BOUNDS))
+        kinds, which = np.unique(classes, return_inverse=True)
+        grows = by_slots(phase.steps)
+        known = [self._of_class(phase, step, slots, grows=bool(grows[step])) for step in kinds.tolist()]
+        bounds = np.array(known)[which].reshape(len(phase.steps), len(BOUNDS))
         groups = first_steps(phase)
         most = np.zeros_like(bounds)
         most[groups] = np.maximum.reduceat(bounds, groups)
         return most
+
+    def _of_class(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
+        """The bounds of a step; ``grows``: whether they go by cache slots."""
+        if grows:
+            return self._step(phase, step, slots)
+        key = (phase.steps, step)
+        if key not in self._of_any_slots:
+            self._of_any_slots[key] = self._step(phase, step, slots)
+        return self._of_any_slots[key]
 
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
         turns = phase.steps.turns(step)

@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from wse.arrays import I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.links.link_map import cached_most_words
 from wse.fabric.model import Fabric
@@ -75,6 +74,14 @@ class StageTimes:
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 
+class _Stream(NamedTuple):
+    """A step whose words go from one server to another: its link, cycles that this is busy, whether the host sends."""
+
+    link: int
+    link_cycles: int
+    from_host: bool
+
+
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
     """The routes of a Program's phases.
 
@@ -104,9 +111,10 @@ class _RouteReader:
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric, self._program = fabric, fabric.program
+        self._empty = self._program.cache_slots(0)
         self._numbers: dict[tuple[object, ...], int] = {}
         self.servers: list[Server] = []
-        self._busy: dict[tuple[Steps, int], int] = {}
+        self._streams: dict[Steps, dict[int, _Stream]] = {}
         self._routes: dict[PhaseCost, Route] = {}
         stages: dict[tuple[object, ...], list[int]] = {}
         spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
@@ -127,74 +135,60 @@ class _RouteReader:
         return self._routes[cost]
 
     def _route(self, phase: Phase, cost: PhaseCost) -> Route:
-        streams = self._streams(phase)
-        at = self._of_stage[phase.steps.stage]
-        cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(at)) + 1, streams, streams + 1]))
+        if phase.steps not in self._streams:  # the same ones for all costs of these steps
+            self._streams[phase.steps] = self._streams_of(phase)
+        streams = self._streams[phase.steps]
+        at, alone = self._of_stage[phase.steps.stage], np.array([*streams], np.int64)
+        cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(at)) + 1, alone, alone + 1]))
         cuts = cuts[cuts < len(phase.steps)]
         cycles = np.add.reduceat(cost.by_step, cuts)
         launches = cost.by_cause[:, CAUSES.index("launch")]
-        alone = set(streams.tolist())
         visits: list[Visit] = []
         for first, total in zip(cuts.tolist(), cycles.tolist(), strict=True):
-            server = int(at[first])
-            if first not in alone:
+            server, stream = int(at[first]), streams.get(first)
+            if stream is None:
                 _add(visits, Visit(server, total))
                 continue
             launch = Visit(server, float(launches[first]))
-            stream = self._stream(phase, first, total - launch.busy_cycles)
-            if self._from_host(phase, first):
-                _add(visits, stream, launch)
-            else:
-                _add(visits, launch, stream)
+            rest = total - launch.busy_cycles
+            busy = min(float(stream.link_cycles), rest)
+            sent = Visit(stream.link, busy, rest - busy)
+            _add(visits, *((sent, launch) if stream.from_host else (launch, sent)))
         return tuple(visits)
 
-    def _streams(self, phase: Phase) -> I64:
-        """The steps that bring words from one server to another.
+    def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
+        """The streams between servers, by step.
 
         A stage waits while its logits leave: the next ones want their buffer. The id that leaves takes no time.
         """
         places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
-        return np.array([step for step in places if self._is_stream(phase, step)], np.int64)
+        streams = ((step, self._stream(phase, step)) for step in places)
+        return {step: stream for step, stream in streams if stream is not None}
 
-    def _is_stream(self, phase: Phase, step: int) -> bool:
-        messages = self._transfer(phase, step).messages
-        if isinstance(messages, Translation):
-            return bool(self._of_stage[phase.steps.stage[step]] != self._of_stage[messages.target_stage])
-        return self._from_host(phase, step)
+    def _stream(self, phase: Phase, step: int) -> _Stream | None:
+        """The stream of a step; None where its words stay at one server, or are not waited for."""
+        source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
+        wafer, messages = self._program.stages[source].wafer, transfer.messages
+        from_host = any(sender == HOST for sender, _ in transfer.crossings)
+        ends = (source, messages.target_stage) if isinstance(messages, Translation) else ()
+        regions = tuple(int(self._of_stage[stage]) for stage in ends)
+        if len(set(regions)) < 2 and not from_host:
+            return None
+        kind = HOST_LINK if from_host else WAFER_LINK if transfer.leaves_wafer else LINK
+        link = (regions, ends) if kind == LINK else ((wafer,), ())
+        number = self._number((kind, *link[0]), Server(kind, wafer, link[1]))
+        cycles = self._link_cycles(phase, step, transfer, from_host=from_host)
+        return _Stream(number, cycles, from_host)
 
-    def _transfer(self, phase: Phase, step: int) -> Transfer:
-        return transfer_of(self._program, phase, step, self._program.cache_slots(0))
-
-    def _from_host(self, phase: Phase, step: int) -> bool:
-        return any(sender == HOST for sender, _ in self._transfer(phase, step).crossings)
-
-    def _stream(self, phase: Phase, step: int, cycles: float) -> Visit:
-        """A stream of so many cycles: how long its links are busy, and the rest as latency."""
-        key = (phase.steps, step)
-        if key not in self._busy:
-            self._busy[key] = self._link_cycles(phase, step)
-        busy = min(float(self._busy[key]), cycles)
-        return Visit(self._link(phase, step), busy, cycles - busy)
-
-    def _link_cycles(self, phase: Phase, step: int) -> int:
-        wafer, transfer = self._fabric.wafer, self._transfer(phase, step)
-        empty = self._program.cache_slots(0)
-        words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, empty).rectangles)
+    def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
+        """Cycles in which the links of a stream are busy."""
+        wafer = self._fabric.wafer
+        words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, self._empty).rectangles)
         cycles = words / wafer.stream_words_per_cycle
         if transfer.leaves_wafer:
-            rate = wafer.host_bytes_per_s if self._from_host(phase, step) else wafer.wafer_link_bytes_per_s
+            rate = wafer.host_bytes_per_s if from_host else wafer.wafer_link_bytes_per_s
             cycles = max(cycles, transfer.crossing_bytes / rate * wafer.clock_hz)
         return math.ceil(cycles)
-
-    def _link(self, phase: Phase, step: int) -> int:
-        transfer, source = self._transfer(phase, step), int(phase.steps.stage[step])
-        wafer, messages = self._program.stages[source].wafer, transfer.messages
-        if isinstance(messages, Translation) and not transfer.leaves_wafer:
-            ends = (source, messages.target_stage)
-            regions = tuple(int(self._of_stage[stage]) for stage in ends)
-            return self._number((LINK, *regions), Server(LINK, wafer, ends))
-        kind = HOST_LINK if self._from_host(phase, step) else WAFER_LINK
-        return self._number((kind, wafer), Server(kind, wafer, ()))
 
     def _number(self, key: tuple[object, ...], server: Server) -> int:
         if key not in self._numbers:
