@@ -51,7 +51,8 @@ PREDICTED: Final = """
   do not say but are later than September 2024, are predicted with the measured acceptance of drafts, and without beside
   it. An undated row is no older than its model's weights. Drafts are of a head of one layer, which with the model's
   embedding and head takes its share of a token's time (assumed, grade I; no such cost is published for wafers); the
-  pass that checks n + 1 tokens is compiled, with the rewrites that pay for it.
+  pass that checks n + 1 tokens is compiled, with the rewrites that pay for it. What drafts need of SRAM is not asked
+  for.
 - WaferLLM where a row gives no grid: the best of those that the source swept.
 - Stencils: vector operations counted from the description of the programs, with no constant of their own.
 - Products of local tiles: a multiply-add for each k and output column.

@@ -69,6 +69,22 @@ def test_every_remedy_makes_it_fit_and_is_the_smallest_of_its_kind() -> None:
             assert not fits(SPEC, small, SOFTWARE, replace(options, context=int(value) + 1))
 
 
+@pytest.mark.parametrize("rows", [6, 5])
+def test_a_pass_that_does_not_fit_is_told_over_how_many_tokens_it_may_be(rows: int) -> None:
+    """Or, where a token alone takes all there is, that it may not be."""
+    least = next(size for size in range(30_000, 70_000, 200) if fits(SPEC, wafer(rows, 6, size), SOFTWARE, OPTIONS))
+    small, asked = wafer(rows, 6, least + 3000 * (rows == 6)), replace(OPTIONS, verify_tokens=60)
+    assert not fits(SPEC, small, SOFTWARE, asked)
+    found = [each for each in remedies(SPEC, small, small, SOFTWARE, asked) if "--verify-tokens" in each]
+    if rows == 5:
+        assert found == ["no --verify-tokens"]
+        assert not fits(SPEC, small, SOFTWARE, replace(asked, verify_tokens=2))
+    else:
+        ((_, tokens),) = (each.split() for each in found)
+        assert fits(SPEC, small, SOFTWARE, replace(asked, verify_tokens=int(tokens)))
+        assert not fits(SPEC, small, SOFTWARE, replace(asked, verify_tokens=int(tokens) + 1))
+
+
 def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 

@@ -111,8 +111,17 @@ def remedies(
         "--experts spread" if spread else None,
         None if context is None else f"--context {context}",
         None if users is None else fewer_users(users),
+        _shorter_pass(options, holds),
     )
     return [suggestion for suggestion in suggestions if suggestion is not None]
+
+
+def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
+    """A pass over fewer tokens of one user, or none, where one is asked for."""
+    tokens = _largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
+    if tokens is not None:
+        return f"--verify-tokens {tokens}"
+    return "no --verify-tokens" if options.verify_tokens and holds(verify_tokens=0) else None
 
 
 def _larger(

@@ -3,7 +3,8 @@
 Assumptions, of grade I as nothing is published about drafts on wafers. The draft is a head of one layer of the model
 with the model's embedding and output table, as MTP and EAGLE heads are, of which the acceptance was measured: a drafted
 token takes the time of one layer, without crossings between wafers, and of all that is outside of layers. The pass that
-checks n + 1 tokens is compiled, for the regions that were chosen for one.
+checks n + 1 tokens is compiled, for the regions that were chosen for one; what it and the draft need of SRAM besides
+is not asked for.
 """
 
 from __future__ import annotations
