@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,20 +11,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from goldens import TOLERANCE, check_logits
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, golden, model, wafer
+from random_checkpoint import write_checkpoint
+from session import SOFTWARE, golden, session, wafer
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 
 from wse.compiler.options import FUSED, RELEASED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.search import compile_model
 from wse.errors import BadInput
 from wse.execute.engine import Engine
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
+from wse.models.bundled import BUNDLED
 from wse.models.spec import Layer, PositionScale
 from wse.program.program import Program
 from wse.wavelet.phase import phase_run
@@ -67,6 +70,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "norms": ((3, 4), {"spec": NORMS}, THIN),
     "traits": ((3, 3), {"spec": TRAITS}, SQUARE),
 }
+FAMILIES = Path(__file__).parents[1] / "data" / "families"
 QUICK = ("4x5", "square", "untied", "latent", "own experts", "traits")
 
 
@@ -205,31 +209,50 @@ def test_what_a_pass_cannot_be_over_is_refused() -> None:
         compiled(PROMPTS[:1], (4, 5), {"sampling": "host"}, THIN)
 
 
-@pytest.mark.parametrize(("name", "mesh"), [("stories260k", (7, 5)), ("stories260k", (16, 16))], ids=str)
-def test_stories260k_confirms_its_golden_tokens(shared: Path, name: str, mesh: tuple[int, int]) -> None:
-    """Eight at a time, of which every third pass has a wrong draft."""
-    folder, n = shared / "models" / name, 8
+@pytest.mark.parametrize("mesh", [(7, 5), (16, 16)], ids=str)
+def test_stories260k_confirms_its_golden_tokens(shared: Path, mesh: tuple[int, int]) -> None:
+    folder = shared / "models" / "stories260k"
     case = golden(folder)[0]
-    prompt, tokens = case["prompt_ids"], case["token_ids"][len(case["prompt_ids"]) :][:60]
-    loaded, machine = model(folder), wafer(*mesh, 1 << 20)
-    options = Options(
-        mapping="region",
-        wafers=1,
-        dtype="float32",
-        accumulate="float32",
-        context=len(prompt) + len(tokens) + n,
-        prompt_tokens=(len(prompt),),
-        schedule=FUSED,
-        verify_tokens=n,
-    )
-    assert loaded.checkpoint is not None
-    engine = Engine(compile_model(loaded.spec, machine, SOFTWARE, options), loaded.spec, loaded.checkpoint.tensor)
-    got = read(engine, [prompt])
+    check_confirmed(folder, mesh, case["prompt_ids"], case["token_ids"][len(case["prompt_ids"]) :][:60])
+
+
+def test_the_bundled_model_confirms_what_its_training_script_saw() -> None:
+    data = Path(__file__).parents[1] / "data" / "story_golden.json"
+    case = json.loads(data.read_text(encoding="utf-8"))[0]
+    check_confirmed(BUNDLED["story"], (14, 14), case["prompt_ids"], case["ids"][:60])
+
+
+def check_confirmed(folder: Path, mesh: tuple[int, int], prompt: list[int], tokens: list[int], n: int = 8) -> None:
+    """Tokens come out n at a time, of which now and then a pass has wrong drafts."""
+    run = session(folder, mesh, prompt=prompt, new_tokens=len(tokens) + n, sram_bytes=1 << 20, verify_tokens=n)
+    got = [run.read()]
     while len(got) + n <= len(tokens):
         at, kept = len(got) - 1, n if len(got) % 3 else 3
         drafts = tokens[at : at + n]
         drafts[kept:] = [1] * (n - kept)
-        got += engine.verify(drafts)[:kept]
-        engine.keep(kept)
+        got += run.engine.verify(drafts)[:kept]
+        run.engine.keep(kept)
     assert got == tokens[: len(got)]
     assert len(got) > 40
+
+
+@pytest.mark.parametrize("name", slow_but(sorted(path.stem for path in FAMILIES.glob("*.json")), "gpt_oss", "gemma2"))
+def test_a_pass_over_all_that_follows_has_the_logits_of_transformers(name: str, tmp_path: Path) -> None:
+    """Of every family, on two wafers or on one, with both schedules."""
+    made = json.loads((FAMILIES / f"{name}.json").read_text(encoding="utf-8"))
+    case, index = made["cases"][0], len(name)
+    ids = case["ids"]
+    run = session(
+        write_checkpoint(tmp_path, made),
+        ((5, 4), (4, 7))[index % 2],
+        prompt=case["prompt_ids"],
+        new_tokens=len(ids),
+        wafers=1 + index % 2,
+        sram_bytes=1 << 20,
+        schedule=(FUSED, RELEASED)[index % 3 == 0],
+        logits=True,
+        verify_tokens=len(ids) - 1,
+    )
+    assert run.read() == ids[0]
+    assert run.engine.verify(ids[:-1]) == ids[1:]
+    check_logits(case, np.concatenate([run.engine.logits, run.engine.verified_logits]), TOLERANCE)

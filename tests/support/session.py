@@ -99,6 +99,7 @@ def session(
     logits: bool = False,
     experts: str = SPREAD,
     schedule: str = FUSED,
+    verify_tokens: int = 0,
 ) -> Session:
     """Compile and load. ``choice`` fixes what the compiler would choose but for the rewrites of the schedule."""
     machine, loaded = wafer(*mesh, sram_bytes), model(folder)
@@ -114,6 +115,7 @@ def session(
         logits_out="all" if logits else "none",
         experts=experts,
         schedule=schedule,
+        verify_tokens=verify_tokens,
     )
     if choice is None:
         program = compile_model(loaded.spec, machine, SOFTWARE, options)
