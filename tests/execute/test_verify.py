@@ -58,6 +58,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "more rows": ((9, 4), {}, THIN),
     "one row": ((1, 4), {}, THIN),
     "square": ((3, 3), {}, SQUARE),
+    "own weights": ((3, 3), {}, replace(SQUARE, prefill="mesh-gemm-own-weights")),
     "pipeline": ((4, 6), {"mapping": "pipeline"}, replace(THIN, per_band=2)),
     "untied": ((3, 4), {"wafers": 2, "tied": False}, THIN),
     "over wafers": ((3, 4), {"mapping": "tensor", "wafers": 3}, THIN),

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, VERIFY
 from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, Held
 from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.passes.tiles import (
@@ -57,11 +57,12 @@ def cuts_of(state: State) -> tuple[RegionCut, ...]:
 def tiles_of(state: State, cuts: Sequence[RegionCut]) -> Iterator[tuple[Op, int, Tile, int]]:
     """Each tile of the tensors once: its op and stage, itself as of stage 0 and the first layer, its real elements."""
     shape, options = replace(state.spec, layers=()), state.options
+    phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     names: set[tuple[int, str]] = set()
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         first = op.in_layer(0)  # layers of one kind differ in names alone
-        for tile, real in _op_tiles(shape, options.dtype, options.phases, state.choice.prefill, first, cuts[stage]):
+        for tile, real in _op_tiles(shape, options.dtype, phases, state.choice.prefill, first, cuts[stage]):
             key = (stage, named_in(tile.name, op.layer))
             if key not in names:
                 names.add(key)
@@ -199,7 +200,7 @@ def _op_tiles(
     else:
         tiles = column_vectors(op, cut, spec)
         twice = op.layer >= 0 and prefill == MESH_GEMM_OWN
-        if not twice or DECODE in phases:
+        if not twice or {DECODE, VERIFY} & {*phases}:
             tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, dtype)]
             tiles += hidden_vectors(op, cut, COLUMNS)
         if twice and PREFILL in phases:
