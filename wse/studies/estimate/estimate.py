@@ -118,7 +118,7 @@ def result_of(
         sram=estimate_sram(prepared, program, grades),
         prefill=prefill,
         fabric=fabric_result(program, clock.decode),
-        latency=latency_result(clock, program, wafer),
+        latency=latency_result(clock, program, wafer, None if tokens.pipelining is None else tokens.pipelining.prefill),
         decode=tokens.decode,
         verify=verify,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if clock.decode.runs else None,

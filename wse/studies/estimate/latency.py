@@ -11,6 +11,7 @@ from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.report.result import Doc, Result
+from wse.studies.estimate.pipelining import ChunksResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +19,8 @@ class TtftParts(Result):
     """The time to the first token by part."""
 
     handshake_in_s: Annotated[float, Doc("handshake of the prompt", "s")]
-    prompt_in_s: Annotated[float, Doc("waiting for the prompt's bytes from the host", "s")]
-    crossing_s: Annotated[float, Doc("waiting for streams between wafers", "s")]
+    prompt_in_s: Annotated[float, Doc("waiting for the bytes of a chunk of the prompt from the host", "s")]
+    crossing_s: Annotated[float, Doc("a chunk waiting for streams between wafers", "s")]
     mesh_s: Annotated[float, Doc("work on the mesh", "s")]
     first_token_out_s: Annotated[float, Doc("the first token on its way to the host", "s")]
 
@@ -47,18 +48,22 @@ class LatencyResult(Result):
     request_tokens_per_s: Annotated[float | None, Doc("generated tokens over that time", "tokens/s")] = None
 
 
-def latency_result(clock: Clock, program: Program, wafer: WaferSpec) -> LatencyResult:
+def latency_result(clock: Clock, program: Program, wafer: WaferSpec, prompts: ChunksResult | None) -> LatencyResult:
     """Seconds to the first token (TTFT), for each further one (TPOT) and for all of an answer.
 
     Prompts of a batch are read one after another, so the last user waits longest; ``ttft_s`` is that user's, counted
     from when the first prompt leaves the host until the first token has arrived there. Half of the wafer's round trip
     to the host is the handshake of the prompt and half that of the token on its way out, which the wafer does not wait
-    for.
+    for. A stage goes on with the next chunk when it has handed one over, where ``prompts`` tells exactly how long they
+    take behind each other; what chunks wait for is then that of one, as the others are worked on meanwhile.
     """
     prefill, decode = clock.prefill, clock.decode
     half = wafer.host_round_trip_s / 2
     waited, crossed = _seconds(prefill, "host", wafer), _seconds(prefill, "crossing", wafer)
     first = prefill.cycles / wafer.clock_hz + half
+    if prompts is not None and prompts.are_exact:
+        first = prompts.pipelined_s + half
+        waited, crossed = half + (waited - half) / prefill.runs, crossed / prefill.runs
     result = LatencyResult(
         ttft_s=first,
         ttft_by=TtftParts(

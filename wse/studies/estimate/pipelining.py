@@ -70,6 +70,11 @@ class ChunksResult(Result):
     pipelined_by: Annotated[str, Doc("how that is known: closed form, discrete-event run or lower bound")]
     bubble_fraction: Annotated[float, Doc("time that stages are idle meanwhile")]
 
+    @property
+    def are_exact(self) -> bool:
+        """Whether the time behind each other is known, and not only bounded."""
+        return self.pipelined_by != BOUND
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):

@@ -164,6 +164,8 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
     size = f"{count(model.parameters)} parameters as {model.dtype}; {percent(system.padding_fraction)} padding"
     chunks = f"{count(prefill.cycles)} cycles in {plural(len(system.prefill_chunks), 'chunk')}"
     way = f"first token, from host to host, {seconds(host)} of it on the way"
+    if result.schedule is not None and latency.ttft_s == result.schedule.ttft_s != result.schedule.ttft_sequential_s:
+        way += ", chunks behind each other"
     return [
         ("wafers", "system.wafers", str(system.wafers), f"each {mesh}{fitting}"),
         ("model", "system.wafers", in_bytes(model.bytes), size),

@@ -75,11 +75,15 @@ class StageTimes:
 
 
 class _Stream(NamedTuple):
-    """A step whose words go from one server to another: its link, cycles that this is busy, whether the host sends."""
+    """A step whose words go from one server to another: its link, cycles that this is busy, whether the host sends.
+
+    ``receiver`` is the server of the stage that they go to; -1 where they come from the host or go there.
+    """
 
     link: int
     link_cycles: int
     from_host: bool
+    receiver: int
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
@@ -129,7 +133,10 @@ class _RouteReader:
         self._of_stage = of_stage
 
     def route(self, phase: Phase, cost: PhaseCost) -> Route:
-        """The visits of one run of a phase; those to one server without latency between are one."""
+        """The visits of one run of a phase; those to one server without latency between are one.
+
+        What a stage does for words to come, right before they are sent, counts when they are there.
+        """
         if cost not in self._routes:  # chunks of one class share their cost
             self._routes[cost] = self._route(phase, cost)
         return self._routes[cost]
@@ -144,10 +151,15 @@ class _RouteReader:
         cycles = np.add.reduceat(cost.by_step, cuts)
         launches = cost.by_cause[:, CAUSES.index("launch")]
         visits: list[Visit] = []
-        for first, total in zip(cuts.tolist(), cycles.tolist(), strict=True):
+        ready = 0.0  # for the next words
+        for first, after, total in zip(cuts.tolist(), [*cuts[1:].tolist(), -1], cycles.tolist(), strict=True):
             server, stream = int(at[first]), streams.get(first)
             if stream is None:
-                _add(visits, Visit(server, total))
+                if after in streams and at[after] != server == streams[after].receiver:
+                    ready += total
+                else:
+                    _add(visits, Visit(server, total + ready))
+                    ready = 0.0
                 continue
             launch = Visit(server, float(launches[first]))
             rest = total - launch.busy_cycles
@@ -178,7 +190,7 @@ class _RouteReader:
         link = (regions, ends) if kind == LINK else ((wafer,), ())
         number = self._number((kind, *link[0]), Server(kind, wafer, link[1]))
         cycles = self._link_cycles(phase, step, transfer, from_host=from_host)
-        return _Stream(number, cycles, from_host)
+        return _Stream(number, cycles, from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
         """Cycles in which the links of a stream are busy."""
