@@ -65,6 +65,8 @@ def lines_of(program: Program, axis: int) -> int:
         ("norm-scales", latent_spec(q_rank=0)),  # a product and a copy side by side
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
         ("router-scores", SHARED),
+        ("joint-blocks", SHARED),
+        ("norm-scales,joint-blocks,shared-activation,joined-tasks", SHARED),
         ("router-scores", mixture_spec(MIXTURES["softmax"])),
         ("shared-activation", tiny_spec()),
         ("norm-scales,shared-activation", tiny_spec()),
@@ -90,6 +92,16 @@ def test_sums_of_softmax_travel_with_the_values() -> None:
     released, fused = program_of(RELEASED), program_of("merged-sums")
     assert lines_of(released, COLUMNS) - lines_of(fused, COLUMNS) == 2
     assert lines_of(released, ROWS) == lines_of(fused, ROWS)
+
+
+def test_a_shared_block_takes_no_all_reduce_of_its_own() -> None:
+    released, fused = program_of(RELEASED, SHARED), program_of("joint-blocks", SHARED)
+    layers = sum(layer.experts for layer in SHARED.layers)
+    for axis in (ROWS, COLUMNS):
+        assert lines_of(released, axis) - lines_of(fused, axis) == layers
+    assert kernels_of(released) == kernels_of(fused)
+    own = tiny_session(SHARED, MESH, THIN_GEMM, PROMPT, 3, schedule="joint-blocks", experts="own").program
+    assert lines_of(own, ROWS) == lines_of(released, ROWS)  # pairs differ from column to column
 
 
 def test_maxima_are_found_beside_the_exponentials() -> None:
@@ -163,6 +175,7 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("merged-sums", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("local-maxima", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("router-scores", tiny_spec(), {}, "no router"),
+        ("joint-blocks", mixture_spec(MIXTURES["softmax"]), {}, "no block beside its experts"),
         ("router-scores", mixture_spec(MIXTURES["not normalised"]), {}, "softmax over all experts"),
         (
             "router-scores",

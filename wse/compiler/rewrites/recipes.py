@@ -10,6 +10,7 @@ from wse.compiler.options import FUSED, RELEASED, SCHEDULES, Options, Rewrites
 from wse.compiler.rewrites import (
     early_shift,
     joined_tasks,
+    joint_blocks,
     local_maxima,
     merged_sums,
     norm_scales,
@@ -26,6 +27,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
     module.REWRITE.name: module.REWRITE
     for module in (
         norm_scales,
+        joint_blocks,
         merged_sums,
         shared_exp,
         local_maxima,

@@ -95,10 +95,7 @@ def search(
     rewrites = rewrites_of(spec, options)
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     # 1. Trials in small.
-    trials = _trials(setup)
-    if rewrites and trials and not any(trial.needed_bytes for trial in trials):  # too few colours for all of them
-        setup = replace(setup, rewrites=())
-        trials = _trials(setup)
+    setup, trials = _within_colours(setup, _trials)
     fitting = _fastest_first([trial for trial in trials if trial.fits or options.capacity == REPORT])
     best = fitting[0][0] if fitting else None
     # 2. Rewrites that pay.
@@ -158,7 +155,18 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    return any(trial.fits for trial in emptiest_trials(setup))
+    return any(trial.fits for trial in _within_colours(setup, emptiest_trials)[1])
+
+
+def _within_colours(
+    setup: TrialSetup, try_layouts: Callable[[TrialSetup], list[Trial]]
+) -> tuple[TrialSetup, list[Trial]]:
+    """The trials with the rewrites of a setup, or without any where all of these need too many colours everywhere."""
+    trials = try_layouts(setup)
+    if setup.rewrites and trials and not any(trial.needed_bytes for trial in trials):
+        setup = replace(setup, rewrites=())
+        trials = try_layouts(setup)
+    return setup, trials
 
 
 def _trials(setup: TrialSetup) -> list[Trial]:

@@ -1,0 +1,126 @@
+"""The block that all tokens use beside the experts that they were routed to: one all-reduce inward, one outward.
+
+Both blocks read the same normalised vectors, and both are added to the residual stream. Their sums are taken along the
+same lines, so the shared block's travel behind the experts', and its own two all-reduces are saved.
+
+1. The experts' all-reduces and the step that joins the stream are found, and the same of the shared block behind them,
+   whose products must be ready before the experts' first all-reduce.
+2. The shared block's sums stand behind the experts', in their buffers.
+3. The order is: products inward of both, an all-reduce of both, what each makes of it, products outward of both, an
+   all-reduce of both; then each joins the stream, in the order as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wse.compiler.lower.builder import Draft
+from wse.compiler.lower.context import Context
+from wse.compiler.lower.dispatch import expert_stage
+from wse.compiler.options import Options
+from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.steps import (
+    address,
+    count,
+    in_place,
+    is_line,
+    kernel_of,
+    live_range,
+    move_buffer,
+    same_lines,
+    touches,
+    with_operands,
+)
+from wse.compiler.state import SymBuffer, SymNumber, SymStep
+from wse.models.spec import ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """Indices of the all-reduces of a feed-forward block, inward and outward, and one past its last step."""
+
+    inward: int
+    outward: int
+    end: int
+
+
+def _apply(c: Context, draft: Draft, setting: int) -> None:
+    steps, blocks = draft.steps, _blocks(draft.steps)
+    if blocks is None or expert_stage(c) is not None:
+        return
+    experts, shared = blocks
+    # 2. Behind the experts' sums.
+    ranges = [live_range(steps, _sums(steps[line]), line) for line in (shared.inward, shared.outward)]
+    if any(within is None or within.start < experts.end for within in ranges):
+        return
+    all_reduces = []
+    for line, behind, within in zip(
+        (experts.inward, experts.outward), (shared.inward, shared.outward), ranges, strict=True
+    ):
+        assert within is not None
+        buffer, first = _sums(steps[line]), count(steps[line], "elements")
+        elements = first + count(steps[behind], "elements")
+        c.temp(buffer.name, elements, buffer.view, buffer.use)
+        move_buffer(steps, within, _sums(steps[behind]), buffer, first)
+        all_reduces.append(with_operands(steps[line], elements=SymNumber(fixed=elements)))
+    # 3. The order.
+    draft.steps = [
+        *steps[: experts.inward],
+        *steps[experts.end : shared.inward],
+        all_reduces[0],
+        *steps[experts.inward + 1 : experts.outward],
+        *steps[shared.inward + 1 : shared.outward],
+        all_reduces[1],
+        *steps[experts.outward + 1 : experts.end],
+        *steps[shared.outward + 1 :],
+    ]
+
+
+def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
+    """1. The experts' block and the shared one behind it, where they are of the form that is known."""
+    outwards = [i for i, step in enumerate(steps) if _kernel_name(step).startswith("expert_out")]
+    lines = [i for i, step in enumerate(steps) if is_line(step)]
+    if len(outwards) != 1:
+        return None
+    before, behind = [i for i in lines if i < outwards[0]], [i for i in lines if i > outwards[0]]
+    if not before or len(behind) < 3:
+        return None
+    experts = _Block(inward=before[-1], outward=behind[0], end=behind[0] + 2)
+    shared = _Block(inward=behind[1], outward=behind[2], end=behind[2] + 2)
+    pairs = ((experts.inward, shared.inward), (experts.outward, shared.outward))
+    fixed = all(in_place(steps[i]) and count(steps[i], "elements") > 0 for pair in pairs for i in pair)
+    alike = all(same_lines(steps[a], steps[b]) and not address(steps[b], "source").offset for a, b in pairs)
+    if not fixed or not alike or any(step.loop >= 0 for step in steps[experts.inward : shared.end]):
+        return None
+    made = [_sums(steps[i]) for i in (experts.inward, experts.outward)]
+    joined = steps[experts.outward + 1 : experts.end]
+    stream = address(joined[0], "x").buffer if _kernel_name(joined[0]) == "residual_add" else None
+    products = steps[experts.end : shared.inward]
+    ready = not any(touches(step, buffer) for step in products for buffer in (stream, *made) if buffer is not None)
+    return (experts, shared) if ready and stream is not None else None
+
+
+def _sums(line: SymStep) -> SymBuffer:
+    return address(line, "source").buffer
+
+
+def _kernel_name(step: SymStep) -> str:
+    kernel = kernel_of(step)
+    return "" if kernel is None else kernel.name
+
+
+def _invalid(spec: ModelSpec, options: Options) -> str:
+    if spec.experts is None or not spec.experts.shared_size:
+        return f"{spec.name} has no block beside its experts"
+    return ""
+
+
+REWRITE: Final = Rewrite(
+    name="joint-blocks",
+    summary="Sums of the block that all tokens use travel with those of the experts, inward and outward.",
+    source="this project: sums along the same lines that do not wait for each other are one message",
+    apply=_apply,
+    invalid=_invalid,
+)
