@@ -28,7 +28,7 @@ ORDERS: Final = {
 class Step(Result):
     """Equal steps of one phase at one place, summed over the run."""
 
-    phase: Annotated[str, Doc("`prefill` or `decode`")]
+    phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
     op: Annotated[str, Doc("op that it belongs to, empty: none")]
     name: Annotated[str, Doc("kernel or pattern")]
     kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]

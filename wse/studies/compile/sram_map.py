@@ -25,8 +25,10 @@ SHARED = "↔"
 class LifetimeResult(Result):
     """The steps of a phase in which a buffer holds something that is still needed."""
 
-    phase: Annotated[str, Doc("prefill or decode")]
-    chunk: Annotated[int, Doc("index of the phase: the chunk of a prompt, or behind all chunks decode")]
+    phase: Annotated[str, Doc("prefill, decode or verify")]
+    chunk: Annotated[
+        int, Doc("index of the phase: the chunk of a prompt, behind all chunks decode, then passes over several tokens")
+    ]
     first_step: Annotated[int, Doc("index of the first step")]
     last_step: Annotated[int, Doc("index of the last step")]
 

@@ -30,6 +30,16 @@ function figures(trace) {
       `${seconds(cycles / clock)} in ${whole(prefill.passes)} ${prefill.passes === 1 ? "pass" : "passes"}`,
     ]);
   }
+  const verify = trace.phases.verify;
+  if (verify) {
+    const cycles = sum(verify.cycles_by) / verify.passes;
+    found.push([
+      "a pass over several tokens",
+      cycles,
+      `${whole(cycles)} cycles`,
+      `${seconds(cycles / clock)}, of one user`,
+    ]);
+  }
   const slow = slowest(trace);
   if (slow >= 0)
     found.push([
