@@ -12,10 +12,12 @@ from tiny_model import tensors, tiny_spec
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.engine import Engine
+from wse.fabric.bounds import PhaseBounds
 from wse.fabric.causes import CAUSES
 from wse.fabric.links.traffic import StepTraffic, Traffic
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.step_classes import by_slots
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer
 from wse.number_formats import ELEMENT_BYTES
@@ -82,7 +84,8 @@ def test_a_hand_over_takes_its_distance_and_the_words_of_the_busiest_link() -> N
     """Two regions side by side: one column sends d words a row, one hop east."""
     options = replace(OPTIONS, wafers=1)
     program, fabric = compiled(wafer(6, 10, 1 << 20), options=options, choice=replace(CHOICE, per_band=2))
-    assert [s.rect.col for s in program.stages] == [0, 5]
+    first, second = (stage.rect for stage in program.stages)
+    assert (second.row, second.col) == (0, first.cols)
     cost, steps = fabric.decode_cost(9), np.flatnonzero(of_kind(program.decode.steps, HandOver))
     words = -(-40 // 6)
     assert cause(cost, "hops")[steps[0]] == 1 * MACHINE.hop_cycles + words
@@ -200,3 +203,20 @@ def test_cycles_alone_count_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not counted
     assert cost.traffic.words.sum() > 0
     assert sorted(counted) == sorted(set(fabric.shape_classes(program.decode).tolist()))
+
+
+def test_what_is_kept_of_other_runs_changes_nothing() -> None:
+    """Costs, traffic and bounds of one run after another are those of a model that was asked for that run alone."""
+    program, kept = compiled(choice=replace(CHOICE, prefill_chunk=1))
+    phase, bounds = program.decode, PhaseBounds(program, MACHINE, SOFTWARE)
+    assert by_slots(phase.steps).any()
+    for index in (1, 0):
+        alone = Fabric(program, MACHINE, SOFTWARE).prefill_cost(index)
+        np.testing.assert_array_equal(kept.prefill_cost(index).by_cause, alone.by_cause)
+    for length in (25, 4, 13):
+        cost, alone = kept.decode_cost(length), Fabric(program, MACHINE, SOFTWARE).decode_cost(length)
+        np.testing.assert_array_equal(cost.by_cause, alone.by_cause)
+        np.testing.assert_array_equal(cost.traffic.words, alone.traffic.words)
+        np.testing.assert_array_equal(cost.links, alone.links)
+        asked = (phase, program.cache_slots(length), kept.shape_classes(phase))
+        np.testing.assert_array_equal(bounds.of(*asked), PhaseBounds(program, MACHINE, SOFTWARE).of(*asked))

@@ -28,7 +28,6 @@ class ExpertGroups:
         experts: int32 ``[cols, n]``: the experts of each column in order, -1 for padding.
         features: int32 ``[cols, F]``: features of each of them that it holds, -1 for padding.
         segments: (first column, columns) of each group, equally many in each stretch.
-        rows: int32 ``[cols, n * F]``: the column's features, expert after expert, among those of all in order.
         stretches: of equally many columns; a group is in one of them.
     """
 
@@ -36,7 +35,6 @@ class ExpertGroups:
     experts: I32
     features: I32
     segments: tuple[tuple[int, int], ...]
-    rows: I32
     stretches: int = 1
 
     @property
@@ -48,6 +46,14 @@ class ExpertGroups:
     def features_per_expert(self) -> int:
         """Features of an expert that a column holds, padding included."""
         return int(self.features.shape[1])
+
+    @property
+    def rows(self) -> I32:
+        """int32 ``[cols, n * F]``: a column's features, expert after expert, among those of all; -1 for padding."""
+        experts, features = self.experts[:, :, None], self.features[:, None, :]
+        rows = experts * np.int32(self.size) + features
+        rows[(experts < 0) | (features < 0)] = -1
+        return rows.reshape(len(rows), -1)
 
     def shared_experts(self) -> I32:
         """int32 ``[cols, n]``: the experts of each group shared out among its columns in equal blocks, -1 for padding.
@@ -104,8 +110,6 @@ def expert_groups(
     of_place = np.pad(of_place, ((0, max(widths) - min(widths)), (0, 0)), constant_values=-1)
     features = of_place[np.tile(place, stretches)]
     experts = np.concatenate(of_stretches)
-    rows = experts[:, :, None] * size + features[:, None, :]
-    rows[(experts[:, :, None] < 0) | (features[:, None, :] < 0)] = -1
     return ExpertGroups(
         size=size,
         experts=experts,
@@ -115,6 +119,5 @@ def expert_groups(
             for stretch in range(stretches)
             for first, columns in balanced_segments(cols_of_stretch, groups)
         ),
-        rows=rows.reshape(cols, -1),
         stretches=stretches,
     )

@@ -84,27 +84,26 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], experts: int) -> tup
     of_runs, widths = [], []
     known: dict[int, tuple[I32, I32]] = {}  # gate and up have one cut
     for part, coding in zip(scales, codings, strict=True):
-        lines, outputs = part.inner.shape
         if id(part.inner) not in known:
-            known[id(part.inner)] = _runs(part.inner.reshape(lines * experts, outputs // experts), coding.block)
+            known[id(part.inner)] = _runs(part.inner.reshape(len(part.inner), experts, -1), coding.block)
         block, width = known[id(part.inner)]
         offset = None
         if part.offset is not None:
             offset = np.where(part.offset < 0, np.int32(-1), part.offset // coding.block)
-        of_runs.append(replace(part, inner=block.reshape(lines, -1), offset=offset))
-        of_first = np.ascontiguousarray(width.reshape(lines, experts, -1)[:, 0])
-        widths.append(part_of(GROUP_NUMBERS, None, (of_first, part.inner_axis)))
+        of_runs.append(replace(part, inner=block, offset=offset))
+        widths.append(part_of(GROUP_NUMBERS, None, (width, part.inner_axis)))
     return of_runs, widths[:1] if experts > 1 else widths
 
 
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
-    """Blocks that the runs of each line are of, int32 ``[lines, most]``, -1 for padding, and how long they are.
+    """Blocks that the runs of each line are of, int32 ``[lines, experts * most]``, -1 for padding; and their lengths.
 
-    ``index`` is int32 ``[lines, outputs]``. A run has neighbours of one block, no more than a byte can count; what is
-    padding there belongs to the run before it.
+    ``index`` is int32 ``[lines, experts, outputs]``. A run has neighbours of one block, no more than a byte can count;
+    what is padding there belongs to the run before it. All experts of a line have the runs of its first, whose lengths
+    are int32 ``[lines, most]``.
     """
-    number = _without_padding(index) // np.int32(block)  # -1 stays -1
-    begins = np.ones(index.shape, bool)
+    number = _without_padding(index[:, 0]) // np.int32(block)  # -1 stays -1
+    begins = np.ones(number.shape, bool)
     begins[:, 1:] = number[:, 1:] != number[:, :-1]
     first = np.flatnonzero(begins)
     lengths = np.diff(first, append=begins.size)
@@ -114,9 +113,12 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
     counts = begins.sum(axis=1)
     run = np.arange(int(counts.max(initial=0))) < counts[:, None]  # [lines, most]: whether the line has so many
     first = np.flatnonzero(begins)
-    blocks, widths = np.full(run.shape, -1, np.int32), np.zeros(run.shape, np.int32)
-    blocks[run], widths[run] = number.reshape(-1)[first], np.diff(first, append=begins.size)
-    return blocks, widths
+    output, widths = np.zeros(run.shape, np.int64), np.zeros(run.shape, np.int32)
+    output[run], widths[run] = first % index.shape[2], np.diff(first, append=begins.size)
+    blocks = np.take_along_axis(index, output[:, None], axis=2)
+    blocks //= np.int32(block)
+    blocks[np.broadcast_to(~run[:, None], blocks.shape)] = -1
+    return blocks.reshape(len(index), -1), widths
 
 
 def _without_padding(index: I32) -> I32:

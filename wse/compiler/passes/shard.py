@@ -62,7 +62,12 @@ def tiles_of(state: State, cuts: Sequence[RegionCut]) -> Iterator[tuple[Op, int,
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         first = op.in_layer(0)  # layers of one kind differ in names alone
-        for tile, real in _op_tiles(shape, options.dtype, phases, state.choice.prefill, first, cuts[stage]):
+        sized_tiles = (
+            _expert_tiles(shape, options.dtype, first, cuts[stage])
+            if op.kind in ("router", *ROUTED)
+            else _op_tiles(shape, options.dtype, phases, state.choice.prefill, first, cuts[stage])
+        )
+        for tile, real in sized_tiles:
             key = (stage, named_in(tile.name, op.layer))
             if key not in names:
                 names.add(key)
@@ -81,7 +86,7 @@ def tables_of(state: State, cuts: Sequence[RegionCut]) -> list[SymTile]:
     return tiles
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _cut(
     spec: ModelSpec,
     held: Held,
@@ -189,23 +194,31 @@ def own_name(tensor: str) -> str:
 def _op_tiles(
     spec: ModelSpec, dtype: str, phases: tuple[str, ...], prefill: str, op: Op, cut: RegionCut
 ) -> list[tuple[Tile, int]]:
-    """The tiles of one op, as of stage 0, and their elements on all PEs that are no padding.
+    """The tiles of one op without experts, as of stage 0, and their elements on all PEs that are no padding.
 
     They are in the arrangements of the phases that use them. What is outside the layers has but one.
     """
-    if op.kind in ("router", *ROUTED):
-        experts = cut.experts.experts_per_col if cut.experts is not None and op.kind == "experts" else 1
-        whole_tiles = expert_tiles(op, cut, spec.hidden_size)
-        tiles = [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, dtype, experts)]
-    else:
-        tiles = column_vectors(op, cut, spec)
-        twice = op.layer >= 0 and prefill == MESH_GEMM_OWN
-        if not twice or {DECODE, VERIFY} & {*phases}:
-            tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, dtype)]
-            tiles += hidden_vectors(op, cut, COLUMNS)
-        if twice and PREFILL in phases:
-            own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
-            tiles += [replace(tile, name=own_name(tile.name)) for tile in own]
+    tiles = column_vectors(op, cut, spec)
+    twice = op.layer >= 0 and prefill == MESH_GEMM_OWN
+    if not twice or {DECODE, VERIFY} & {*phases}:
+        tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, dtype)]
+        tiles += hidden_vectors(op, cut, COLUMNS)
+    if twice and PREFILL in phases:
+        own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
+        tiles += [replace(tile, name=own_name(tile.name)) for tile in own]
+    return _with_real_elements(tiles, cut)
+
+
+@lru_cache(maxsize=6)  # an index of all experts for each column of many wafers takes tens of megabytes
+def _expert_tiles(spec: ModelSpec, dtype: str, op: Op, cut: RegionCut) -> list[tuple[Tile, int]]:
+    """The tiles of a router or of experts, as of stage 0, and their elements on all PEs that are no padding."""
+    experts = cut.experts.experts_per_col if cut.experts is not None and op.kind == "experts" else 1
+    whole_tiles = expert_tiles(op, cut, spec.hidden_size)
+    tiles = [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, dtype, experts)]
+    return _with_real_elements(tiles, cut)
+
+
+def _with_real_elements(tiles: Sequence[Tile], cut: RegionCut) -> list[tuple[Tile, int]]:
     return [(tile, tile.real_elements(cut.rows, cut.cols)) for tile in tiles]
 
 

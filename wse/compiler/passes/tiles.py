@@ -198,7 +198,8 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 def _router_vector(name: str, cut: RegionCut) -> Tile:
     if not name.endswith("router_correction"):
         return _vectors([name], (cut.router, ROWS))
-    everywhere = np.tile(np.arange((cut.router >= 0).sum(), dtype=np.int32), (cut.cols, 1))
+    experts = int((cut.router >= 0).sum())
+    everywhere = np.broadcast_to(np.arange(experts, dtype=np.int32), (cut.cols, experts))
     return tile_of([part_of(name, None, (everywhere, ROWS))], view="f32")
 
 
