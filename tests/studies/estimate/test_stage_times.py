@@ -16,7 +16,9 @@ from wse.compiler.pipeline import compile_choice
 from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
+from wse.isa.instructions import KERNELS
 from wse.program.program import Program
+from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse.request.prepare_run import prepare
@@ -64,6 +66,20 @@ CASES: list[dict[str, Any]] = [
     {"prompt_tokens": (9, 5)},
     {"wafers": 1, "choice": replace(CHOICE, per_band=1)},
 ]
+
+
+def test_a_stage_that_clears_a_place_for_words_is_visited_when_they_come() -> None:
+    """Bands of 5 and 3 rows, whose last the hidden features do not fill: it is cleared before they are sent."""
+    spec = tiny_spec(tied=False, layers=3)
+    program = compile_choice(
+        spec, wafer(8, 5, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=1), replace(CHOICE, bands=2, per_band=1)
+    )
+    _, fabric, prefill, decode = costs(program, Fabric(program, wafer(8, 5, 1 << 20), SOFTWARE), (9,))
+    codes = [KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == Kind.COMPUTE]]
+    times = stage_times(fabric, prefill, decode)
+    assert "clear" in codes
+    assert all(visits_once(route) for route in times.prefill[:-1])
+    assert alone_cycles(times.decode) == decode.cycles
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
