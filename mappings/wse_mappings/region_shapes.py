@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from wse_mappings.cuts.contiguous import proportional
 from wse_mappings.cuts.heights import band_heights
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes, region_widths
@@ -17,9 +18,14 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     1. Regions of a band share its columns, so that the fullest of its PEs is as empty as can be (`region_widths`).
     2. Bands of a wafer share its rows, as many as their fullest regions need (`band_heights`).
 
-    A band alone has all rows, a region alone in its band all columns.
+    A band alone has all rows, a region alone in its band all columns. ``as_released`` all bands have as many rows,
+    and regions columns in proportion to their bytes.
     """
     rows, cols = layout.mesh or demand.mesh(turned=layout.turned)
+    if demand.as_released:
+        bands = groupby(shares, key=lambda share: (share.wafer, share.band))
+        across = [proportional([share.bytes for share in band], cols) for _, band in bands]
+        return [(rows // layout.bands, width) for widths in across for width in widths]
     sizes = _sizes(demand, shares)
     wafers = [
         [list(band) for _, band in groupby(of_wafer, key=lambda one: one[0].band)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from wse.compiler.column_bytes import block_bytes, column_bytes
-from wse.compiler.options import MODEL, PRODUCT, Options
+from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
@@ -14,7 +14,10 @@ from wse_mappings.strategies.strategy import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """The demand of a request: weights and cache of a model, of its layers alone, or of one product."""
+    """The demand of a request: weights and cache of a model, of its layers alone, or of one product.
+
+    The released schedule has the placement of then, with which the two figures came out that its costs are fitted on.
+    """
     layer_bytes, expert_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
     model = options.scope == MODEL
@@ -32,6 +35,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         hidden_size=spec.hidden_size,
         column_bytes=column_bytes(spec, options),
         block_bytes=block_bytes(spec, options),
+        as_released=options.schedule == RELEASED,
     )
 
 

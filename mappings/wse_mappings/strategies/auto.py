@@ -34,7 +34,7 @@ class Auto(Strategy):
         Their sides are those of the layout and the whole numbers nearest to powers of the ``steps``-th root of two. Of
         a turned layout there are those alone that the mesh as it lies has no room for.
         """
-        if demand.region is not None:
+        if demand.region is not None or demand.as_released:
             return
         rows, cols = layout.region(demand)
         least_pes = _wafer_bytes(demand) / demand.pe_bytes / (layout.bands * layout.per_band)

@@ -34,6 +34,8 @@ class Demand:
         column_bytes: Gives, for a first layer, one past the last, and so many of the tables, the bytes of a column of a
             region that holds them; None where all are cut evenly, to the byte.
         block_bytes: Gives, for the columns of a region, the bytes that a PE works on in its widest block.
+        as_released: Whether whole wafers are cut, into bands of as many rows each and regions of columns by their bytes
+            without padding, as published services are taken to be.
     """
 
     layer_bytes: tuple[float, ...]
@@ -49,6 +51,7 @@ class Demand:
     hidden_size: int = 1
     column_bytes: Callable[[int, int, int], ColumnBytes] | None = None
     block_bytes: ColumnBytes = lambda cols: 0.0
+    as_released: bool = False
 
     @property
     def layers(self) -> int:

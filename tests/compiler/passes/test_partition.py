@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compiler_states import CHOICE, begin
+from compiler_states import CHOICE, OPTIONS, begin
 from plain_router import MIXTURES, mixture_spec
+from session import wafer
 from tiny_model import tiny_spec
 
+from wse.compiler.demand import demand_of
+from wse.compiler.options import FUSED, RELEASED
 from wse.compiler.passes.partition import partition
 from wse.compiler.state import StagePlan
+from wse.compiler.strategies import strategy
 from wse.errors import BadMesh
+from wse_mappings.strategies.strategy import Layout
 
 pytestmark = pytest.mark.smoke
 
@@ -76,3 +81,18 @@ def test_experts_spread_over_wafers_are_a_stage_of_their_own() -> None:
 def test_regions_that_the_mesh_has_no_room_for_are_refused(choice: object, region: object, message: str) -> None:
     with pytest.raises(BadMesh, match=message):
         partition(begin((4, 6), choice=choice, region=region))  # type: ignore[arg-type]
+
+
+def test_the_released_schedule_has_bands_of_equal_rows_and_whole_wafers() -> None:
+    choice = replace(CHOICE, bands=2)
+    spec = tiny_spec(layers=3, vocab=400)
+    released, fused = (
+        partition(begin((15, 6), spec, choice=choice, mapping="bands", schedule=schedule)).plans
+        for schedule in (RELEASED, FUSED)
+    )
+    assert [plan.rows for plan in released] == [7, 7]
+    assert len({plan.rows for plan in fused}) == 2
+    demand = demand_of(spec, wafer(16, 16, 1 << 14), replace(OPTIONS, schedule=RELEASED))
+    auto = strategy("auto")
+    assert not list(auto.smaller(demand, Layout("auto", 1, 1), 1))
+    assert list(auto.smaller(replace(demand, as_released=False), Layout("auto", 1, 1), 1))

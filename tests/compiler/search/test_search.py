@@ -13,7 +13,7 @@ from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.arrays import F64
-from wse.compiler.options import Options
+from wse.compiler.options import FUSED, Options
 from wse.compiler.search.remedies import remedies, smallest_square
 from wse.compiler.search.search import compile_model, fits, search
 from wse.compiler.search.trials import Timing
@@ -140,7 +140,7 @@ def test_a_pipeline_uses_its_regions_and_a_region_can_be_given() -> None:
 
 @pytest.mark.parametrize("wafers", slow_but([1, 2], 2))
 def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) -> None:
-    machine, options = wafer(24, 17), replace(OPTIONS, wafers=wafers)
+    machine, options = wafer(24, 17), replace(OPTIONS, wafers=wafers, schedule=FUSED)
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, machine, SOFTWARE)

@@ -11,7 +11,7 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import FUSED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
@@ -72,7 +72,11 @@ def test_a_stage_that_clears_a_place_for_words_is_visited_when_they_come() -> No
     """Bands of 5 and 3 rows, whose last the hidden features do not fill: it is cleared before they are sent."""
     spec = tiny_spec(tied=False, layers=3)
     program = compile_choice(
-        spec, wafer(8, 5, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=1), replace(CHOICE, bands=2, per_band=1)
+        spec,
+        wafer(8, 5, 1 << 20),
+        SOFTWARE,
+        replace(OPTIONS, wafers=1, schedule=FUSED),
+        replace(CHOICE, bands=2, per_band=1),
     )
     _, fabric, prefill, decode = costs(program, Fabric(program, wafer(8, 5, 1 << 20), SOFTWARE), (9,))
     codes = [KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == Kind.COMPUTE]]
