@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from wse.arrays import F64
+from wse.arrays import F64, I64
 from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
 from wse.compiler.passes.partition import partition
@@ -117,11 +117,22 @@ class Condensed:
         A layer's steps are there as often as it stands for; those that hand tokens over to a stage, and those outside
         of the layers, as often as there are such stages.
         """
-        steps = phase.steps
-        layer, stage = np.array(program.op_layers)[steps.op], np.array(program.op_stages)[steps.op]
-        of_stage = (layer < 0) | _hand_overs(steps)
+        layer, stage, of_stage = self._places(program, phase)
         times = np.where(of_stage, np.array(self.stages_alike)[stage], np.array(self.stands_for)[layer])
         return float(by_step @ times)
+
+    def of_fullest_stage(self, program: Program, phase: Phase, by_step: F64) -> float:
+        """The largest sum of values by step of any stage of the whole; of all where stages have the same PEs."""
+        if self.state.has_expert_stage:
+            return self.in_all(program, phase, by_step)
+        layer, stage, of_stage = self._places(program, phase)
+        times = np.where(of_stage, 1, np.array(self.further_layers)[layer] + 1)
+        return float(np.bincount(stage, by_step * times).max(initial=0.0))
+
+    def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+        """By step its layer and its stage, int64, and whether it is there once a stage, not once a layer."""
+        layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
+        return layer, stage, (layer < 0) | _hand_overs(phase.steps)
 
 
 def commonest_layers(small: Condensed) -> Condensed:

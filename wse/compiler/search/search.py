@@ -44,16 +44,17 @@ FINALISTS, MARGIN = 2, 0.05
 class Compilation:
     """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
 
-    ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has trials with the costs of their
-    Programs, the chosen one's first; none where there was one alone. ``rewrites`` are those that pay,
-    ``verify_rewrites`` those that pay in a pass over several tokens of one user, None where that has the same.
+    ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has those of ``trials`` that were
+    compiled whole, the chosen one first, with the costs of their Programs; None where there was one alone. ``rewrites``
+    are those that pay, ``verify_rewrites`` those that pay in a pass over several tokens of one user, None where that
+    has the same.
     """
 
     program: Program
     options: Options
     choice: Choice
     trials: tuple[Trial, ...]
-    compiled: tuple[tuple[Trial, float], ...] = ()
+    compiled: tuple[tuple[Trial, float | None], ...]
     rewrites: tuple[RewriteTrial, ...] = ()
     verify_rewrites: tuple[RewriteTrial, ...] | None = None
 
@@ -117,6 +118,7 @@ def search(
             break
         preferred = compilations[0][0].prefill if compilations else None
         for trial in setup.fastest_product_first(products, preferred):
+            trials = [other for other in trials if not other.is_of(trial)] + [trial]
             on = setup.options_on(trial.layout)
             try:
                 choice = setup.largest_chunks(trial)
@@ -128,7 +130,8 @@ def search(
                 program=program,
                 options=on,
                 choice=choice,
-                trials=tuple(trials),
+                trials=(),
+                compiled=((trial, None),),
                 rewrites=rewritten,
                 verify_rewrites=of_pass,
             )
@@ -138,12 +141,12 @@ def search(
     if not compilations:
         raise failures[0] if failures else _refusal(setup, trials)
     if cost is None or len(compilations) == 1:
-        return compilations[0][1]
+        return replace(compilations[0][1], trials=tuple(trials))
     # 4. The least cost.
     costs = [cost(compilation.program) for _, compilation in compilations]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     compiled = tuple((compilations[i][0], costs[i]) for i in order)
-    return replace(compilations[order[0]][1], compiled=compiled)
+    return replace(compilations[order[0]][1], trials=tuple(trials), compiled=compiled)
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:

@@ -51,18 +51,37 @@ class Timing(NamedTuple):
     new_tokens: int
 
 
+class ChunkTime(NamedTuple):
+    """The time of a chunk of a prompt.
+
+    Attributes:
+        cycles: Cycles on all stages, one after another.
+        slowest_cycles: Cycles on the stage that takes longest, after which the next chunk can follow.
+    """
+
+    cycles: float
+    slowest_cycles: float
+
+    def of_all(self, chunks: float) -> float:
+        """Cycles of so many chunks that go through the stages behind each other."""
+        return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
+
+
 class Prompts(NamedTuple):
     """The time of all prompts of a request, in chunks of one size.
 
     Attributes:
         cycles: Cycles of all of them.
-        chunk: Tokens of a prompt at once: with ``largest`` about as many as fit, one on a row otherwise.
-        largest: Whether larger chunks were looked for.
+        chunk: Tokens of a prompt at once: where ``sized`` about those that take the fewest cycles, one on a row
+            otherwise.
+        shortest: The time of a chunk with one token on a row.
+        sized: Whether larger chunks were looked for.
     """
 
     cycles: float
     chunk: int
-    largest: bool
+    shortest: ChunkTime
+    sized: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +104,10 @@ class Trial:
     token_cycles: float | None = None
     longer_cycles: float | None = None
     prompts: Prompts | None = None
+
+    def is_of(self, other: Trial) -> bool:
+        """Whether two trials are of one layout and product."""
+        return (self.layout, self.prefill) == (other.layout, other.prefill)
 
     def may_be_compiled(self, options: Options) -> bool:
         """Whether the layout fits, or need not, and colours did not run out."""
@@ -180,16 +203,16 @@ class TrialSetup:
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
         if self.timing is None or not self._is_timed(needed):
             return trial
-        first, decoded = self._phase_cycles(small, program, (0, len(program.prefill)))
-        step = self._step(layout, prefill)
-        prompts = Prompts(first * sum(self.options.prompt_tokens) / step, step, largest=False)
+        step, (of_chunk, of_token) = self._step(layout, prefill), self._by_step(program, (0, len(program.prefill)))
+        first, decoded = _chunk_time(small, program, of_chunk), small.in_all(program, program.decode, of_token)
+        prompts = Prompts(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
         trial = replace(trial, token_cycles=decoded)
         generated = decoded * self.timing.new_tokens
         if generated > worth_cycles:
             return replace(trial, prompts=prompts, longer_cycles=generated)
         # 2. A small chunk.
         trial = self._timed(trial, prompts)
-        return self.with_largest_chunk(trial) if prompts.cycles > generated else trial
+        return self.with_chunk(trial) if prompts.cycles > generated else trial
 
     def deciding_trials(self, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
         """The trials of a layout with its products, the least demanding last, up to the one that it is ranked by.
@@ -217,7 +240,7 @@ class TrialSetup:
         return replace(trial, prompts=prompts, longer_cycles=longer_cycles)
 
     def fastest_product_first(self, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
-        """The trials of a layout with all its products, with about their largest chunks, by what all prompts take then.
+        """The trials of a layout with all its products, with about their best chunks, by what all prompts take then.
 
         With the ``preferred`` product alone where the layout has that. As they are where they were not timed.
         """
@@ -231,29 +254,35 @@ class TrialSetup:
             if product is not None
         ]
         timed = [trial for trial in all_trials if trial.prompts is not None]
-        if len(timed) > 1:
-            timed = [self.with_largest_chunk(trial) for trial in timed]
+        if timed:
+            timed = [self.with_chunk(trial) for trial in timed]
         return sorted(timed, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
 
-    def with_largest_chunk(self, trial: Trial) -> Trial:
-        """A timed trial with about the largest chunk that fits, by the bytes and cycles of one token on a row."""
+    def with_chunk(self, trial: Trial) -> Trial:
+        """A timed trial with about the best chunk of those that fit, by the bytes and cycles of one token on a row.
+
+        Larger chunks take fewer cycles a token; smaller ones follow each other sooner through the stages.
+        """
         assert trial.prompts is not None
         step, longest = self._step(trial.layout, trial.prefill), max(self.options.prompt_tokens)
-        sizes = chunks(longest, step)
         tokens = min(SMALL_CHUNK * step, longest)
         further = ceil_div(tokens, step) - 1
-        if not further or trial.prompts.largest:
+        if not further or trial.prompts.sized:
             return trial
         small, program, needed = self._compiled(trial.layout, trial.prefill, tokens)
-        (cycles,) = self._phase_cycles(small, program, (0,))
-        prompt_tokens = sum(self.options.prompt_tokens)
-        first = trial.prompts.cycles * step / prompt_tokens
-        bytes_of_row, cycles_of_row = (needed - trial.needed_bytes) / further, (cycles - first) / further
+        (of_chunk,) = self._by_step(program, (0,))
+        first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
+        bytes_of_row = (needed - trial.needed_bytes) / further
+        sizes = chunks(longest, step)
         free = self.wafer.sram_bytes_per_pe - trial.needed_bytes
-        fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free]
-        chunk = (fitting or sizes[-1:])[0]
-        cycles = first + (ceil_div(chunk, step) - 1) * cycles_of_row
-        return self._timed(trial, Prompts(cycles * prompt_tokens / chunk, chunk, largest=True))
+        fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
+        prompts = []
+        for size in fitting:
+            rows = (ceil_div(size, step) - 1) / further
+            time = ChunkTime(*(one + rows * (other - one) for one, other in zip(first, longer, strict=True)))
+            cycles = time.of_all(sum(self.options.prompt_tokens) / size)
+            prompts.append(Prompts(cycles, size, first, sized=True))
+        return self._timed(trial, min(prompts))
 
     def layers_cycles(self, layout: Layout, prefill: str, phase: str = DECODE) -> float | None:
         """About what the layers take for a decoded token, or a pass over several of one user.
@@ -268,7 +297,7 @@ class TrialSetup:
             program, _ = small.program()
         except DoesNotFit:
             return None
-        return self._phase_cycles(small, program, (0,))[0]
+        return small.in_all(program, program.phases[0], self._by_step(program, (0,))[0])
 
     def _is_timed(self, needed: int) -> bool:
         """Whether what needs so many bytes of a PE is worth timing."""
@@ -281,11 +310,10 @@ class TrialSetup:
         program, needed = small.program()
         return small, program, max(needed)
 
-    def _phase_cycles(self, small: Condensed, program: Program, phases: Sequence[int]) -> list[float]:
-        """Cycles of some phases of the whole."""
+    def _by_step(self, program: Program, phases: Sequence[int]) -> list[F64]:
+        """Cycles of the steps of some phases of a Program in small."""
         assert self.timing is not None
-        by_step = self.timing.by_step(program, phases)
-        return [small.in_all(program, program.phases[n], cycles) for n, cycles in zip(phases, by_step, strict=True)]
+        return self.timing.by_step(program, phases)
 
     def _step(self, layout: Layout, prefill: str) -> int:
         """Tokens of which a row of a region holds one each."""
@@ -303,7 +331,7 @@ class TrialSetup:
     def largest_chunks(self, trial: Trial) -> Choice:
         """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt.
 
-        The whole vocabulary is the first guess, and, where that is known, about the chunk that fits.
+        The whole vocabulary is the first guess. Of the prompt, where that is known, no more than the best chunk.
         """
         layout, prefill = trial.layout, trial.prefill
         _, cols = layout.region(self.demand)
@@ -314,8 +342,9 @@ class TrialSetup:
         heads = [self._choice(layout, prefill, smallest, entry) for entry in entries]
         head = self._first_that_fits(options, heads, 0).head_chunk
         sizes = chunks(longest, step)
-        known = trial.prompts is not None and trial.prompts.largest
-        guess = sizes.index(trial.prompts.chunk) if trial.prompts is not None and known else len(sizes) // 2
+        guess = len(sizes) // 2
+        if trial.prompts is not None and trial.prompts.sized:
+            sizes, guess = sizes[sizes.index(trial.prompts.chunk) :], 0
         return self._first_that_fits(options, [self._choice(layout, prefill, size, head) for size in sizes], guess)
 
     def _choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
@@ -356,6 +385,12 @@ class TrialSetup:
         except DoesNotFit:
             return False
         return max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
+
+
+def _chunk_time(small: Condensed, program: Program, by_step: F64) -> ChunkTime:
+    """The time of the first chunk in the whole."""
+    phase = program.phases[0]
+    return ChunkTime(small.in_all(program, phase, by_step), small.of_fullest_stage(program, phase, by_step))
 
 
 def halvings(largest: int, smallest: int) -> list[int]:

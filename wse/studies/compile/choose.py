@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from wse.arrays import F64
 from wse.compiler.options import DECODE, REPORT
 from wse.compiler.pipeline import compile_choice
@@ -57,8 +59,7 @@ def compile_fastest(prepared: Placeable) -> Compilation:
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, p.wafer, p.software, p.meshes)
-        prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
-        return prompt + fabric.decode_cost(*p.middle_context).cycles * p.new_tokens
+        return _prompt_cycles(fabric) + fabric.decode_cost(*p.middle_context).cycles * p.new_tokens
 
     return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p))
 
@@ -77,6 +78,22 @@ def pass_cost(prepared: Placeable, compilation: Compilation, tokens: int) -> Pha
     choice = replace(compilation.choice, prefill_chunk=1, verify_rewrites=rewrites)
     program = compile_choice(p.spec, p.wafer, p.software, options, choice)
     return Fabric(program, p.wafer, p.software, p.meshes).verify_cost(p.middle_before_pass)
+
+
+def _prompt_cycles(fabric: Fabric) -> float:
+    """About what all chunks of the prompts take: each goes through the stages behind the one before.
+
+    The first takes its own time, each other one that of its slowest stage; all of it where stages have the same PEs.
+    """
+    program, stages = fabric.program, fabric.program.stages
+    costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
+    if len({(stage.wafer, stage.rect) for stage in stages}) < len(stages):
+        return sum(cost.cycles for cost in costs)
+    slowest: dict[PhaseCost, float] = {}
+    for phase, cost in zip(program.prefill, costs, strict=True):
+        if cost not in slowest:
+            slowest[cost] = float(np.bincount(phase.steps.stage, cost.by_step).max(initial=0.0))
+    return sum(cost.cycles for cost in costs[:1]) + sum(slowest[cost] for cost in costs[1:])
 
 
 def _timing(prepared: Placeable) -> Timing:

@@ -50,13 +50,12 @@ def search_result(choice: Compilation) -> SearchResult | None:
     """The trials of a search, the fastest first; None where there was one alone."""
     if len(choice.trials) < 2:
         return None
-    costs = dict(choice.compiled)
-    chosen = choice.compiled[0][0] if choice.compiled else next((t for t in choice.trials if t.fits), None)
-    order = sorted(choice.trials, key=lambda t: (costs.get(t, float("inf")), t.token_cycles or float("inf")))
+    costs, chosen = dict(choice.compiled), choice.compiled[0][0]
+    order = sorted(choice.trials, key=lambda t: (costs.get(t) or float("inf"), t.token_cycles or float("inf")))
     return SearchResult(
         tried=len(choice.trials),
         fitting=sum(trial.fits for trial in choice.trials),
-        compiled=max(1, len(choice.compiled)),
+        compiled=len(choice.compiled),
         layouts=tuple(_layout(trial, costs.get(trial), chosen=trial == chosen) for trial in order),
     )
 
