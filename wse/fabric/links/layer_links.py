@@ -26,6 +26,7 @@ from wse.fabric.links.link_map import (
 from wse.fabric.links.routes import DIRECTIONS, Routes
 from wse.fabric.links.traffic import Traffic
 from wse.fabric.model import CacheUse, Fabric
+from wse.fabric.step_classes import by_slots
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
 from wse.program.steps import Kind, Slots, Steps
@@ -127,17 +128,15 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
     layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.steps.op[steps]], return_inverse=True)
     counts = np.zeros((len(layers), len(distinct)), np.int64)
     np.add.at(counts, (at, which), 1)
-    by_slots = _uses(runs)
-    in_all = {
-        program.cache_slots(0): (runs.total(), [length for _, lengths in by_slots.values() for length in lengths])
-    }
+    uses, grows = _uses(runs), by_slots(phase.steps)
+    in_all = {program.cache_slots(0): (runs.total(), [length for _, lengths in uses.values() for length in lengths])}
     stages = [program.stages[stage] for stage in phase.steps.stage[distinct]]
     return _Moves(
         regions=[_region(stage) for stage in stages],
         rectangles=[
             _routed_rectangles(fabric, phase, step, pairs, reached)
             if phase.steps.routed[step]
-            else _over_runs(fabric.traffic, phase, step, by_slots if phase.steps.per_slot[step].any() else in_all)
+            else _over_runs(fabric.traffic, phase, step, uses if grows[step] else in_all)
             for step in distinct.tolist()
         ],
         counts=dict(zip(layers.tolist(), counts, strict=True)),
