@@ -18,7 +18,7 @@ from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import search
-from wse.compiler.search.trials import Timing
+from wse.compiler.search.trial import Timing
 from wse.errors import BadInput, UnknownName
 from wse.fabric.model import Fabric
 from wse.isa.instructions import KERNELS

@@ -16,7 +16,7 @@ from wse.arrays import F64
 from wse.compiler.options import FUSED, Options
 from wse.compiler.search.remedies import remedies, smallest_square
 from wse.compiler.search.search import compile_model, fits, search
-from wse.compiler.search.trials import Timing
+from wse.compiler.search.trial import Timing
 from wse.errors import BadMesh, DoesNotFit, UnknownName
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_wafer

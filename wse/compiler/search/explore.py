@@ -14,7 +14,8 @@ from wse.arrays import F64
 from wse.compiler.options import REPORT
 from wse.compiler.search.candidates import Candidates
 from wse.compiler.search.forecast import Forecast, features
-from wse.compiler.search.trials import Trial, TrialSetup
+from wse.compiler.search.trial import Trial
+from wse.compiler.search.trials import TrialSetup
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
 from wse.models.tensors.model_tensors import parameters_per_token

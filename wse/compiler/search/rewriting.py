@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from wse.compiler.options import FUSED, VERIFY, Choice, Options, Rewrites
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
-from wse.compiler.search.trials import Timing, Trial, TrialSetup
+from wse.compiler.search.trial import Timing, Trial
+from wse.compiler.search.trials import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse_mappings.strategies.strategy import Layout

@@ -24,9 +24,11 @@ from wse.compiler.options import (
 )
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.chunks import largest_chunks
 from wse.compiler.search.explore import emptiest_trials, explore
 from wse.compiler.search.rewriting import RewriteTrial, try_rewrites, try_verify_rewrites
-from wse.compiler.search.trials import Timing, Trial, TrialSetup
+from wse.compiler.search.trial import Timing, Trial
+from wse.compiler.search.trials import TrialSetup
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -121,7 +123,7 @@ def search(
             trials = [other for other in trials if not other.is_of(trial)] + [trial]
             on = setup.options_on(trial.layout)
             try:
-                choice = setup.largest_chunks(trial)
+                choice = largest_chunks(setup, trial)
                 program = compile_choice(spec, wafer, software, on, choice)
             except DoesNotFit as error:
                 failures.append(error)

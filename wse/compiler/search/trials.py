@@ -1,12 +1,11 @@
-"""Trials in small of a layout and a product: the bytes that they need, how long a token takes, the chunks that fit."""
+"""Trials in small of a layout and a product: the bytes that they need, how long a token takes, and prompts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 from wse.arrays import F64
 from wse.compiler.demand import demand_of
@@ -24,6 +23,8 @@ from wse.compiler.options import (
 )
 from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.search.condense import Condensed, commonest_layers, condense
+from wse.compiler.search.sizes import chunk_sizes
+from wse.compiler.search.trial import ChunkTime, Prompts, Timing, Trial
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -37,81 +38,6 @@ SMALLEST_HEAD_CHUNK = 16
 
 SMALL_CHUNK = 8
 """Tokens of a prompt at once in a trial that tells how chunks grow; as many on a row where they lie on rows."""
-
-
-class Timing(NamedTuple):
-    """The times of a request.
-
-    Attributes:
-        by_step: Gives the cycles of the steps of some phases of a Program, by their indices; float64 ``[steps]`` each.
-        new_tokens: Tokens that are decoded for each user.
-    """
-
-    by_step: Callable[[Program, Sequence[int]], list[F64]]
-    new_tokens: int
-
-
-class ChunkTime(NamedTuple):
-    """The time of a chunk of a prompt.
-
-    Attributes:
-        cycles: Cycles on all stages, one after another.
-        slowest_cycles: Cycles on the stage that takes longest, after which the next chunk can follow.
-    """
-
-    cycles: float
-    slowest_cycles: float
-
-    def of_all(self, chunks: float) -> float:
-        """Cycles of so many chunks that go through the stages behind each other."""
-        return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
-
-
-class Prompts(NamedTuple):
-    """The time of all prompts of a request, in chunks of one size.
-
-    Attributes:
-        cycles: Cycles of all of them.
-        chunk: Tokens of a prompt at once: where ``sized`` about those that take the fewest cycles, one on a row
-            otherwise.
-        shortest: The time of a chunk with one token on a row.
-        sized: Whether larger chunks were looked for.
-    """
-
-    cycles: float
-    chunk: int
-    shortest: ChunkTime
-    sized: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """A layout with a product for prefill, tried in small.
-
-    Attributes:
-        layout, prefill: What was tried.
-        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 where colours ran out.
-        fits: Whether a PE has as many.
-        token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
-        longer_cycles: About what all prompts or all generated tokens take, whichever is more.
-        prompts: About what all prompts take; None as above.
-    """
-
-    layout: Layout
-    prefill: str
-    needed_bytes: int
-    fits: bool
-    token_cycles: float | None = None
-    longer_cycles: float | None = None
-    prompts: Prompts | None = None
-
-    def is_of(self, other: Trial) -> bool:
-        """Whether two trials are of one layout and product."""
-        return (self.layout, self.prefill) == (other.layout, other.prefill)
-
-    def may_be_compiled(self, options: Options) -> bool:
-        """Whether the layout fits, or need not, and colours did not run out."""
-        return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,9 +101,9 @@ class TrialSetup:
     def smallest(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
         """The least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
-        return options, self._choice(layout, prefill, tokens, self._smallest_head_chunk(layout))
+        return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
 
-    def _smallest_head_chunk(self, layout: Layout) -> int:
+    def smallest_head_chunk(self, layout: Layout) -> int:
         """Vocabulary entries of a column whose logits take no more room than what gate and up make in a layer."""
         spec, (_, cols) = self.spec, layout.region(self.demand)
         routed = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
@@ -203,7 +129,7 @@ class TrialSetup:
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
         if self.timing is None or not self._is_timed(needed):
             return trial
-        step, (of_chunk, of_token) = self._step(layout, prefill), self._by_step(program, (0, len(program.prefill)))
+        step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
         first, decoded = _chunk_time(small, program, of_chunk), small.in_all(program, program.decode, of_token)
         prompts = Prompts(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
         trial = replace(trial, token_cycles=decoded)
@@ -264,7 +190,7 @@ class TrialSetup:
         Larger chunks take fewer cycles a token; smaller ones follow each other sooner through the stages.
         """
         assert trial.prompts is not None
-        step, longest = self._step(trial.layout, trial.prefill), max(self.options.prompt_tokens)
+        step, longest = self.row_tokens(trial.layout, trial.prefill), max(self.options.prompt_tokens)
         tokens = min(SMALL_CHUNK * step, longest)
         further = ceil_div(tokens, step) - 1
         if not further or trial.prompts.sized:
@@ -273,7 +199,7 @@ class TrialSetup:
         (of_chunk,) = self._by_step(program, (0,))
         first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
         bytes_of_row = (needed - trial.needed_bytes) / further
-        sizes = chunks(longest, step)
+        sizes = chunk_sizes(longest, step)
         free = self.wafer.sram_bytes_per_pe - trial.needed_bytes
         fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
         prompts = []
@@ -315,7 +241,7 @@ class TrialSetup:
         assert self.timing is not None
         return self.timing.by_step(program, phases)
 
-    def _step(self, layout: Layout, prefill: str) -> int:
+    def row_tokens(self, layout: Layout, prefill: str) -> int:
         """Tokens of which a row of a region holds one each."""
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
@@ -328,26 +254,8 @@ class TrialSetup:
         plans = condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
-    def largest_chunks(self, trial: Trial) -> Choice:
-        """The fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt.
-
-        The whole vocabulary is the first guess. Of the prompt, where that is known, no more than the best chunk.
-        """
-        layout, prefill = trial.layout, trial.prefill
-        _, cols = layout.region(self.demand)
-        step, longest = self._step(layout, prefill), max(self.options.prompt_tokens)
-        smallest = min(step, longest)
-        entries = halvings(ceil_div(self.spec.vocab_size, cols), self._smallest_head_chunk(layout))
-        options = self.options_on(layout)
-        heads = [self._choice(layout, prefill, smallest, entry) for entry in entries]
-        head = self._first_that_fits(options, heads, 0).head_chunk
-        sizes = chunks(longest, step)
-        guess = len(sizes) // 2
-        if trial.prompts is not None and trial.prompts.sized:
-            sizes, guess = sizes[sizes.index(trial.prompts.chunk) :], 0
-        return self._first_that_fits(options, [self._choice(layout, prefill, size, head) for size in sizes], guess)
-
-    def _choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
+    def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
+        """Everything chosen: a layout, a product, tokens of a prompt and entries of the vocabulary at once."""
         return Choice(
             bands=layout.bands,
             per_band=layout.per_band,
@@ -360,51 +268,8 @@ class TrialSetup:
             verify_rewrites=self.verify_rewrites,
         )
 
-    def _first_that_fits(self, wanted: Options, choices: list[Choice], guess: int) -> Choice:
-        """The first of some choices, each less demanding than the one before, that fits; the last if none does.
-
-        Looked for from a guess on, in steps that double (exponential search; Bentley and Yao, Information Processing
-        Letters 1976).
-        """
-        too_demanding, first, at, stride = -1, len(choices) - 1, guess, 1
-        while first - too_demanding > 1:
-            if not too_demanding < at < first:
-                at = (too_demanding + first) // 2
-            if self._holds(wanted, choices[at]):
-                first, at = at, at - stride
-            else:
-                too_demanding, at = at, at + stride
-            stride *= 2
-        return choices[first]
-
-    def _holds(self, options_of_request: Options, choice: Choice) -> bool:
-        prompt = min(choice.prefill_chunk, max(options_of_request.prompt_tokens))
-        options = replace(options_of_request, prompt_tokens=(prompt,) * options_of_request.batch)
-        try:
-            needed = condense(self.spec, self.wafer, self.software, options, choice).needed_bytes()
-        except DoesNotFit:
-            return False
-        return max(needed) <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
-
 
 def _chunk_time(small: Condensed, program: Program, by_step: F64) -> ChunkTime:
     """The time of the first chunk in the whole."""
     phase = program.phases[0]
     return ChunkTime(small.in_all(program, phase, by_step), small.of_fullest_stage(program, phase, by_step))
-
-
-def halvings(largest: int, smallest: int) -> list[int]:
-    """Sizes to try from the largest down to the smallest, each half of the one before."""
-    sizes = [largest]
-    while sizes[-1] > smallest:
-        sizes.append(max(smallest, ceil_div(sizes[-1], 2)))
-    return sizes
-
-
-def chunks(prompt_tokens: int, step: int) -> list[int]:
-    """Chunk sizes to try: the whole prompt, then fewer and fewer multiples of ``step``."""
-    sizes = [prompt_tokens]
-    for size in halvings(ceil_div(prompt_tokens, step), 1):
-        if size * step < sizes[-1]:
-            sizes.append(size * step)
-    return sizes

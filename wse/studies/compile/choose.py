@@ -13,7 +13,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.rewriting import verify_rewrites
 from wse.compiler.search.search import Compilation, search
-from wse.compiler.search.trials import Timing
+from wse.compiler.search.trial import Timing
 from wse.errors import DoesNotFit
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from wse.compiler.search.search import Compilation
-from wse.compiler.search.trials import Trial
+from wse.compiler.search.trial import Trial
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
 from wse.report.terminal import count, short_number

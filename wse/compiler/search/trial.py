@@ -1,0 +1,87 @@
+"""A trial in small of a layout and a product, as the search remembers it, and how a request is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wse.arrays import F64
+from wse.compiler.options import REPORT, Options
+from wse.program.program import Program
+from wse_mappings.strategies.strategy import Layout
+
+
+class Timing(NamedTuple):
+    """The times of a request.
+
+    Attributes:
+        by_step: Gives the cycles of the steps of some phases of a Program, by their indices; float64 ``[steps]`` each.
+        new_tokens: Tokens that are decoded for each user.
+    """
+
+    by_step: Callable[[Program, Sequence[int]], list[F64]]
+    new_tokens: int
+
+
+class ChunkTime(NamedTuple):
+    """The time of a chunk of a prompt.
+
+    Attributes:
+        cycles: Cycles on all stages, one after another.
+        slowest_cycles: Cycles on the stage that takes longest, after which the next chunk can follow.
+    """
+
+    cycles: float
+    slowest_cycles: float
+
+    def of_all(self, chunks: float) -> float:
+        """Cycles of so many chunks that go through the stages behind each other."""
+        return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
+
+
+class Prompts(NamedTuple):
+    """The time of all prompts of a request, in chunks of one size.
+
+    Attributes:
+        cycles: Cycles of all of them.
+        chunk: Tokens of a prompt at once: where ``sized`` about those that take the fewest cycles, one on a row
+            otherwise.
+        shortest: The time of a chunk with one token on a row.
+        sized: Whether larger chunks were looked for.
+    """
+
+    cycles: float
+    chunk: int
+    shortest: ChunkTime
+    sized: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A layout with a product for prefill, tried in small.
+
+    Attributes:
+        layout, prefill: What was tried.
+        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 where colours ran out.
+        fits: Whether a PE has as many.
+        token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
+        longer_cycles: About what all prompts or all generated tokens take, whichever is more.
+        prompts: About what all prompts take; None as above.
+    """
+
+    layout: Layout
+    prefill: str
+    needed_bytes: int
+    fits: bool
+    token_cycles: float | None = None
+    longer_cycles: float | None = None
+    prompts: Prompts | None = None
+
+    def is_of(self, other: Trial) -> bool:
+        """Whether two trials are of one layout and product."""
+        return (self.layout, self.prefill) == (other.layout, other.prefill)
+
+    def may_be_compiled(self, options: Options) -> bool:
+        """Whether the layout fits, or need not, and colours did not run out."""
+        return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)
