@@ -121,6 +121,9 @@ def test_a_cost_function_decides_between_products_that_fit() -> None:
     opposite = compile_model(SPEC, machine, SOFTWARE, OPTIONS, lambda p: -prompt_cycles(p))
     assert {chosen.prefill_name, opposite.prefill_name} == {"mesh-gemm", "thin-gemm"}
     assert prompt_cycles(chosen) < prompt_cycles(opposite)
+    timing = Timing(lambda program, phases: [], 1)  # a single layout is compiled without being timed
+    timed = search(SPEC, machine, SOFTWARE, OPTIONS, prompt_cycles, timing)
+    assert timed.program.prefill_name == chosen.prefill_name
 
 
 def test_a_long_prompt_is_cut_into_chunks_that_fit() -> None:

@@ -82,8 +82,8 @@ def search(
        ``timing``, those that promise to be the fastest (`explore`).
     2. With ``timing`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on: of a
        decoded token, and of a pass over several tokens of one user, where others may pay.
-    3. The fastest layouts are compiled whole, each with the product that promises to be the fastest, or without
-       ``timing`` with all of them, and with the largest chunks that fit.
+    3. The fastest layouts are compiled whole, each with the product that promises to be the fastest, or with all where
+       they were not timed, and with the best chunks that fit.
     4. The one of the least cost is chosen.
 
     Raises:
@@ -138,7 +138,7 @@ def search(
                 verify_rewrites=of_pass,
             )
             compilations.append((trial, compilation))
-            if timing is not None or cost is None:
+            if cost is None or trial.prompts is not None:
                 break
     if not compilations:
         raise failures[0] if failures else _refusal(setup, trials)
