@@ -49,7 +49,8 @@ def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path)
 def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     """The prompt gives it; what concerns further tokens is absent, not zero."""
     config = write_config(tmp_path, num_hidden_layers=4)
-    arguments = ("estimate", config, "--mesh", "8x8", "--prompt-len", "9", "--new-tokens", "1")
+    placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4")
+    arguments = ("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "1")
     report = json.loads(wse(*arguments, "--json").out)
     assert not {"decode", "crossing", "bounds", "schedule", "energy", "cost"} & report.keys()
     assert report["latency"]["ttft_s"] > 0
@@ -110,8 +111,9 @@ def test_lengths_that_nobody_asked_for_are_those_that_the_model_was_made_for(
     wse: Wse, tmp_path: Path, options: list[str], lengths: tuple[int, int], says: str
 ) -> None:
     config = write_config(tmp_path, max_position_embeddings=40)
-    report = json.loads(wse("estimate", config, "--mesh", "8x8", *options, "--json").out)
+    on_one_region = ("--mesh", "8x8", "--mapping", "region")
+    report = json.loads(wse("estimate", config, *on_one_region, *options, "--json").out)
     assert (report["inputs"]["prompt_len"], report["inputs"]["new_tokens"]) == lengths
     assert says.replace("tiny", report["model"]["name"]) in report["note"]
-    text = " ".join(wse("estimate", config, "--mesh", "8x8", *options).out.split())
+    text = " ".join(wse("estimate", config, *on_one_region, *options).out.split())
     assert says.replace("tiny", report["model"]["name"]) in text

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from session import SOFTWARE, wafer
+from tiers import slow_but
 from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import Choice, Options
@@ -146,7 +147,7 @@ def test_padding_is_charged_as_if_it_were_work() -> None:
     assert np.array_equal(padded.traffic.words, whole.traffic.words)
 
 
-@pytest.mark.parametrize("accumulate", ["float32", "float16"])
+@pytest.mark.parametrize("accumulate", slow_but(["float32", "float16"], "float32"))
 def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) -> None:
     options = replace(OPTIONS, wafers=1, dtype="float16", accumulate=accumulate)
     program, fabric = compiled(options=options)

@@ -117,7 +117,7 @@ def head_places(cols: int, kv_head_count: int, head_size: int, rotary_size: int)
     """Kv heads of a column and features of each there, as `head_groups` has them in one stretch, without making it.
 
     >>> head_places(12, 2, 8, 8), head_places(2, 8, 64, 64)
-    ((1, 4), (4, 64))
+    ((1, 2), (4, 64))
     """
     if cols < kv_head_count:
         return ceil_div(kv_head_count, cols), head_size

@@ -65,6 +65,7 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
     assert second.endswith(f"; 4 make it {percent(most)} slower.")
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_fit_one_wafer_is_asked_of_the_fewest(asked: CompareRequest) -> None:
     small = replace(asked, base=replace(asked.base, wafer="wse3", mesh="1x1", software="academic"), own_link=True)
     small = replace(small, mappings=("region", "tensor"))

@@ -15,7 +15,14 @@ from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.estimate import estimate
 
 REQUEST = EstimateRequest(
-    model="story", wafer="wse2", mesh="24x24", prompt_len=16, new_tokens=16, software="tuned", verify_tokens=4
+    model="story",
+    wafer="wse2",
+    mesh="24x24",
+    mapping="region",
+    prompt_len=16,
+    new_tokens=16,
+    software="tuned",
+    verify_tokens=4,
 )
 
 

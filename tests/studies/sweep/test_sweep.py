@@ -59,6 +59,7 @@ def test_rows_are_those_of_each_estimate_alone_and_failures_are_rows(tmp_path: P
     assert [row["wafer_hop_cycles"] for row in rows] == ["1", "4", "1", "4"]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) -> None:
     grid = grid_of("mesh=3x3,3x2", "wafer.ramp_cycles=2,3")
     killed: list[int] = []
