@@ -1,4 +1,4 @@
-"""The share of a row, among neighbours in a column that divide what all of them would work out."""
+"""The share of a PE, among neighbours on a line that divide what all of them would work out or hold."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ from wse_kernels._jit import inline_function
 
 
 @inline_function
-def share_of_row(row, length, groups, n):
-    """The first of n features that a row works on, and one past its last.
+def share_of_place(place, length, groups, n):
+    """The first of n elements that a place works on, and one past its last.
 
-    The ``length`` rows are cut into ``groups``, group i from row i length // groups on; row s of a group of z has the
-    features from s n // z on.
+    The ``length`` places are cut into ``groups``, group i from place i length // groups on; place s of a group of z has
+    the elements from s n // z on.
     """
-    group = ((row + 1) * groups - 1) // length
+    group = ((place + 1) * groups - 1) // length
     start, end = group * length // groups, (group + 1) * length // groups
-    return (row - start) * n // (end - start), (row - start + 1) * n // (end - start)
+    return (place - start) * n // (end - start), (place - start + 1) * n // (end - start)
+
+
+@inline_function
+def group_of_column(col, columns, groups):
+    """The group of a column, that group's first column, and its columns.
+
+    Sizes of groups differ by at most one, and the larger ones come first.
+    """
+    size, larger = columns // groups, columns % groups
+    group = col // (size + 1)
+    if group >= larger:
+        group = larger + (col - larger * (size + 1)) // size
+    return group, group * size + min(group, larger), size + (1 if group < larger else 0)

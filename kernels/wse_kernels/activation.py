@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from wse_kernels._jit import inline_function, narrow, widen
-from wse_kernels._shares import share_of_row
+from wse_kernels._shares import share_of_place
 
 ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
 """Activation functions in the order of their numbers; the sources of their definitions are those of `activate`."""
@@ -29,8 +29,8 @@ def activate(block, act, acc, x, out, M, n, function, gated, limit_pico):
 
 
 def activate_share(block, block_row, act, acc, x, out, M, n, function, gated, limit_pico, length, groups):
-    """`activate` for the PE's own share of the n features (`share_of_row`), and 0 for those of its neighbours."""
-    first, last = share_of_row(block_row, length, groups, n)
+    """`activate` for the PE's own share of the n features (`share_of_place`), and 0 for those of its neighbours."""
+    first, last = share_of_place(block_row, length, groups, n)
     lanes = act.shape[2]
     for m in range(M):
         for e in range(out + m * n, out + m * n + n):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._jit import inline_function, narrow, widen
+from wse_kernels._shares import group_of_column, share_of_place
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
 LOWEST = np.float32(-3.0e38)
@@ -103,15 +104,8 @@ def attention_exp_share(
 @inline_function
 def _share(col, columns, groups, sharers, count):
     """The first of ``count`` elements that a column works on, and one past the last."""
-    size, larger = columns // groups, columns % groups
-    before = larger * (size + 1)
-    start, width = col // (size + 1) * (size + 1), size + 1
-    if col >= before:
-        start, width = before + (col - before) // size * size, size
-    sets = max(1, width // sharers)
-    number = ((col - start + 1) * sets - 1) // width
-    begin, end = start + number * width // sets, start + (number + 1) * width // sets
-    return (col - begin) * count // (end - begin), (col - begin + 1) * count // (end - begin)
+    _, start, width = group_of_column(col, columns, groups)
+    return share_of_place(col - start, width, max(1, width // sharers), count)
 
 
 def softmax_sums(block, act, f32, x, sums, M, H, T):

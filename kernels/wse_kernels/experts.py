@@ -17,6 +17,7 @@ import numpy as np
 
 from wse_kernels._codes import FP8_BLOCKS, INT4, MXFP4, bytes_of_rows, unpack_scaled, unpack_with_factors
 from wse_kernels._jit import clear_rows, inline_function, multiply_add_rows, narrow, widen
+from wse_kernels._shares import group_of_column
 
 
 def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
@@ -31,7 +32,7 @@ def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, g
         stretch, col = (block_col + lane) // width, (block_col + lane) % width
         of_stretch = experts // stretches + (1 if stretch < experts % stretches else 0)
         fewest, fuller_groups = of_stretch // groups, of_stretch % groups
-        group, _ = _group_of(col, width, groups)
+        group, _, _ = group_of_column(col, width, groups)
         first = stretch * (experts // stretches) + min(stretch, experts % stretches)
         first += group * fewest + min(group, fuller_groups)
         local_experts = fewest + (1 if group < fuller_groups else 0)
@@ -252,8 +253,9 @@ def expert_bias(
     for lane in range(acc.shape[2]):
         place = block_row
         if by_token == 1:
-            _, first_column = _group_of((block_col + lane) % (columns // stretches), columns // stretches, groups)
-            place = (block_col + lane) % (columns // stretches) - first_column
+            col = (block_col + lane) % (columns // stretches)
+            _, first_column, _ = group_of_column(col, columns // stretches, groups)
+            place = col - first_column
         for i in range(P):
             at = pairs + 1 + 3 * i
             if i < f32[block, pairs, lane]:
@@ -265,16 +267,6 @@ def expert_bias(
                     old = acc[block, row + n, lane]
                     added = widen(wgt[block, bias + n - before, lane]) * weight
                     acc[block, row + n, lane] = narrow(widen(old) + added, old)
-
-
-@inline_function
-def _group_of(col, columns, groups):
-    """The group that a column of a stretch lies in, and that group's first column; the larger groups come first."""
-    narrow_columns, wide_groups = columns // groups, columns % groups
-    group = col // (narrow_columns + 1)
-    if group >= wide_groups:
-        group = wide_groups + (col - wide_groups * (narrow_columns + 1)) // narrow_columns
-    return group, group * narrow_columns + min(group, wide_groups)
 
 
 @inline_function

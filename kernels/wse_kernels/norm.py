@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._jit import narrow, widen
-from wse_kernels._shares import share_of_row
+from wse_kernels._shares import share_of_place
 
 
 def sum_squares(block, act, f32, x, sums, M, K):
@@ -71,10 +71,10 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
 
 
 def rms_scale_share(block, block_row, acc, x, sums, M, n, parts, size, eps_atto, length, groups):
-    """`rms_scale_sums` for the PE's own share, as `share_of_row` says, of the n features of parts of x[M, parts, n]."""
+    """`rms_scale_sums` for the PE's own share (`share_of_place`) of the n features of parts of x[M, parts, n]."""
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     lanes = acc.shape[2]
-    first, last = share_of_row(block_row, length, groups, n)
+    first, last = share_of_place(block_row, length, groups, n)
     for m in range(M):
         for part in range(parts):
             for e in range(x + (m * parts + part) * n + first, x + (m * parts + part) * n + last):

@@ -13,6 +13,7 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, golden, session, wafer
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
+from trait_specs import POSITIONS, norms_spec
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
 from wse.compiler.options import LAYERS, MESH_GEMM
@@ -28,10 +29,7 @@ from wse.program.transfers.patterns import BetweenWafers
 from wse.wavelet.phase import phase_run
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
-POSITIONS = replace(
-    tiny_spec(head_size=5), norm="layer", learned_positions=64, rope=None, qkv_bias=True, gated=False, ffn_bias=True
-)
-NORMS = replace(tiny_spec(kv_heads=1), head_norm="rms", logit_cap=3.0, post_norms=True, norm_unit_offset=True)
+NORMS = norms_spec(kv_heads=1)
 CASES: dict[str, tuple[Any, tuple[int, int], int, dict[str, Any]]] = {
     "heads of whole wafers": (tiny_spec(kv_heads=3), (4, 3), 2, {}),
     "more wafers than heads": (tiny_spec(), (4, 3), 3, {}),

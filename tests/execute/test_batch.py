@@ -14,6 +14,7 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, golden, model, wafer
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
+from trait_specs import POSITIONS, TRAITS, norms_spec
 
 from wse.compiler.options import FUSED, Choice, Options
 from wse.compiler.pipeline import compile_choice
@@ -25,7 +26,6 @@ from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler, Sampling
 from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
-from wse.models.spec import Layer, PositionScale
 from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
@@ -37,17 +37,7 @@ PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 
 CONTEXT = 24
 STEPS = 10
 THIN = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
-TRAITS = replace(
-    tiny_spec(),
-    layers=(Layer(window=4), Layer(chunk=5, rotary=False)),
-    position_scale=PositionScale(coefficient=0.3, floor_tokens=4),
-    sinks=True,
-    score_cap=0.5,
-)
-POSITIONS = replace(
-    tiny_spec(head_size=5), norm="layer", learned_positions=64, rope=None, qkv_bias=True, gated=False, ffn_bias=True
-)
-NORMS = replace(tiny_spec(), head_norm="rms", logit_cap=3.0, post_norms=True, norm_unit_offset=True)
+NORMS = norms_spec()
 CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "3x3": ((3, 3), {}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
     "4x5": ((4, 5), {}, THIN),

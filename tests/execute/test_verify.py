@@ -17,6 +17,7 @@ from random_checkpoint import write_checkpoint
 from session import SOFTWARE, golden, session, wafer
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
+from trait_specs import POSITIONS, TRAITS, norms_spec
 
 from wse.compiler.options import FUSED, RELEASED, Choice, Options
 from wse.compiler.pipeline import compile_choice
@@ -27,7 +28,6 @@ from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.models.bundled import BUNDLED
-from wse.models.spec import Layer, PositionScale
 from wse.program.program import Program
 from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
@@ -40,17 +40,7 @@ GENERATED = sum(KEPT) + len(KEPT)
 CONTEXT = len(PROMPTS[0]) + GENERATED + TOKENS
 THIN = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
 SQUARE = replace(THIN, prefill="mesh-gemm", prefill_chunk=3)
-TRAITS = replace(
-    tiny_spec(),
-    layers=(Layer(window=4), Layer(chunk=5, rotary=False)),
-    position_scale=PositionScale(coefficient=0.3, floor_tokens=4),
-    sinks=True,
-    score_cap=0.5,
-)
-POSITIONS = replace(
-    tiny_spec(head_size=5), norm="layer", learned_positions=64, rope=None, qkv_bias=True, gated=False, ffn_bias=True
-)
-NORMS = replace(tiny_spec(), head_norm="rms", logit_cap=3.0, post_norms=True, norm_unit_offset=True)
+NORMS = norms_spec()
 MIXTURE = mixture_spec(MIXTURES["shared"])
 CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "4x5": ((4, 5), {}, THIN),

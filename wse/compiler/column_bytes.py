@@ -16,7 +16,8 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
 
 _HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN = range(6)
-"""What bytes are cut over columns as: features of heads, experts, a dense block, a shared one, a vocabulary; evenly."""
+"""The ways in which bytes are cut over columns: by features of heads, of experts, of a dense block, of a shared one, by
+entries of a vocabulary, or evenly."""
 
 
 @lru_cache(maxsize=4)

@@ -23,7 +23,7 @@ from wse.program.steps import Steps
 from wse.program.transfers.kinds import crossings_of
 
 _Key = Steps | CostClass | bytes
-"""What rectangles follow from; bytes: the rectangles themselves."""
+"""The key of rectangles: that which they follow from, or, as bytes, they themselves."""
 
 
 @dataclass(kw_only=True, eq=False)

@@ -156,7 +156,7 @@ class Fabric:
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
     def _shift_traffic(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64]:
-        """What cache shifts move, as ``_moved`` has it."""
+        """The traffic of cache shifts, as ``_moved`` has it."""
         return self._moved(phase, steps, lambda step: self.traffic.shift_traffic(phase, step, slots, lengths))
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:

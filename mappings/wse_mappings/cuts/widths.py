@@ -9,7 +9,7 @@ ColumnBytes = Callable[[int], float]
 """Bytes of weights and cache on all PEs of a column of a region, by the columns that the region has."""
 
 PRECISION = 5e-4
-"""How near to the least bound on bytes the search for it ends, relative."""
+"""The relative distance from the least bound on bytes at which the search for it ends."""
 
 
 @lru_cache(maxsize=1024)

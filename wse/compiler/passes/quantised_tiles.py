@@ -81,12 +81,11 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], experts: int) -> tup
 
     Runs of experts have the same widths, which are there once, as have the parts that then stand side by side.
     """
-    of_runs, widths = [], []
-    known: dict[int, tuple[I32, I32]] = {}  # gate and up have one cut
+    of_runs, widths, runs = [], [], None
     for part, coding in zip(scales, codings, strict=True):
-        if id(part.inner) not in known:
-            known[id(part.inner)] = _runs(part.inner.reshape(len(part.inner), experts, -1), coding.block)
-        block, width = known[id(part.inner)]
+        if runs is None or experts == 1:  # gate and up of experts have one cut
+            runs = _runs(part.inner.reshape(len(part.inner), experts, -1), coding.block)
+        block, width = runs
         offset = None
         if part.offset is not None:
             offset = np.where(part.offset < 0, np.int32(-1), part.offset // coding.block)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.options import Choice, Options
 from wse.compiler.search.condense import condense
 from wse.compiler.search.sizes import chunk_sizes, halvings
 from wse.compiler.search.trial import Trial
@@ -58,4 +58,4 @@ def _holds(setup: TrialSetup, options_of_request: Options, choice: Choice) -> bo
         needed = condense(setup.spec, setup.wafer, setup.software, options, choice).needed_bytes()
     except DoesNotFit:
         return False
-    return max(needed) <= setup.wafer.sram_bytes_per_pe or setup.options.capacity == REPORT
+    return setup.holds(max(needed))

@@ -32,6 +32,8 @@ from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
 
 FAR_TOO_MANY = 2
+"""Bytes on a PE beyond which least ones are not counted on, in SRAMs: how far too many there are helps nobody."""
+
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 
@@ -130,13 +132,13 @@ class Condensed:
         return float(np.bincount(stage, by_step * times).max(initial=0.0))
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """By step its layer and its stage, int64, and whether it is there once a stage, not once a layer."""
+        """The layer and the stage of each step, int64, and whether it is there once a stage, not once a layer."""
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _hand_overs(phase.steps)
 
 
 def commonest_layers(small: Condensed) -> Condensed:
-    """Of a model in small the stages that stand for most layers of a kind, one after another, with embedding and head.
+    """The stages of a model in small that stand for most layers of a kind, one after another, with embedding and head.
 
     They tell what layers take, at the price of a stage or two, and nothing of hand-overs; the head is there in one
     chunk. Experts on all wafers stay where they are: a model that has them so is as it was.

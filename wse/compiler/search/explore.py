@@ -164,6 +164,11 @@ class _Exploration:
         return min(timed, key=lambda trial: trial.longer_cycles or 0.0, default=None)
 
     @property
+    def _fastest_cycles(self) -> float:
+        """What the longer part of a request takes on the fastest; infinite where none was timed."""
+        return math.inf if self.fastest is None else self.fastest.longer_cycles or 0.0
+
+    @property
     def goes_on(self) -> bool:
         """Whether more may be tried."""
         misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
@@ -183,7 +188,7 @@ class _Exploration:
     def try_most_promising(self) -> bool:
         """Try the layout of the best forecast; False where none promises to be faster than the fastest."""
         pick = _first(family.fastest(self._free_bytes) for family in self._families.values())
-        fastest = math.inf if self.fastest is None else self.fastest.longer_cycles or 0.0
+        fastest = self._fastest_cycles
         if pick is None or self._in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest:
             return False
         _, cycles = self._try(pick)
@@ -237,9 +242,8 @@ class _Exploration:
         trials: list[Trial] = []
         try:
             needed = setup.least_bytes(layout, products[-1])
-            if needed <= self._most_bytes:
-                fastest = math.inf if self.fastest is None else self.fastest.longer_cycles or 0.0
-                trials = setup.deciding_trials(layout, products, fastest)
+            if setup.holds(needed):
+                trials = setup.deciding_trials(layout, products, self._fastest_cycles)
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
             return None, None

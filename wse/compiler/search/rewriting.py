@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.options import FUSED, VERIFY, Choice, Options, Rewrites
@@ -29,6 +29,11 @@ class RewriteTrial:
     saved_cycles: float
 
 
+def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
+    """Names and settings, as a choice has them."""
+    return tuple((one.name, one.setting) for one in rewrites)
+
+
 def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
     """Try some rewrites on the layout of a trial; return what each saves, without those that save nothing.
 
@@ -44,7 +49,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
         return replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill).token_cycles
 
     paying = _paying(setup, candidates, layers_cycles, forced=forced)
-    chosen = replace(setup, rewrites=tuple((one.name, one.setting) for one in paying), timing=None)
+    chosen = replace(setup, rewrites=settings_of(paying), timing=None)
     if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
     return _paying(setup, candidates, token_cycles, forced=forced)
@@ -62,7 +67,7 @@ def try_verify_rewrites(
         return replace(setup, rewrites=rewrites).layers_cycles(trial.layout, trial.prefill, VERIFY)
 
     paying = _paying(setup, candidates, cycles, forced=forced)
-    chosen = replace(setup, verify_rewrites=tuple((one.name, one.setting) for one in paying), timing=None)
+    chosen = replace(setup, verify_rewrites=settings_of(paying), timing=None)
     return paying if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options) else None
 
 
@@ -78,7 +83,7 @@ def verify_rewrites(
     layout = Layout(options.mapping, choice.bands, choice.per_band, turned=choice.turned, mesh=choice.mesh)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
-    return choice.rewrites if paying is None else tuple((one.name, one.setting) for one in paying)
+    return choice.rewrites if paying is None else settings_of(paying)
 
 
 def _paying(

@@ -10,12 +10,12 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from wse.compiler.options import (
     FUSED,
     PREFILL_PRODUCTS,
     REFUSE,
-    REPORT,
     THIN_GEMM,
     Choice,
     Options,
@@ -26,7 +26,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.chunks import largest_chunks
 from wse.compiler.search.explore import emptiest_trials, explore
-from wse.compiler.search.rewriting import RewriteTrial, try_rewrites, try_verify_rewrites
+from wse.compiler.search.rewriting import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.compiler.search.trial import Timing, Trial
 from wse.compiler.search.trials import TrialSetup
 from wse.compiler.strategies import strategy
@@ -99,7 +99,7 @@ def search(
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     # 1. Trials in small.
     setup, trials = _within_colours(setup, _trials)
-    fitting = _fastest_first([trial for trial in trials if trial.fits or options.capacity == REPORT])
+    fitting = _fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
     best = fitting[0][0] if fitting else None
     # 2. Rewrites that pay.
     rewritten: tuple[RewriteTrial, ...] = ()
@@ -107,48 +107,51 @@ def search(
     if timing is not None and rewrites and best is not None:
         forced, all_rewrites = options.schedule != FUSED, setup
         rewritten = try_rewrites(setup, rewrites, best, forced=forced)
-        setup = replace(setup, rewrites=tuple((one.name, one.setting) for one in rewritten))
+        setup = replace(setup, rewrites=settings_of(rewritten))
         of_pass = try_verify_rewrites(all_rewrites, rewrites, best, forced=forced) if options.verify_tokens else None
         if of_pass is not None:
-            setup = replace(setup, verify_rewrites=tuple((one.name, one.setting) for one in of_pass))
+            setup = replace(setup, verify_rewrites=settings_of(of_pass))
     # 3. The fastest, compiled whole.
-    compilations: list[tuple[Trial, Compilation]] = []
+    finalists: list[_Finalist] = []
     failures: list[DoesNotFit] = []
     for products in fitting:
-        layouts = {compiled.layout for compiled, _ in compilations}
-        if compilations and (cost is None or len(layouts) == FINALISTS or _is_slower(products[0], compilations[0][0])):
+        layouts = {one.trial.layout for one in finalists}
+        if finalists and (cost is None or len(layouts) == FINALISTS or _is_slower(products[0], finalists[0].trial)):
             break
-        preferred = compilations[0][0].prefill if compilations else None
-        for trial in setup.fastest_product_first(products, preferred):
+        for trial in setup.fastest_product_first(products, finalists[0].trial.prefill if finalists else None):
             trials = [other for other in trials if not other.is_of(trial)] + [trial]
-            on = setup.options_on(trial.layout)
             try:
                 choice = largest_chunks(setup, trial)
-                program = compile_choice(spec, wafer, software, on, choice)
+                program = compile_choice(spec, wafer, software, setup.options_on(trial.layout), choice)
             except DoesNotFit as error:
                 failures.append(error)
                 continue
-            compilation = Compilation(
-                program=program,
-                options=on,
-                choice=choice,
-                trials=(),
-                compiled=((trial, None),),
-                rewrites=rewritten,
-                verify_rewrites=of_pass,
-            )
-            compilations.append((trial, compilation))
+            finalists.append(_Finalist(trial, choice, program))
             if cost is None or trial.prompts is not None:
                 break
-    if not compilations:
+    if not finalists:
         raise failures[0] if failures else _refusal(setup, trials)
-    if cost is None or len(compilations) == 1:
-        return replace(compilations[0][1], trials=tuple(trials))
     # 4. The least cost.
-    costs = [cost(compilation.program) for _, compilation in compilations]
+    costs = [0.0] if cost is None or len(finalists) == 1 else [cost(one.program) for one in finalists]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
-    compiled = tuple((compilations[i][0], costs[i]) for i in order)
-    return replace(compilations[order[0]][1], trials=tuple(trials), compiled=compiled)
+    best_finalist = finalists[order[0]]
+    return Compilation(
+        program=best_finalist.program,
+        options=setup.options_on(best_finalist.trial.layout),
+        choice=best_finalist.choice,
+        trials=tuple(trials),
+        compiled=tuple((finalists[i].trial, costs[i] if len(costs) > 1 else None) for i in order),
+        rewrites=rewritten,
+        verify_rewrites=of_pass,
+    )
+
+
+class _Finalist(NamedTuple):
+    """A trial, everything chosen for it, and the whole Program."""
+
+    trial: Trial
+    choice: Choice
+    program: Program
 
 
 def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:

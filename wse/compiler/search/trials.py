@@ -127,7 +127,7 @@ class TrialSetup:
         except DoesNotFit:
             return trial
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
-        if self.timing is None or not self._is_timed(needed):
+        if self.timing is None or not self.holds(needed):
             return trial
         step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
         first, decoded = _chunk_time(small, program, of_chunk), small.in_all(program, program.decode, of_token)
@@ -155,7 +155,7 @@ class TrialSetup:
         return trials
 
     def _generated_cycles(self, trial: Trial) -> float | None:
-        """What all generated tokens of a trial take, if it was timed."""
+        """The cycles that all generated tokens of a trial take, if it was timed."""
         if self.timing is None or trial.token_cycles is None:
             return None
         return trial.token_cycles * self.timing.new_tokens
@@ -179,9 +179,7 @@ class TrialSetup:
             for product in ([preferred] if preferred in products else products)
             if product is not None
         ]
-        timed = [trial for trial in all_trials if trial.prompts is not None]
-        if timed:
-            timed = [self.with_chunk(trial) for trial in timed]
+        timed = [self.with_chunk(trial) for trial in all_trials if trial.prompts is not None]
         return sorted(timed, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
 
     def with_chunk(self, trial: Trial) -> Trial:
@@ -225,8 +223,8 @@ class TrialSetup:
             return None
         return small.in_all(program, program.phases[0], self._by_step(program, (0,))[0])
 
-    def _is_timed(self, needed: int) -> bool:
-        """Whether what needs so many bytes of a PE is worth timing."""
+    def holds(self, needed: float) -> bool:
+        """Whether a PE may be asked to hold so many bytes."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
     def _compiled(self, layout: Layout, prefill: str, tokens: int) -> tuple[Condensed, Program, int]:

@@ -1,0 +1,25 @@
+"""Tiny models with traits that few families have, together what attention, norms and positions can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiny_model import tiny_spec
+
+from wse.models.spec import Layer, ModelSpec, PositionScale
+
+TRAITS = replace(
+    tiny_spec(),
+    layers=(Layer(window=4), Layer(chunk=5, rotary=False)),
+    position_scale=PositionScale(coefficient=0.3, floor_tokens=4),
+    sinks=True,
+    score_cap=0.5,
+)
+POSITIONS = replace(
+    tiny_spec(head_size=5), norm="layer", learned_positions=64, rope=None, qkv_bias=True, gated=False, ffn_bias=True
+)
+
+
+def norms_spec(**sizes: int) -> ModelSpec:
+    """A model that normalises heads and what its blocks make, with gains that begin at 0, and caps its logits."""
+    return replace(tiny_spec(**sizes), head_norm="rms", logit_cap=3.0, post_norms=True, norm_unit_offset=True)
