@@ -23,7 +23,10 @@ from wse.program.program import Program
 
 Pass = Callable[[State], State]
 
-PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, allocate, emit)
+PLACING: Final[tuple[Pass, ...]] = (shard, place)
+"""The passes that cut a partitioned model and place it; they do not go by the choice of rewrites."""
+
+PIPELINE: Final[tuple[Pass, ...]] = (partition, *PLACING, lower_ops, route, allocate, emit)
 
 
 def first_state(

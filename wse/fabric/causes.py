@@ -26,12 +26,15 @@ class Cycles(NamedTuple):
 
     def plus(self, **cycles: float) -> Cycles:
         """Return these cycles with others added under the named causes."""
-        return self.followed_by(Cycles(total=sum(cycles.values()), **cycles))
+        return self._replace(
+            total=self.total + sum(cycles.values()),
+            **{cause: getattr(self, cause) + more for cause, more in cycles.items()},
+        )
 
     def whole(self) -> Cycles:
         """Round the cycles of every cause up to whole ones."""
-        values = {cause: float(math.ceil(getattr(self, cause) - 1e-9)) for cause in CAUSES}
-        return Cycles(total=sum(values.values()), **values)
+        values = [float(math.ceil(value - 1e-9)) for value in self[1:]]
+        return Cycles(sum(values), *values)
 
     def times(self, count: float) -> Cycles:
         """Return the cycles of ``count`` such stretches one after another."""

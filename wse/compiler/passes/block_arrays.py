@@ -47,24 +47,22 @@ class BlockArrays:
 def block_arrays(block: Block) -> BlockArrays:
     """Make the arrays of one block."""
     steps, number = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
-    operands = {
-        name: np.zeros((len(steps), OPERAND_COUNT), np.int64)
-        for name in ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")
-    }
-    at, turns = [], []
+    terms = np.zeros((5, len(steps), OPERAND_COUNT), np.int64)
+    at, turns, places, values = [], [], [], []
     for index, step in enumerate(steps):
         for place, operand in step.operands.items():
+            places.append((index, place))
             if isinstance(operand, SymAddress):
                 at.append((index, place, number[operand.buffer]))
-                operands["fixed"][index, place] = operand.offset
-                operands["per_slot_round"][index, place] = operand.per_slot_round
+                values.append((operand.offset, 0, operand.per_round, operand.per_slot_round, 0))
                 if operand.odd_round_buffer is not None:
                     turns.append((*at[-1], number[operand.odd_round_buffer]))
             else:
-                operands["fixed"][index, place] = operand.fixed
-                operands["per_slot"][index, place] = operand.per_slot
-                operands["per_pair"][index, place] = operand.per_pair
-            operands["per_round"][index, place] = operand.per_round
+                values.append((operand.fixed, operand.per_slot, operand.per_round, 0, operand.per_pair))
+    if places:
+        terms[:, *np.array(places).T] = np.array(values, np.int64).T
+    operands = dict(zip(("fixed", "per_slot", "per_round", "per_slot_round", "per_pair"), terms, strict=True))
+    operands["odd"] = np.zeros_like(terms[0])
     columns = {
         "kind": [s.kind for s in steps],
         "code": [s.code for s in steps],

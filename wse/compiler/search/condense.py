@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64, I64
-from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.options import REPORT, Choice, Options, Rewrites
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import cuts_of, tables_of, tiles_of
-from wse.compiler.pipeline import PIPELINE, first_state
+from wse.compiler.pipeline import PIPELINE, PLACING, first_state
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import CODES
@@ -42,7 +42,7 @@ class Condensed:
     """A model in small, cut for one choice.
 
     Attributes:
-        state: After partition. Its layers are one of each kind for each stage.
+        state: After partition, or all of its tiles and regions too. Its layers are one of each kind for each stage.
         further_layers: By layer, the number of further ones of its kind in its stage.
         stands_for: By layer, how many layers of the model it stands for, over all stages.
         stages_alike: By stage, how many stages of the model it stands for.
@@ -63,14 +63,25 @@ class Condensed:
         assert program is not None
         return program, self._needed_bytes(state)
 
+    def placed(self) -> Condensed:
+        """The same with all of its tiles and regions, which are there for whatever rewrites are chosen."""
+        state = self.state
+        for step in PLACING if not state.stages else ():
+            state = step(state)
+        return replace(self, state=state)
+
+    def with_rewrites(self, rewrites: Rewrites) -> Condensed:
+        """The same with other rewrites."""
+        return replace(self, state=replace(self.state, choice=replace(self.state.choice, rewrites=rewrites)))
+
     def needed_bytes(self) -> list[int]:
         """The bytes that a PE of each stage needs in the whole. Raises DoesNotFit as `program`."""
         return self._needed_bytes(self._allocated())
 
     def _allocated(self) -> State:
         """The state after all passes but the last, which makes the Program."""
-        state = self.state
-        for step in PIPELINE[1:-1]:
+        state = self.placed().state
+        for step in PIPELINE[1 + len(PLACING) : -1]:
             state = step(state)
         return state
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from wse.compiler.options import FUSED, VERIFY, Choice, Options, Rewrites
+from wse.compiler.options import DECODE, FUSED, VERIFY, Choice, Options, Rewrites
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.compiler.search.trial import Timing, Trial
 from wse.compiler.search.trials import TrialSetup
@@ -41,14 +42,12 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
     on the commonest layer of each kind; where those that pay there do not fit with all that a PE holds, on the model
     in small, of which only what fits is timed.
     """
-
-    def layers_cycles(rewrites: Rewrites) -> float | None:
-        return replace(setup, rewrites=rewrites).layers_cycles(trial.layout, trial.prefill)
+    layers = setup.commonest_layers(trial.layout, trial.prefill, DECODE)
 
     def token_cycles(rewrites: Rewrites) -> float | None:
         return replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill).token_cycles
 
-    paying = _paying(setup, candidates, layers_cycles, forced=forced)
+    paying = _paying(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
     chosen = replace(setup, rewrites=settings_of(paying), timing=None)
     if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
@@ -62,11 +61,8 @@ def try_verify_rewrites(
 
     None where those that pay do not fit with all that a PE holds.
     """
-
-    def cycles(rewrites: Rewrites) -> float | None:
-        return replace(setup, rewrites=rewrites).layers_cycles(trial.layout, trial.prefill, VERIFY)
-
-    paying = _paying(setup, candidates, cycles, forced=forced)
+    layers = setup.commonest_layers(trial.layout, trial.prefill, VERIFY)
+    paying = _paying(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
     chosen = replace(setup, verify_rewrites=settings_of(paying), timing=None)
     return paying if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options) else None
 
@@ -92,9 +88,9 @@ def _paying(
     """The rewrites that pay by the cycles that sets of them take; None for sets that cannot be used.
 
     1. Of a rewrite with several settings the one with the fewest cycles is taken, the others being as they are.
-    2. As long as a token takes fewer cycles with one rewrite less or more, the one that saves most is taken out, or
-       put back; unless all are ``forced``.
-    3. What each of those that stay saves is the difference that leaving it out alone makes; those without any go.
+    2. One after another is left out, or put back, where that takes fewer cycles; or, left out, no more. Again from the
+       first, until none is; unless all are ``forced``.
+    3. What each of those that stay saves is the difference that leaving it out alone makes.
     """
 
     def cycles(settings: Mapping[str, int]) -> float:
@@ -104,26 +100,22 @@ def _paying(
             known_cycles[rewrites] = math.inf if timed is None else timed
         return known_cycles[rewrites]
 
+    def rank(settings: Mapping[str, int]) -> tuple[float, int]:
+        return cycles(settings), len(settings)
+
     known_cycles: dict[Rewrites, float] = {}
     names = [name for name, _ in candidates]
     best, chosen = dict(candidates), dict(setup.rewrites)
     for name in chosen:  # 1
         best = min(({**best, name: setting} for setting in REWRITES[name].settings), key=cycles)
-    chosen = {name: best[name] for name in chosen}
-    while not forced:  # 2
-        nearest = min((_toggled(chosen, name, best[name]) for name in names), key=cycles, default=chosen)
-        if cycles(nearest) >= cycles(chosen):
-            break
-        chosen = nearest
-    for name in [] if forced else names:  # 3
-        if name in chosen and cycles(_toggled(chosen, name, 0)) <= cycles(chosen):
-            chosen = _toggled(chosen, name, 0)
+    chosen, before = {name: best[name] for name in chosen}, None
+    while not forced and chosen != before:  # 2
+        before = chosen
+        for name in names:
+            chosen = min(chosen, _toggled(chosen, name, best[name]), key=rank)
+    saved_cycles = {name: cycles(_toggled(chosen, name, 0)) - cycles(chosen) for name in chosen}  # 3
     return tuple(
-        RewriteTrial(
-            name=name,
-            setting=chosen[name],
-            saved_cycles=cycles(_toggled(chosen, name, 0)) - cycles(chosen),
-        )
+        RewriteTrial(name=name, setting=chosen[name], saved_cycles=saved_cycles[name])
         for name in names
         if name in chosen
     )

@@ -208,15 +208,16 @@ class TrialSetup:
             prompts.append(Prompts(cycles, size, first, sized=True))
         return self._timed(trial, min(prompts))
 
-    def layers_cycles(self, layout: Layout, prefill: str, phase: str = DECODE) -> float | None:
-        """About what the layers take for a decoded token, or a pass over several of one user.
-
-        By the commonest of each kind; None where colours run out.
-        """
+    def commonest_layers(self, layout: Layout, prefill: str, phase: str) -> Condensed:
+        """The commonest layer of each kind, for a decoded token or a pass over several of one user."""
         options, choice = self.smallest(layout, prefill)
         verify_tokens = options.verify_tokens if phase == VERIFY else 0
         of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
-        small = commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice))
+        return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).placed()
+
+    def layers_cycles(self, layers: Condensed, rewrites: Rewrites) -> float | None:
+        """About what the layers take with some rewrites, by the commonest of each kind; None where colours run out."""
+        small = layers.with_rewrites(rewrites)
         try:
             program, _ = small.program()
         except DoesNotFit:
