@@ -24,7 +24,7 @@ from wse.request.run_request import CompileRequest, RunRequest
 GOLDEN = Path(__file__).parents[1] / "traces/golden/v2"
 ESTIMATE = "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)"
 FUNCTIONS = {"run": RunRequest, "estimate": EstimateRequest, "compile": CompileRequest, "compare": CompareRequest}
-SMALL = {"mesh": "24x24", "prompt_len": 16, "new_tokens": 8}
+SMALL = {"mesh": "24x24", "mapping": "region", "prompt_len": 16, "new_tokens": 8}
 HEAVY = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx")
 
 
@@ -51,7 +51,7 @@ def test_an_estimate_is_what_the_command_prints(capsys: pytest.CaptureFixture[st
     result = wse.estimate("story", **SMALL, on_progress=lambda *piece: heard.append(piece))
     assert capsys.readouterr() == ("", "")
     assert [done for done, _, _ in heard] == list(range(len(heard)))
-    options = ["--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "8"]
+    options = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
     assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "estimate", "story", *options)
     assert result.decode is not None
     assert result.decode.tokens_per_s_per_user == result.to_dict()["decode"]["tokens_per_s_per_user"]

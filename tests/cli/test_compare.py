@@ -17,7 +17,7 @@ from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import write_config, write_model
 from wse.report.comparison_row import COLUMNS
 
-SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9")
+SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "released")
 HOSTILE = "<script>alert(1)<&script> $\\frac{"
 """A name that would be a tag in a page and mathematics in a plot."""
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"

@@ -111,7 +111,7 @@ def test_lengths_that_nobody_asked_for_are_those_that_the_model_was_made_for(
     wse: Wse, tmp_path: Path, options: list[str], lengths: tuple[int, int], says: str
 ) -> None:
     config = write_config(tmp_path, max_position_embeddings=40)
-    on_one_region = ("--mesh", "8x8", "--mapping", "region")
+    on_one_region = ("--mesh", "8x8", "--mapping", "region", "--schedule", "released")
     report = json.loads(wse("estimate", config, *on_one_region, *options, "--json").out)
     assert (report["inputs"]["prompt_len"], report["inputs"]["new_tokens"]) == lengths
     assert says.replace("tiny", report["model"]["name"]) in report["note"]

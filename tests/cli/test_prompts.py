@@ -14,7 +14,7 @@ from wse.request import prompts
 from wse_traces.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")
-MESH = ("--mesh", "3x3", "--new-tokens", "7", "--json")
+MESH = ("--mesh", "3x3", "--new-tokens", "7", "--schedule", "released", "--json")
 
 
 def report_of(wse: Wse, *arguments: object) -> dict[str, Any]:

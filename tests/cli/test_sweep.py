@@ -24,7 +24,7 @@ from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.read_grid import FILE_LIMIT_BYTES, read_grid
 from wse.studies.sweep.sweep import sweep_progress
 
-LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4")
+LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=released")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
 
 

@@ -31,10 +31,10 @@ def builds() -> Iterator[Any]:
     """Kernel, types and build of each case.
 
     Builds for all cores differ from those for one in the loop over blocks, which is the same for all kernels: few are
-    looked at, and in the lane with bounds checks alone.
+    looked at, and in the lane with bounds checks alone. What a kernel is compiled for once is one group.
     """
     for kernel in SIZES:
-        marks = [pytest.mark.smoke] if kernel in SMOKE else []
+        marks = [pytest.mark.xdist_group(kernel), *([pytest.mark.smoke] if kernel in SMOKE else [])]
         for types in types_of(kernel):
             for build in ("serial", "parallel") if kernel in SMOKE and BOUNDS else ("serial",):
                 yield pytest.param(kernel, types, build, id=f"{kernel}-{types[0]}-{types[1]}-{build}", marks=marks)

@@ -26,7 +26,7 @@ VIEWED = {
     "inspect --diff": ["--diff", TRACE.replace("story.h5", "story-two-wafers.h5")],
     "inspect --check": ["--check"],
 }
-STORY = ["--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "8"]
+STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
 PRINTED = {
     "run": ["run", "--new-tokens", "4", "--logits", "--trace", "none"],
     "run of two users, by wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],

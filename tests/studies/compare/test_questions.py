@@ -30,7 +30,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> CompareRequest:
     folder = tmp_path_factory.mktemp("four")
     write_model(folder)
     write_config(folder, num_hidden_layers=4)
-    base = EstimateRequest(model=str(folder / "config.json"), mesh="6x5", prompt_len=5, new_tokens=9)
+    model = str(folder / "config.json")
+    base = EstimateRequest(model=model, mesh="6x5", prompt_len=5, new_tokens=9, schedule="released")
     return CompareRequest(base=base, link_latency_us=(5.0, 20.0))
 
 

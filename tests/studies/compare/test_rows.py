@@ -31,11 +31,12 @@ from wse.studies.workers.pool import Killed
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
-    """A model of four layers on small wafers."""
+    """A model of four layers on small wafers, whose schedule is the released one: no rewrites are tried."""
     folder = tmp_path_factory.mktemp("four")
     write_model(folder)
     write_config(folder, num_hidden_layers=4)
-    return EstimateRequest(model=str(folder / "config.json"), mesh="6x5", prompt_len=5, new_tokens=20)
+    model = str(folder / "config.json")
+    return EstimateRequest(model=model, mesh="6x5", prompt_len=5, new_tokens=20, schedule="released")
 
 
 @pytest.fixture(scope="module")

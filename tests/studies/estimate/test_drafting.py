@@ -14,6 +14,8 @@ from wse.studies.estimate.drafting import best_drafting, draft_cost
 from wse.studies.estimate.estimate import estimate, estimate_of
 from wse.studies.results.phases import DecodeResult
 
+REQUEST = EstimateRequest(model="story", mesh="12x12", mapping="region", prompt_len=8, new_tokens=8, software="tuned")
+
 
 def test_a_draft_is_a_layer_without_crossings_and_what_is_outside_of_layers() -> None:
     rates = {"tokens_per_s": 1.0, "tokens_per_s_per_user": 1.0}
@@ -22,7 +24,9 @@ def test_a_draft_is_a_layer_without_crossings_and_what_is_outside_of_layers() ->
 
 
 def test_crossings_of_many_wafers_make_a_draft_no_dearer() -> None:
-    request = EstimateRequest(model="story", mesh="12x12", wafers=1, prompt_len=8, new_tokens=8, software="tuned")
+    request = EstimateRequest(
+        model="story", mesh="12x12", mapping="region", wafers=1, prompt_len=8, new_tokens=8, software="tuned"
+    )
     one = estimate(request).decode
     five = estimate(replace(request, wafers=5)).decode
     assert one is not None
@@ -33,7 +37,9 @@ def test_crossings_of_many_wafers_make_a_draft_no_dearer() -> None:
 
 def test_the_pass_that_checks_drafts_is_the_one_that_an_estimate_reports() -> None:
     """Compiled for the regions of the model, for as many tokens as are drafted and one more."""
-    request = EstimateRequest(model="story", mesh="12x12", wafers=2, prompt_len=8, new_tokens=8, software="tuned")
+    request = EstimateRequest(
+        model="story", mesh="12x12", mapping="region", wafers=2, prompt_len=8, new_tokens=8, software="tuned"
+    )
     prepared = prepare_estimate(request)
     chosen = compile_fastest(prepared)
     decode = estimate_of(prepared, chosen.program).decode
