@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
-from wse.fabric.step_classes import by_slots
+from wse.fabric.step_classes import by_slots, content_of
 from wse.fabric.step_cost import StepCosts
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.steps import Slots, Steps
+from wse.program.transfers.kinds import transfer_steps
 
 
 class GroupCost(NamedTuple):
@@ -31,17 +34,23 @@ class GroupCost(NamedTuple):
     first_turn: F64
 
 
+MOST_GROUPS: Final = 20_000
+"""Groups whose costs are kept for all Programs of a process: about 1 kB each."""
+
+
 class GroupCosts:
     """The costs of groups of steps. Keeps that of each class of groups, with so many cache slots where it goes by them.
 
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
-    nothing here.
+    nothing here. What goes by shapes alone, not by where regions stand, is known to all Programs of a process.
     """
 
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
-        self._by_slots = cache(by_slots)
+        self._by_slots, self._by_place = cache(by_slots), cache(self._goes_by_place)
         self._known: dict[tuple[Steps, bool, tuple[int, ...], tuple[int, ...]], GroupCost] = {}
+        types = (costs.program.element_type("act"), costs.program.element_type("acc"))
+        self._of_content = costs_by_content(costs.wafer, costs.software, *types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
         """The cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps."""
@@ -64,8 +73,37 @@ class GroupCosts:
         in_use = tuple(slots[phase.steps.stage[step]] for step in group if grows[step])
         known = (phase.steps, phase.begins, key, in_use)
         if known not in self._known:
-            self._known[known] = _cost(self._costs, phase, group, slots)
+            self._known[known] = self._of_group(phase, group, in_use, slots)
         return self._known[known]
+
+    def _of_group(self, phase: Phase, group: range, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
+        """The cost of a group, as another Program has it where it goes by nothing else of this one."""
+        if self._by_place(phase.steps)[group].any():
+            return _cost(self._costs, phase, group, slots)
+        steps, program = phase.steps, self._costs.program
+        contents = tuple(content_of(steps, step) for step in group)
+        patterns = tuple(program.patterns[i] if i >= 0 else None for i in steps.pattern[group].tolist())
+        rect = program.stages[steps.stage[group.start]].rect
+        key = (contents, patterns, rect.rows, rect.cols, phase.begins, in_use)
+        if key not in self._of_content:
+            if len(self._of_content) == MOST_GROUPS:
+                self._of_content.clear()
+            self._of_content[key] = _cost(self._costs, phase, group, slots)
+        return self._of_content[key]
+
+    def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
+        """bool ``[steps]``: whether a step costs what it does by more than its shape: by where PEs and wafers are."""
+        if not self._costs.are_alike_anywhere:
+            return np.ones(len(steps), np.bool_)
+        return transfer_steps(steps, lambda kind: kind.by_place or kind.by_counters or kind.leaves_wafer)
+
+
+@lru_cache(maxsize=16)
+def costs_by_content(
+    wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str
+) -> dict[Hashable, GroupCost]:
+    """Costs of groups by their content: one dictionary for all Programs of a process with these costs of PEs."""
+    return {}
 
 
 def first_steps(phase: Phase) -> I64:

@@ -45,6 +45,21 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)
 
 
+def content_of(steps: Steps, step: int) -> bytes:
+    """All of a step that its cost depends on, but its pattern, its region, and the cache slots in use.
+
+    Steps of different Programs that have one content, and no words that go by where regions stand, cost the same.
+    """
+    of_kind = _OF_KERNEL if steps.computes(step) else _OF_TRANSFER
+    addresses = of_kind[steps.code[step]]
+    what = [int(steps.kind[step]), int(steps.code[step]), int(steps.axis[step]), int(steps.view[step])]
+    how = [int(steps.loop[step] >= 0), steps.turns(step), int(steps.overlap[step] >= 0)]
+    flags = [int(steps.joined[step]), int(steps.over_heads[step])]
+    numbers = np.stack([values[step] for values in steps.linear])
+    numbers[:, addresses] = 0
+    return np.append(numbers.ravel(), [*what, *how, *flags]).tobytes()
+
+
 def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
     """bool ``[steps]``: which steps cost and move the more, the more cache slots are in use in their stage."""
     grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)

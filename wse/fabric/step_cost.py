@@ -95,6 +95,12 @@ class StepCosts:
         return self._stream(transfer)
 
     @property
+    def are_alike_anywhere(self) -> bool:
+        """Whether steps along lines of regions of one shape cost the same wherever they are: no PE is dead, and no
+        region lies on several wafers."""
+        return self._traffic.routes.whole and all(stage.span == 1 for stage in self.program.stages)
+
+    @property
     def sync(self) -> int:
         """Cycles of starting and awaiting a group of transfers: no less than a word takes from a neighbour."""
         return max(self.software.transfer_sync_cycles, self._ramps + self._line.hop)
