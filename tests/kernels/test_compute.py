@@ -26,14 +26,28 @@ from wse_kernels.library import COMPUTE, compiled_kernel
 
 SMOKE = ("gemv", "rope", "argmax_fold")
 
+BY_CONTENTS = (
+    "embedding_lookup",
+    "kv_append",
+    "attention_scores",
+    "attention_online",
+    "expert_pairs",
+    "expert_in",
+    "expert_out",
+    "expert_out_mxfp4",
+)
+"""Kernels whose indices come from what a PE holds: ids, positions, pairs, groups of codes."""
+
 
 def builds() -> Iterator[Any]:
     """Kernel, types and build of each case.
 
     Builds for all cores differ from those for one in the loop over blocks, which is the same for all kernels: few are
-    looked at, and in the lane with bounds checks alone. What a kernel is compiled for once is one group.
+    looked at, and in the lane with bounds checks alone. That lane has few other kernels, whose indices come from what
+    PEs hold; those that follow from operands are the same where kernels are interpreted, and checked there. Cases of
+    one kernel are a group, for it is compiled once.
     """
-    for kernel in SIZES:
+    for kernel in SIZES if not BOUNDS else (*SMOKE, *BY_CONTENTS):
         marks = [pytest.mark.xdist_group(kernel), *([pytest.mark.smoke] if kernel in SMOKE else [])]
         for types in types_of(kernel):
             for build in ("serial", "parallel") if kernel in SMOKE and BOUNDS else ("serial",):
