@@ -111,19 +111,6 @@ def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused()
         check_size(own.program, own.machine)
 
 
-@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
-@pytest.mark.slow
-def test_bfloat16_chooses_and_answers_nearly_alike(experts: str) -> None:
-    """Rounding to 8 bits, a few roundings a layer; the choice itself is made in float32."""
-    spec = mixture_spec(MIXTURES["shared"], layers=3)
-    runs = [
-        tiny_session(spec, (3, 4), THIN_GEMM, PROMPT, 3, dtype=kind, experts=experts)
-        for kind in ("float32", "bfloat16")
-    ]
-    exact, rounded = (run.forced(FOLLOWING) for run in runs)
-    assert 0 < np.abs(rounded - exact).max() < 0.06 * np.abs(exact).max()
-
-
 def test_experts_that_fit_spread_alone_are_told_to_be() -> None:
     """Three experts on four columns: the one with two columns has half on each, the others a column each."""
     spec = mixture_spec(replace(MIXTURES["one expert, weighed on its way in"], ffn_size=120))

@@ -47,7 +47,16 @@ PRINTED = {
     "view": ["view", TRACE, "-o", "page.html"],
     "export": ["export", TRACE, "--to", "perfetto", "-o", "timeline.json"],
     "export to a folder": ["export", TRACE, "--to", "csv", "-o", "tables"],
-    "estimate with experts": ["estimate", "gpt-oss-120b", "--prompt-len", "16", "--new-tokens", "4"],
+    "estimate with experts": [
+        "estimate",
+        "gpt-oss-20b",
+        "--mapping",
+        "region",
+        "--prompt-len",
+        "16",
+        "--new-tokens",
+        "4",
+    ],
 }
 
 

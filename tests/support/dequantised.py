@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -49,7 +50,8 @@ def _microscaled(group: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         return np.zeros(len(group))
     scale = 2.0 ** max(math.floor(math.log2(top)) - 2, -127)
     distance = np.abs(np.abs(group.astype(np.float64))[:, None] / scale - E2M1)
-    near = np.array([min(range(8), key=lambda code: (row[code], code % 2)) for row in distance])
+    nearest = distance == distance.min(axis=1, keepdims=True)
+    near = np.where(nearest, [2, 1] * 4, 0).argmax(axis=1)  # even codes before odd ones
     return np.copysign(E2M1[near] * scale, group)
 
 
@@ -61,8 +63,9 @@ class Dequantised:
     ) -> None:
         self.names = tuple(names)
         self._tensor, self._coding, self._scale_type = tensor, coding, scale_type
+        self.tensor = cache(self._read)
 
-    def tensor(self, name: str) -> Array:
+    def _read(self, name: str) -> Array:
         weights = self._tensor(name)
         is_linear = name.startswith("layers.") and name.split(".")[-1] in LINEAR
         return dequantised(weights, self._coding, self._scale_type) if is_linear else weights

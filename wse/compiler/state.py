@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import networkx as nx
 
@@ -108,6 +109,17 @@ class SymNumber:
     per_slot: int = 0
     per_round: int = 0
     per_pair: int = 0
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is the same in every token and turn."""
+        return not (self.per_slot or self.per_round or self.per_pair)
+
+
+@lru_cache(maxsize=1 << 14)
+def fixed_number(value: int) -> SymNumber:
+    """A number that is the same in every token and turn: one object for all steps."""
+    return SymNumber(fixed=value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

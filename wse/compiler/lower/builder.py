@@ -11,7 +11,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from wse.compiler.state import Block, BlockRun, SymAddress, SymBuffer, SymNumber, SymPhase, SymStep, SymSteps
+from wse.compiler.state import (
+    Block,
+    BlockRun,
+    SymAddress,
+    SymBuffer,
+    SymNumber,
+    SymPhase,
+    SymStep,
+    SymSteps,
+    fixed_number,
+)
 from wse.errors import WseBug
 from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import VIEWS
@@ -295,8 +305,8 @@ class PhaseBuilder:
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
         if only_row is None:
-            return {0: SymNumber(), 1: SymNumber(fixed=self.rows[self.stage])}
-        return {0: SymNumber(fixed=only_row), 1: SymNumber(fixed=1)}
+            return {0: fixed_number(0), 1: fixed_number(self.rows[self.stage])}
+        return {0: fixed_number(only_row), 1: fixed_number(1)}
 
     def _enter(self) -> None:
         """Begin another block where the stage is another."""
@@ -350,5 +360,5 @@ def _operand(value: Operand) -> SymAddress | SymNumber:
     if isinstance(value, SymBuffer):
         return SymAddress(buffer=value)
     if isinstance(value, int):
-        return SymNumber(fixed=value)
+        return fixed_number(value)
     return value

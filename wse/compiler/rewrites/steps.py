@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from wse.compiler.lower.builder import Operand, kernel_operands
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber, SymStep
+from wse.compiler.state import SymAddress, SymBuffer, SymNumber, SymStep, fixed_number
 from wse.isa.instructions import CODES, KERNELS
 from wse.isa.kernel import Kernel
 from wse.program.steps import Kind
@@ -56,11 +56,11 @@ def number(step: SymStep, name: str) -> SymNumber:
 def count(step: SymStep, name: str) -> int:
     """The number operand of that name where it is the same in every token and turn, -1 elsewhere."""
     value = number(step, name)
-    return value.fixed if value == SymNumber(fixed=value.fixed) else -1
+    return value.fixed if value.is_fixed else -1
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    return step.operands.get(_index(step)[name], SymNumber())
+    return step.operands.get(_index(step)[name], fixed_number(0))
 
 
 def _index(step: SymStep) -> dict[str, int]:
@@ -84,11 +84,10 @@ def same_lines(a: SymStep, b: SymStep) -> bool:
 
 def touches(step: SymStep, buffer: SymBuffer) -> bool:
     """Whether an operand of a step is in a buffer."""
-    return any(
-        buffer in (operand.buffer, operand.odd_round_buffer)
-        for operand in step.operands.values()
-        if isinstance(operand, SymAddress)
-    )
+    for operand in step.operands.values():
+        if isinstance(operand, SymAddress) and (operand.buffer is buffer or operand.odd_round_buffer is buffer):
+            return True
+    return False
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
@@ -105,7 +104,7 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
 def _makes(step: SymStep, buffer: SymBuffer) -> bool:
     """Whether a step writes a buffer anew, from its beginning on."""
-    kernel = kernel_of(step)
+    kernel = kernel_of(step) if touches(step, buffer) else None
     if kernel is None or ("add" in kernel.index and count(step, "add") != 0):
         return False
     values = (step.operands[i] for i in kernel.outputs)
