@@ -44,11 +44,10 @@ def builds() -> Iterator[Any]:
 
     Builds for all cores differ from those for one in the loop over blocks, which is the same for all kernels: few are
     looked at, and in the lane with bounds checks alone. That lane has few other kernels, whose indices come from what
-    PEs hold; those that follow from operands are the same where kernels are interpreted, and checked there. Cases of
-    one kernel are a group, for it is compiled once.
+    PEs hold; those that follow from operands are the same where kernels are interpreted, and checked there.
     """
     for kernel in SIZES if not BOUNDS else (*SMOKE, *BY_CONTENTS):
-        marks = [pytest.mark.xdist_group(kernel), *([pytest.mark.smoke] if kernel in SMOKE else [])]
+        marks = [pytest.mark.smoke] if kernel in SMOKE else []
         for types in types_of(kernel):
             for build in ("serial", "parallel") if kernel in SMOKE and BOUNDS else ("serial",):
                 yield pytest.param(kernel, types, build, id=f"{kernel}-{types[0]}-{types[1]}-{build}", marks=marks)
