@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from tiny_model import tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric import model
+from wse.fabric import group_cost, model
 from wse.fabric.model import Fabric
 from wse.fabric.step_classes import step_classes
 from wse.program.program import Program
@@ -43,12 +45,56 @@ def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: py
     program = compiled(choice=choice)
     together = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
     monkeypatch.setattr(model, "step_classes", lambda steps, shapes=None: np.arange(len(steps)))
+    monkeypatch.setattr(group_cost, "costs_by_content", lambda *_: Forgetful())
     apart = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
     for a, b in zip(together, apart, strict=True):
         for name in ("start", "by_cause", "links"):
             assert np.array_equal(getattr(a, name), getattr(b, name)), name
         for name in ("words", "hops", "bytes"):
             assert np.array_equal(getattr(a.traffic, name), getattr(b.traffic, name)), name
+
+
+class Forgetful(dict[Hashable, Any]):
+    """A dictionary that says of nothing that it is known."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
+def test_costs_that_other_programs_have_shown_are_those_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of Programs that differ in regions, types, rewrites, users, tokens, mesh, wafer or software."""
+    faster, wide = replace(SOFTWARE, task_dispatch_cycles=SOFTWARE.task_dispatch_cycles + 1), wafer(6, 8, 1 << 20)
+    rewrites = (("shared-exp", 4), ("vectors-over-heads", 1), ("joined-tasks", 1))
+    single = replace(OPTIONS, dtype="float32", accumulate="float32")
+    users = replace(OPTIONS, prompt_tokens=(9, 9), verify_tokens=3)
+    cases = [
+        (MACHINE, SOFTWARE, OPTIONS, CHOICE),
+        (MACHINE, SOFTWARE, OPTIONS, REGIONS),
+        (MACHINE, SOFTWARE, single, REGIONS),
+        (MACHINE, SOFTWARE, users, REGIONS),
+        (MACHINE, SOFTWARE, OPTIONS, replace(REGIONS, rewrites=rewrites)),
+        (MACHINE, faster, OPTIONS, REGIONS),
+        (replace(MACHINE, hop_cycles=MACHINE.hop_cycles + 1), SOFTWARE, OPTIONS, REGIONS),
+        (wide, SOFTWARE, OPTIONS, REGIONS),
+    ]
+
+    def costs() -> list[Any]:
+        found = []
+        for machine, software, options, choice in cases:
+            program = compile_choice(tiny_spec(layers=6, tied=False), machine, software, options, choice)
+            fabric = Fabric(program, machine, software)
+            lengths = (12,) * options.batch
+            found += [fabric.prefill_cost(0), fabric.decode_cost(*lengths)]
+            found += [fabric.verify_cost(12)] if program.verify else []
+        return found
+
+    shown = costs() + costs()
+    monkeypatch.setattr(group_cost, "costs_by_content", lambda *_: Forgetful())
+    own = costs()
+    assert len({cost.cycles for cost in own}) > len(cases)
+    for a, b in zip(shown, own + own, strict=True):
+        assert np.array_equal(a.by_cause, b.by_cause)
+        assert np.array_equal(a.contention, b.contention)
 
 
 def test_any_number_but_an_address_tells_steps_apart() -> None:

@@ -34,8 +34,8 @@ class GroupCost(NamedTuple):
     first_turn: F64
 
 
-MOST_GROUPS: Final = 20_000
-"""Groups whose costs are kept for all Programs of a process: about 1 kB each."""
+MOST_GROUPS: Final = 8192
+"""Groups whose costs are kept for all Programs with the same costs of PEs: some 2 kB each."""
 
 
 class GroupCosts:
@@ -49,8 +49,7 @@ class GroupCosts:
         self._costs = costs
         self._by_slots, self._by_place = cache(by_slots), cache(self._goes_by_place)
         self._known: dict[tuple[Steps, bool, tuple[int, ...], tuple[int, ...]], GroupCost] = {}
-        types = (costs.program.element_type("act"), costs.program.element_type("acc"))
-        self._of_content = costs_by_content(costs.wafer, costs.software, *types)
+        self._of_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
         """The cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps."""
@@ -100,9 +99,9 @@ class GroupCosts:
 
 @lru_cache(maxsize=16)
 def costs_by_content(
-    wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str
+    wafer: WaferSpec, software: SoftwareProfile, element_types: tuple[str, ...]
 ) -> dict[Hashable, GroupCost]:
-    """Costs of groups by their content: one dictionary for all Programs of a process with these costs of PEs."""
+    """Costs of groups by their content: one dictionary for a process, of that wafer and these types."""
     return {}
 
 

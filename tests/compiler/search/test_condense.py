@@ -38,7 +38,7 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
     whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
     small = condense(spec, machine, SOFTWARE, options, CHOICE)
     assert len(small.state.spec.layers) < len(spec.layers)
-    needed = small.program()[1]
+    needed = small.allocated().needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
     assert small.least_bytes() <= max(needed)
 
@@ -48,8 +48,8 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
 def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> None:
     spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, wafers=wafers)
     whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
-    small = condense(spec, machine, SOFTWARE, options, CHOICE)
-    program, _ = small.program()
+    small = condense(spec, machine, SOFTWARE, options, CHOICE).allocated()
+    program = small.program()
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
     in_all = small.in_all(program, program.decode, cost.by_step)

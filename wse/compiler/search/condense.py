@@ -42,7 +42,8 @@ class Condensed:
     """A model in small, cut for one choice.
 
     Attributes:
-        state: After partition, or all of its tiles and regions too. Its layers are one of each kind for each stage.
+        state: After partition, or further passes (`placed`, `allocated`). Its layers are one of each kind for each
+            stage.
         further_layers: By layer, the number of further ones of its kind in its stage.
         stands_for: By layer, how many layers of the model it stands for, over all stages.
         stages_alike: By stage, how many stages of the model it stands for.
@@ -52,16 +53,6 @@ class Condensed:
     further_layers: tuple[int, ...]
     stands_for: tuple[int, ...]
     stages_alike: tuple[int, ...]
-
-    def program(self) -> tuple[Program, list[int]]:
-        """Compile it, fitting or not; return the Program and the bytes that a PE of each stage needs in the whole.
-
-        Raises DoesNotFit where patterns that overlap need more colours than there are.
-        """
-        state = self._allocated()
-        program = PIPELINE[-1](state).program
-        assert program is not None
-        return program, self._needed_bytes(state)
 
     def placed(self) -> Condensed:
         """The same with all of its tiles and regions, which are there for whatever rewrites are chosen."""
@@ -74,18 +65,25 @@ class Condensed:
         """The same with other rewrites."""
         return replace(self, state=replace(self.state, choice=replace(self.state.choice, rewrites=rewrites)))
 
-    def needed_bytes(self) -> list[int]:
-        """The bytes that a PE of each stage needs in the whole. Raises DoesNotFit as `program`."""
-        return self._needed_bytes(self._allocated())
+    def allocated(self) -> Condensed:
+        """The same after all passes but the last, fitting or not.
 
-    def _allocated(self) -> State:
-        """The state after all passes but the last, which makes the Program."""
+        Raises DoesNotFit where patterns that overlap need more colours than there are.
+        """
         state = self.placed().state
         for step in PIPELINE[1 + len(PLACING) : -1]:
             state = step(state)
-        return state
+        return replace(self, state=state)
 
-    def _needed_bytes(self, state: State) -> list[int]:
+    def program(self) -> Program:
+        """The Program of one that is allocated."""
+        program = PIPELINE[-1](self.state).program
+        assert program is not None
+        return program
+
+    def needed_bytes(self) -> list[int]:
+        """The bytes that a PE of each stage needs in the whole, of one that is allocated."""
+        state = self.state
         needed = [stage.sram_top_byte for stage in state.stages]
         for buffer in state.buffers:
             layer = _OF_LAYER.search(buffer.name)

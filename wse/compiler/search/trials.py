@@ -123,12 +123,13 @@ class TrialSetup:
         # 1. A token at once.
         trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
         try:
-            small, program, needed = self._compiled(layout, prefill, 1)
+            small, needed = self._allocated(layout, prefill, 1)
         except DoesNotFit:
             return trial
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
         if self.timing is None or not self.holds(needed):
             return trial
+        program = small.program()
         step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
         first, decoded = _chunk_time(small, program, of_chunk), small.in_all(program, program.decode, of_token)
         prompts = Prompts(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
@@ -193,7 +194,8 @@ class TrialSetup:
         further = ceil_div(tokens, step) - 1
         if not further or trial.prompts.sized:
             return trial
-        small, program, needed = self._compiled(trial.layout, trial.prefill, tokens)
+        small, needed = self._allocated(trial.layout, trial.prefill, tokens)
+        program = small.program()
         (of_chunk,) = self._by_step(program, (0,))
         first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
         bytes_of_row = (needed - trial.needed_bytes) / further
@@ -217,23 +219,22 @@ class TrialSetup:
 
     def layers_cycles(self, layers: Condensed, rewrites: Rewrites) -> float | None:
         """About what the layers take with some rewrites, by the commonest of each kind; None where colours run out."""
-        small = layers.with_rewrites(rewrites)
         try:
-            program, _ = small.program()
+            small = layers.with_rewrites(rewrites).allocated()
         except DoesNotFit:
             return None
+        program = small.program()
         return small.in_all(program, program.phases[0], self._by_step(program, (0,))[0])
 
     def holds(self, needed: float) -> bool:
         """Whether a PE may be asked to hold so many bytes."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
-    def _compiled(self, layout: Layout, prefill: str, tokens: int) -> tuple[Condensed, Program, int]:
-        """The model in small with a chunk of some tokens, its Program, and the bytes on the fullest PE."""
+    def _allocated(self, layout: Layout, prefill: str, tokens: int) -> tuple[Condensed, int]:
+        """The model in small with a chunk of some tokens, and the bytes on the fullest PE. Errors as of `Condensed`."""
         options, choice = self.smallest(layout, prefill, tokens)
-        small = condense(self.spec, self.wafer, self.software, options, choice)
-        program, needed = small.program()
-        return small, program, max(needed)
+        small = condense(self.spec, self.wafer, self.software, options, choice).allocated()
+        return small, max(small.needed_bytes())
 
     def _by_step(self, program: Program, phases: Sequence[int]) -> list[F64]:
         """Cycles of the steps of some phases of a Program in small."""
