@@ -20,6 +20,7 @@ from llvmlite import ir
 from numba import config as numba_config
 from numba import njit, prange, typeof, types
 from numba.core import cgutils as numba_cgutils
+from numba.core.caching import UserProvidedCacheLocator
 from numba.extending import intrinsic
 
 _SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
@@ -27,12 +28,27 @@ _SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.g
 config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
 cgutils: Any = numba_cgutils
 
+
+class SharedCache(UserProvidedCacheLocator):  # type: ignore[misc]  # numba is untyped
+    """The place of compiled kernels, which environments with the same sources share, wherever they are installed."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        return super().from_function(py_func, py_file) if Path(py_file).parent == Path(__file__).parent else None
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        return Path(py_file).parent.name
+
+
 if "NUMBA_CACHE_DIR" not in os.environ:
     # numba's cache notices neither an edited helper in another file nor bounds checks switched on or off, so the place
-    # of the cache depends on both.
+    # of the cache depends on both; on nothing else, so that the same kernels are compiled once.
     _home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     _key = sha256(_SOURCES + f"bounds checks: {config.BOUNDSCHECK}".encode())
     config.CACHE_DIR = str(_home / "wse" / _key.hexdigest()[:16])
+    others = "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator,ZipCacheLocator"
+    config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES or f"{__name__}.{SharedCache.__name__},{others}"
 
 __all__ = [
     "cgutils",

@@ -52,6 +52,7 @@ def test_405b(dtype: str, repeats: int, say: Say) -> None:
     say(summary("Llama-3.1-405B", cold(*command, repeats=repeats)))
 
 
+@pytest.mark.full_size
 def test_a_mixture_of_a_trillion_parameters(repeats: int, say: Say) -> None:
     command = ("estimate", "kimi-k2.6", "--dtype", "fp8", "--capacity", "report", "--json")
     say(summary("Kimi K2.6", cold(*command, repeats=repeats)))
@@ -83,10 +84,12 @@ def test_layers(tmp_path: Path, print_growth: PrintGrowth) -> None:
     print_growth("layers on 8 wafers", {str(n): [model, "--wafers", "8"] for n, model in models.items()})
 
 
+@pytest.mark.full_size
 def test_wafers(print_growth: PrintGrowth) -> None:
     print_growth("wafers of 405B", {str(n): ["llama-3.1-405b", "--wafers", str(n)] for n in (8, 16, 32, 64, 126)})
 
 
+@pytest.mark.full_size
 def test_mesh(print_growth: PrintGrowth) -> None:
     sides = (64, 128, 256, 512, 750)
     print_growth("sides of the mesh", {str(n): ["llama-3-8b", "--wafers", "1", "--mesh", f"{n}x{n}"] for n in sides})

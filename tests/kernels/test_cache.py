@@ -51,12 +51,12 @@ def package(tmp_path: Path) -> Path:
     return copy
 
 
-def python(package: Path, code: str, **numba: str) -> subprocess.CompletedProcess[str]:
+def python(package: Path, code: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run ``code`` with that copy and a cache beside it; numba's own settings are those given alone."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     home = {"PYTHONPATH": str(package.parent), "XDG_CACHE_HOME": str(package.parent / "cache")}
     command = [sys.executable, "-B", "-c", code]
-    return subprocess.run(command, env=clean | home | numba, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=clean | home | settings, capture_output=True, text=True, check=False)
 
 
 def test_an_edited_helper_in_another_file_is_seen(package: Path) -> None:
@@ -77,6 +77,16 @@ def test_bounds_checks_are_not_lost_to_a_cache_filled_without_them(package: Path
     checked = python(package, OVERRUN, NUMBA_BOUNDSCHECK="1")
     assert checked.returncode == 1
     assert "IndexError" in checked.stderr
+
+
+def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path) -> None:
+    folder = Path(python(package, PRINT).stdout.split()[1])
+    compiled = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")}
+    other = package.parent / "other" / package.name
+    shutil.copytree(package, other)
+    first, place = python(other, PRINT, XDG_CACHE_HOME=str(package.parent / "cache")).stdout.split()
+    assert (first, Path(place)) == ("22", folder)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")} == compiled
 
 
 def test_a_cache_folder_that_the_user_names_is_kept(package: Path) -> None:
