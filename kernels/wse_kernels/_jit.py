@@ -29,12 +29,14 @@ config: Any = numba_config  # numba fills it in when it is imported, unseen by t
 cgutils: Any = numba_cgutils
 
 
-class SharedCache(UserProvidedCacheLocator):  # type: ignore[misc]  # numba is untyped
+class SharedCache(UserProvidedCacheLocator):
     """The place of compiled kernels, which environments with the same sources share, wherever they are installed."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        return super().from_function(py_func, py_file) if Path(py_file).parent == Path(__file__).parent else None
+        if Path(py_file).parent != Path(__file__).parent:
+            return None
+        return super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
