@@ -17,10 +17,11 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from llvmlite import ir
+from numba import __version__ as numba_version
 from numba import config as numba_config
 from numba import njit, prange, typeof, types
 from numba.core import cgutils as numba_cgutils
-from numba.core.caching import UserProvidedCacheLocator
+from numba.core.caching import CacheImpl, UserProvidedCacheLocator
 from numba.extending import intrinsic
 
 _SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
@@ -45,12 +46,13 @@ class SharedCache(UserProvidedCacheLocator):
 
 if "NUMBA_CACHE_DIR" not in os.environ:
     # numba's cache notices neither an edited helper in another file nor bounds checks switched on or off, so the place
-    # of the cache depends on both; on nothing else, so that the same kernels are compiled once.
+    # of the cache depends on both, and on the version of numba; on nothing else, so that environments share it.
     _home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    _key = sha256(_SOURCES + f"bounds checks: {config.BOUNDSCHECK}".encode())
+    _key = sha256(_SOURCES + f"numba {numba_version}, bounds checks: {config.BOUNDSCHECK}".encode())
     config.CACHE_DIR = str(_home / "wse" / _key.hexdigest()[:16])
-    others = "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator,ZipCacheLocator"
-    config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES or f"{__name__}.{SharedCache.__name__},{others}"
+    _locators = [SharedCache, *CacheImpl._locator_classes]
+    _places = ",".join(f"{locator.__module__}.{locator.__name__}" for locator in _locators)
+    config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES or _places
 
 __all__ = [
     "cgutils",

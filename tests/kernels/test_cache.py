@@ -82,6 +82,7 @@ def test_bounds_checks_are_not_lost_to_a_cache_filled_without_them(package: Path
 def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path) -> None:
     folder = Path(python(package, PRINT).stdout.split()[1])
     compiled = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")}
+    assert compiled
     other = package.parent / "other" / package.name
     shutil.copytree(package, other)
     first, place = python(other, PRINT, XDG_CACHE_HOME=str(package.parent / "cache")).stdout.split()

@@ -27,16 +27,20 @@ from wse_kernels.library import COMPUTE, compiled_kernel
 SMOKE = ("gemv", "rope", "argmax_fold")
 
 BY_CONTENTS = (
-    "embedding_lookup",
+    "embedding_lookup",  # ids
+    "add_positions",  # positions
     "kv_append",
-    "attention_scores",
+    "attention_values",  # the oldest slot
     "attention_online",
+    "place_rotated",  # ordinals of heads
+    "router_choose",  # the best so far
     "expert_pairs",
-    "expert_in",
-    "expert_out",
-    "expert_out_mxfp4",
+    "expert_in",  # pairs
+    "expert_bias",
+    "expert_out_mxfp4",  # and groups of codes
+    "matmul_fp8_blocks",  # and widths
 )
-"""Kernels whose indices come from what a PE holds: ids, positions, pairs, groups of codes."""
+"""Kernels whose indices come from what a PE holds, one or two for each kind of index."""
 
 
 def builds() -> Iterator[Any]:

@@ -34,15 +34,16 @@ class GroupCost(NamedTuple):
     first_turn: F64
 
 
-MOST_GROUPS: Final = 8192
-"""Groups whose costs are kept for all Programs with the same costs of PEs: some 2 kB each."""
+MOST_GROUPS: Final = 4096
+"""Groups whose costs are kept for a wafer, software and types of elements: some 2 kB each, beside their patterns."""
 
 
 class GroupCosts:
     """The costs of groups of steps. Keeps that of each class of groups, with so many cache slots where it goes by them.
 
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
-    nothing here. What goes by shapes alone, not by where regions stand, is known to all Programs of a process.
+    nothing here. What goes by patterns and numbers alone, not by where regions
+    stand, is known to all Programs of a process with the same wafer, software and types of elements.
     """
 
     def __init__(self, costs: StepCosts) -> None:
@@ -76,23 +77,23 @@ class GroupCosts:
         return self._known[known]
 
     def _of_group(self, phase: Phase, group: range, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
-        """The cost of a group, as another Program has it where it goes by nothing else of this one."""
+        """The cost of a group, as another Program has shown it where it goes by nothing else of this one."""
         if self._by_place(phase.steps)[group].any():
             return _cost(self._costs, phase, group, slots)
         steps, program = phase.steps, self._costs.program
         contents = tuple(content_of(steps, step) for step in group)
         patterns = tuple(program.patterns[i] if i >= 0 else None for i in steps.pattern[group].tolist())
-        rect = program.stages[steps.stage[group.start]].rect
-        key = (contents, patterns, rect.rows, rect.cols, phase.begins, in_use)
-        if key not in self._of_content:
-            if len(self._of_content) == MOST_GROUPS:
+        key = (contents, patterns, in_use)
+        cost = self._of_content.get(key)
+        if cost is None:
+            if len(self._of_content) >= MOST_GROUPS:
                 self._of_content.clear()
-            self._of_content[key] = _cost(self._costs, phase, group, slots)
-        return self._of_content[key]
+            cost = self._of_content[key] = _cost(self._costs, phase, group, slots)
+        return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
         """bool ``[steps]``: whether a step costs what it does by more than its shape: by where PEs and wafers are."""
-        if not self._costs.are_alike_anywhere:
+        if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
         return transfer_steps(steps, lambda kind: kind.by_place or kind.by_counters or kind.leaves_wafer)
 

@@ -46,7 +46,7 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def content_of(steps: Steps, step: int) -> bytes:
-    """All of a step that its cost depends on, but its pattern, its region, and the cache slots in use.
+    """All of a step that its cost depends on, except its pattern, its region, and the cache slots in use.
 
     Steps of different Programs that have one content, and no words that go by where regions stand, cost the same.
     """

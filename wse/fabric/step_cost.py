@@ -95,10 +95,9 @@ class StepCosts:
         return self._stream(transfer)
 
     @property
-    def are_alike_anywhere(self) -> bool:
-        """Whether steps along lines of regions of one shape cost the same wherever they are: no PE is dead, and no
-        region lies on several wafers."""
-        return self._traffic.routes.whole and all(stage.span == 1 for stage in self.program.stages)
+    def on_whole_wafers(self) -> bool:
+        """Whether no PE is dead, so that a pattern costs the same wherever its lines are."""
+        return self._traffic.routes.whole
 
     @property
     def sync(self) -> int:

@@ -93,9 +93,12 @@ def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypa
 def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, mapping: str, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')
-    request = CompareRequest(base=base, wafers=(2,), mappings=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(20.0,))
+    fused = replace(base, schedule="fused")
+    request = CompareRequest(
+        base=fused, wafers=(2,), mappings=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
+    )
     (row,) = here(request)["rows"]
-    own = estimate(replace(base, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
+    own = estimate(replace(fused, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
 

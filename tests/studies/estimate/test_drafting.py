@@ -24,11 +24,7 @@ def test_a_draft_is_a_layer_without_crossings_and_what_is_outside_of_layers() ->
 
 
 def test_crossings_of_many_wafers_make_a_draft_no_dearer() -> None:
-    request = EstimateRequest(
-        model="story", mesh="12x12", mapping="region", wafers=1, prompt_len=8, new_tokens=8, software="tuned"
-    )
-    one = estimate(request).decode
-    five = estimate(replace(request, wafers=5)).decode
+    one, five = (estimate(replace(REQUEST, wafers=wafers)).decode for wafers in (1, 5))
     assert one is not None
     assert five is not None
     assert five.cycles_by["crossing"] > one.cycles_by["crossing"]
@@ -37,9 +33,7 @@ def test_crossings_of_many_wafers_make_a_draft_no_dearer() -> None:
 
 def test_the_pass_that_checks_drafts_is_the_one_that_an_estimate_reports() -> None:
     """Compiled for the regions of the model, for as many tokens as are drafted and one more."""
-    request = EstimateRequest(
-        model="story", mesh="12x12", mapping="region", wafers=2, prompt_len=8, new_tokens=8, software="tuned"
-    )
+    request = replace(REQUEST, wafers=2)
     prepared = prepare_estimate(request)
     chosen = compile_fastest(prepared)
     decode = estimate_of(prepared, chosen.program).decode

@@ -62,8 +62,9 @@ class Condensed:
         return replace(self, state=state)
 
     def with_rewrites(self, rewrites: Rewrites) -> Condensed:
-        """The same with other rewrites."""
-        return replace(self, state=replace(self.state, choice=replace(self.state.choice, rewrites=rewrites)))
+        """The same with other rewrites, of every phase."""
+        choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None)
+        return replace(self, state=replace(self.state, choice=choice))
 
     def allocated(self) -> Condensed:
         """The same after all passes but the last, fitting or not.
@@ -76,14 +77,15 @@ class Condensed:
         return replace(self, state=state)
 
     def program(self) -> Program:
-        """The Program of one that is allocated."""
+        """The Program, once `allocated`."""
         program = PIPELINE[-1](self.state).program
         assert program is not None
         return program
 
     def needed_bytes(self) -> list[int]:
-        """The bytes that a PE of each stage needs in the whole, of one that is allocated."""
+        """The bytes that a PE of each stage needs in the whole, once `allocated`."""
         state = self.state
+        assert state.addresses is not None
         needed = [stage.sram_top_byte for stage in state.stages]
         for buffer in state.buffers:
             layer = _OF_LAYER.search(buffer.name)
