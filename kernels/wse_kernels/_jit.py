@@ -37,7 +37,7 @@ class SharedCache(UserProvidedCacheLocator):
     def from_function(cls, py_func: Any, py_file: str) -> Any:
         if Path(py_file).parent != Path(__file__).parent:
             return None
-        return super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
+        return super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]  # numba has no types
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:

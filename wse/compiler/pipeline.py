@@ -24,7 +24,7 @@ from wse.program.program import Program
 Pass = Callable[[State], State]
 
 PLACING: Final[tuple[Pass, ...]] = (shard, place)
-"""The passes that cut a partitioned model and place it; they do not go by the choice of rewrites."""
+"""The passes that cut a partitioned model and place it, which do not go by the choice of rewrites."""
 
 PIPELINE: Final[tuple[Pass, ...]] = (partition, *PLACING, lower_ops, route, allocate, emit)
 

@@ -42,8 +42,8 @@ class GroupCosts:
     """The costs of groups of steps. Keeps that of each class of groups, with so many cache slots where it goes by them.
 
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
-    nothing here. What goes by patterns and numbers alone, not by where regions
-    stand, is known to all Programs of a process with the same wafer, software and types of elements.
+    nothing here. What goes by patterns and numbers alone, not by where regions stand, is known to all Programs of a
+    process with the same wafer, software and types of elements.
     """
 
     def __init__(self, costs: StepCosts) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce, to_all_wafers
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber
+from wse.compiler.state import SymAddress, SymBuffer, SymNumber, fixed_number
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import rounded
@@ -29,7 +29,7 @@ def embedding(c: Context, op: Op) -> None:
         take_ids(c, ids, rounds * M, c.chunk * ID_BYTES)
     vectors = c.temp("looked_up", M * d, "acc")
     if not c.on_mesh:
-        _look_up(c, op, ids, vectors, SymNumber())
+        _look_up(c, op, ids, vectors, fixed_number(0))
         b.compute("store", out=c.stream, x=vectors, n=M * d)
         return
     arrived = c.temp("arrived", M * d, "acc")

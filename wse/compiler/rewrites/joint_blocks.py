@@ -33,7 +33,7 @@ from wse.compiler.rewrites.steps import (
     touches,
     with_operands,
 )
-from wse.compiler.state import SymBuffer, SymNumber, SymStep
+from wse.compiler.state import SymBuffer, SymStep, fixed_number
 from wse.models.spec import ModelSpec
 
 
@@ -64,7 +64,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         elements = first + count(steps[behind], "elements")
         c.temp(buffer.name, elements, buffer.view, buffer.use)
         move_buffer(steps, within, _sums(steps[behind]), buffer, first)
-        all_reduces.append(with_operands(steps[line], elements=SymNumber(fixed=elements)))
+        all_reduces.append(with_operands(steps[line], elements=fixed_number(elements)))
     # 3. The order.
     draft.steps = [
         *steps[: experts.inward],

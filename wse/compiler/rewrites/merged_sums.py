@@ -27,7 +27,7 @@ from wse.compiler.rewrites.steps import (
     touches,
     with_operands,
 )
-from wse.compiler.state import SymNumber, SymStep
+from wse.compiler.state import SymStep, fixed_number
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
@@ -67,7 +67,7 @@ def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
     move_buffer(steps, of_sums, sums, values, 0)
     # 3. One all-reduce.
     source = address(steps[first], "source")
-    steps[second] = with_operands(steps[second], source=source, target=source, elements=SymNumber(fixed=few + many))
+    steps[second] = with_operands(steps[second], source=source, target=source, elements=fixed_number(few + many))
     del steps[first]
     return True
 

@@ -39,7 +39,7 @@ from wse.compiler.rewrites.steps import (
     touches,
     with_operands,
 )
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber, SymStep
+from wse.compiler.state import SymAddress, SymBuffer, SymStep, fixed_number
 from wse.isa.linear import LINEAR as PRODUCTS
 from wse.models.spec import ModelSpec
 
@@ -120,7 +120,7 @@ def _rewritten(c: Context, steps: list[SymStep], norm: _Norm) -> list[SymStep]:
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     first = compute_step(square, "gain_sum_squares", x=address(square, "x"), sums=sums, out=normed, M=M, K=K, **gain)
     # 3. One all-reduce.
-    both = with_operands(products, source=sums, target=sums, elements=SymNumber(fixed=M + elements))
+    both = with_operands(products, source=sums, target=sums, elements=fixed_number(M + elements))
     # 4. Scales.
     root: dict[str, Operand] = {"M": M, "size": number(scale, "size"), "eps_atto": number(scale, "eps_atto")}
     parts = ((0, elements),) if M == 1 else norm.parts

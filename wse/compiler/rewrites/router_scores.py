@@ -30,7 +30,7 @@ from wse.compiler.rewrites.steps import (
     runs,
     with_operands,
 )
-from wse.compiler.state import SymAddress, SymNumber
+from wse.compiler.state import SymAddress, fixed_number
 from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec
 
@@ -71,7 +71,7 @@ def _take_of_chosen(draft: Draft, index: int, within: range) -> None:
     if not runs(choose, "router_choose"):
         return
     move_buffer(steps, within, address(scores, "out").buffer, address(scores, "x").buffer, 0)
-    choose = with_operands(steps[index + 1], normalised=SymNumber(), scale_pico=SymNumber(fixed=PICO))
+    choose = with_operands(steps[index + 1], normalised=fixed_number(0), scale_pico=fixed_number(PICO))
     chosen = {name: address(choose, name) for name in ("ids", "weights")}
     sizes = {name: number(choose, name) for name in ("M", "A")}
     scale = number(steps[index + 1], "scale_pico")

@@ -19,7 +19,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import gather_step
 from wse.compiler.rewrites.steps import address, compute_step, count, is_line, kernel_of, live_range, runs, touches
-from wse.compiler.state import SymNumber, SymStep
+from wse.compiler.state import SymStep, fixed_number
 from wse.program.steps import COLUMNS
 from wse_mappings.cuts.split import even_segments
 
@@ -69,7 +69,7 @@ def _shared(c: Context, step: SymStep, groups: int) -> list[SymStep]:
     assert kernel is not None
     operands = {name: step.operands[i] for name, i in kernel.index.items()}
     share = compute_step(step, "activate_share", **operands, length=rows, groups=groups)  # 2
-    out, elements = address(step, "out"), SymNumber(fixed=count(step, "M") * count(step, "n"))
+    out, elements = address(step, "out"), fixed_number(count(step, "M") * count(step, "n"))
     return [share, gather_step(c, step, COLUMNS, even_segments(0, rows, groups), out, elements)]  # 3
 
 

@@ -55,19 +55,19 @@ class Condensed:
     stages_alike: tuple[int, ...]
 
     def placed(self) -> Condensed:
-        """The same with all of its tiles and regions, which are there for whatever rewrites are chosen."""
+        """The model in small with all of its tiles and regions, which do not go by the choice of rewrites."""
         state = self.state
         for step in PLACING if not state.stages else ():
             state = step(state)
         return replace(self, state=state)
 
     def with_rewrites(self, rewrites: Rewrites) -> Condensed:
-        """The same with other rewrites, of every phase."""
+        """The model in small with other rewrites, in every phase."""
         choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None)
         return replace(self, state=replace(self.state, choice=choice))
 
     def allocated(self) -> Condensed:
-        """The same after all passes but the last, fitting or not.
+        """The model in small after all passes but the last, fitting or not.
 
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """

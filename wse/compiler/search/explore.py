@@ -165,7 +165,7 @@ class _Exploration:
 
     @property
     def _fastest_cycles(self) -> float:
-        """What the longer part of a request takes on the fastest; infinite where none was timed."""
+        """The cycles of the longer part of a request on the fastest layout; infinite where none was timed."""
         return math.inf if self.fastest is None else self.fastest.longer_cycles or 0.0
 
     @property

@@ -113,9 +113,12 @@ def _paying(
         before = chosen
         for name in names:
             chosen = min(chosen, _toggled(chosen, name, best[name]), key=rank)
-    saved_cycles = {name: cycles(_toggled(chosen, name, 0)) - cycles(chosen) for name in chosen}  # 3
     return tuple(
-        RewriteTrial(name=name, setting=chosen[name], saved_cycles=saved_cycles[name])
+        RewriteTrial(
+            name=name,
+            setting=chosen[name],
+            saved_cycles=cycles(_toggled(chosen, name, 0)) - cycles(chosen),  # 3
+        )
         for name in names
         if name in chosen
     )
