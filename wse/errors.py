@@ -6,6 +6,7 @@
     │   ├── BadModel        a model folder, config, checkpoint or tokenizer
     │   ├── BadWafer        a wafer or software file
     │   ├── BadMesh         a mesh or region size
+    │   ├── BadMapping      a mapping file
     │   ├── BadDefects      dead PEs and links, or their rate
     │   ├── BadTrace        a trace file that cannot be read or written
     │   └── BadMeasurements a file of published measurements that cannot be read
@@ -58,6 +59,10 @@ class BadWafer(BadInput):
 
 class BadMesh(BadInput):
     """A mesh or region size that cannot be used."""
+
+
+class BadMapping(BadInput):
+    """A mapping file that cannot be used."""
 
 
 class BadDefects(BadInput):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from typing import Any, Final
 
 from wse.errors import BadInput
+
+TOML_LIMIT_BYTES: Final = 2**20
 
 
 def read_file(path: Path, limit_bytes: int, error: type[BadInput], what: str = "a readable file") -> bytes:
@@ -27,3 +31,31 @@ def read_file(path: Path, limit_bytes: int, error: type[BadInput], what: str = "
         msg = f"{path}: is over {limit_bytes:,} bytes, the most such a file may have; is it the right file?"
         raise error(msg)
     return data
+
+
+def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
+    """The table of a TOML file.
+
+    Raises:
+        error: it cannot be read, is over ``TOML_LIMIT_BYTES``, or is not TOML.
+    """
+    data = read_file(path, TOML_LIMIT_BYTES, error, "a TOML file")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as fault:  # syntax with line and column, encoding, or nesting
+        msg = f"{path}: not TOML: {fault}; correct that line"
+        raise error(msg) from fault
+
+
+def names_toml_file(where: str) -> bool:
+    """Whether a text that may be a name or a path to a TOML file is a path: by its end, its form, or the file there."""
+    try:
+        return Path(where).suffix == ".toml" or "/" in where or "\\" in where or Path(where).is_file()
+    except OSError:  # longer than any file name
+        return False
+
+
+def short_repr(value: Any) -> str:
+    """A value as a message shows it."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "…"

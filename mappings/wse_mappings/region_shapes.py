@@ -19,8 +19,10 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     2. Bands of a wafer share its rows, as many as their fullest regions need (`band_heights`).
 
     A band alone has all rows, a region alone in its band all columns. ``as_released`` all bands have as many rows,
-    and regions columns in proportion to their bytes.
+    and regions columns in proportion to their bytes. Regions that are listed have the shapes that are stated.
     """
+    if demand.listed:
+        return [(share.rect.rows, share.rect.cols) for share in shares if share.rect is not None]
     rows, cols = layout.mesh or demand.mesh(turned=layout.turned)
     if demand.as_released:
         bands = groupby(shares, key=lambda share: (share.wafer, share.band))

@@ -18,10 +18,11 @@ import pytest
 
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import write_config
+from wse.files import TOML_LIMIT_BYTES
 from wse.report.progress import EVERY_S
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.read_grid import FILE_LIMIT_BYTES, read_grid
+from wse.studies.sweep.read_grid import read_grid
 from wse.studies.sweep.sweep import sweep_progress
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=released")
@@ -104,7 +105,7 @@ BAD_FILES: list[tuple[str, list[str]]] = [
     ("[wafer]\nhop_cycle = 1", ["unknown setting 'wafer.hop_cycle'", "did you mean 'wafer.hop_cycles'?"]),
     ("'wafer.hop_cycles' = 1\n[wafer]\nhop_cycles = 2", ["wafer.hop_cycles is given twice"]),
     ("[grid]\nbatch = 1", ["unknown setting 'grid'"]),
-    ("#" * (FILE_LIMIT_BYTES + 1), ["grid.toml: is over 1,048,576 bytes"]),
+    ("#" * (TOML_LIMIT_BYTES + 1), ["grid.toml: is over 1,048,576 bytes"]),
 ]
 
 

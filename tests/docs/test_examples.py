@@ -90,6 +90,15 @@ def test_the_wafer_is_used_where_a_file_is_named() -> None:
     assert (used["rows"], used["cols"], used["clock_hz"]) == (48, 48, 500_000_000)
 
 
+def test_the_regions_are_those_of_the_file_and_give_the_tokens_of_one_region() -> None:
+    options = {"prompt": "One day", "new_tokens": 12, "mesh": "24x24", "dtype": "float32", "trace": None}
+    listed, whole = (wse.run(mapping=name, **options) for name in (EXAMPLES / "regions.toml", "region"))
+    stages = [(stage.rows, stage.cols, stage.layers) for stage in listed.system.stages]
+    assert stages == [(24, 12, (0, 1)), (10, 12, (2, 2)), (14, 12, (3, 4))]
+    assert listed.system.mapping == "regions.toml"
+    assert listed.text == whole.text
+
+
 @pytest.fixture(scope="module")
 def with_package(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What `USE_PACKAGE` finds in a process whose path has the package as if it were installed."""

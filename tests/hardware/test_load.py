@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal, write_toml
 from wse.errors import BadInput, BadWafer, UnknownName
+from wse.files import TOML_LIMIT_BYTES
 from wse.hardware.load import known_wafers, load_software, load_wafer, provenance
 from wse.hardware.number import numeric_fields
-from wse.hardware.number_file import FILE_LIMIT_BYTES
 from wse.hardware.spec import WaferSpec
 
 
@@ -200,7 +200,7 @@ def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:
     remedy = "give the path of a TOML file"
     assert refusal(BadWafer, load_wafer, path) == f"{path}: does not exist; {remedy}"
     assert refusal(BadWafer, load_wafer, tmp_path) == f"{tmp_path}: is not a regular file; {remedy}"
-    path.write_bytes(b"#" * (FILE_LIMIT_BYTES + 1))
+    path.write_bytes(b"#" * (TOML_LIMIT_BYTES + 1))
     assert refusal(BadWafer, load_wafer, path) == (
         f"{path}: is over 1,048,576 bytes, the most such a file may have; is it the right file?"
     )

@@ -31,6 +31,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         mesh_rows=wafer.mesh_rows,
         mesh_cols=wafer.mesh_cols,
         region=options.region,
+        listed=options.listed,
         pe_bytes=float(wafer.sram_bytes_per_pe),
         hidden_size=spec.hidden_size,
         column_bytes=column_bytes(spec, options),

@@ -10,6 +10,7 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, DTYPES
 from wse_mappings.cuts.expert_groups import SPREAD
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
+from wse_mappings.strategies.strategy import ListedRegion
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
@@ -37,7 +38,8 @@ class Options:
     activations, cache, tables, gains; None for that of the weights. ``accumulate`` is that of sums.
     ``prompt_tokens`` has the length of each user's prompt, which are compiled as prefill one after another; then all
     users' next tokens are decoded in one step. ``context`` is the capacity of a user's cache in tokens. ``region`` is
-    the shape of every region; None lets the mapping choose. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
+    the shape of every region; None lets the mapping choose. ``listed`` are the regions of the mapping file
+    ``mapping_file``, which ``mapping`` takes as they are. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
     sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
     ``prompt``, or ``all``. ``verify_tokens`` compiles a pass over so many new tokens of one user, such as drafted ones;
     0 compiles none. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
@@ -75,6 +77,13 @@ class Options:
     experts: str = SPREAD
     schedule: str = RELEASED
     verify_tokens: int = 0
+    listed: tuple[ListedRegion, ...] = ()
+    mapping_file: str = ""
+
+    @property
+    def mapping_name(self) -> str:
+        """The mapping as reports name it: a strategy, or the file that lists its regions."""
+        return self.mapping_file or self.mapping
 
     @property
     def activation_type(self) -> str:

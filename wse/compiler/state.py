@@ -237,7 +237,8 @@ class SymTile:
 class StagePlan:
     """A stage: its layers, its wafer and band, and the rows and columns of its region there.
 
-    It is on ``span`` wafers from that one on. One for ``experts`` holds those of all layers, on the PEs of the others.
+    It is on ``span`` wafers from that one on. ``corner`` is the row and column of its first PE where its region is
+    listed; None where it stands in a band. One for ``experts`` holds those of all layers, on the PEs of the others.
     """
 
     wafer: int
@@ -250,6 +251,7 @@ class StagePlan:
     has_head: bool
     span: int = 1
     experts: bool = False
+    corner: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from wse.errors import BadWafer, UnknownName
+from wse.files import names_toml_file, read_toml, short_repr
 from wse.hardware.number import SourcedNumber, numeric_fields
-from wse.hardware.number_file import read_number, read_toml, short_repr
+from wse.hardware.number_file import read_number
 from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
 
 Values = tuple[tuple[str, float], ...]
@@ -108,8 +109,8 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
     """
     where = str(name_or_path)
     kind: _Kind[Any] = _SOFTWARE if where in _SOFTWARE.known() else _WAFER
-    if where not in (*_WAFER.known(), *_SOFTWARE.known()) and _is_path(where):
-        table = read_toml(Path(where))
+    if where not in (*_WAFER.known(), *_SOFTWARE.known()) and names_toml_file(where):
+        table = read_toml(Path(where), BadWafer)
         if table.get("base") in _SOFTWARE.known() or table.keys() & numeric_fields(SoftwareProfile).keys():
             kind = _SOFTWARE
     return _with_values(kind, where, _read(kind, where)[1], values)
@@ -120,7 +121,7 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
     if where in kind.known():
         texts, numbers = _read_preset(kind, where)
         return dict(texts), dict(numbers)
-    if _is_path(where):
+    if names_toml_file(where):
         return _read_file(kind, Path(where), f"set in {where}")
     raise UnknownName(kind.word, where, kind.known())
 
@@ -133,7 +134,7 @@ def _read_preset(kind: _Kind[Any], name: str) -> tuple[dict[str, Any], dict[str,
 
 def _read_file(kind: _Kind[Any], path: Path, default_source: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
     """The fields that a file and the preset that it is based on give."""
-    table = read_toml(path)
+    table = read_toml(path, BadWafer)
     name = table.pop("name", path.stem)
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         msg = f"{path}: name = {short_repr(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
@@ -205,10 +206,3 @@ def _by_generation(path: Path, key: str, table: dict[str, Any]) -> dict[str, Any
         if generation not in GENERATIONS:
             raise UnknownName("generation", generation, GENERATIONS, where=f"{path}: {key}")
     return {f"{key}.{generation}": value for generation, value in table.items()}
-
-
-def _is_path(where: str) -> bool:
-    try:
-        return Path(where).suffix == ".toml" or "/" in where or "\\" in where or Path(where).is_file()
-    except OSError:  # longer than any file name
-        return False

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import pydantic
 
 from wse.errors import BadWafer
-from wse.files import read_file
+from wse.files import short_repr
 from wse.hardware.number import Grade, SourcedNumber, bounds_of, unit_of
-
-FILE_LIMIT_BYTES: Final = 2**20
 
 
 class _Entry(pydantic.BaseModel):
@@ -25,20 +22,6 @@ class _Entry(pydantic.BaseModel):
     grade: Grade = "U"
     source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
     range: Annotated[list[int | float], pydantic.Field(min_length=2, max_length=2)] | None = None
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The table of a TOML file.
-
-    Raises:
-        BadWafer: it cannot be read, is too long, or is not TOML.
-    """
-    data = read_file(path, FILE_LIMIT_BYTES, BadWafer, "a TOML file")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # syntax with line and column, encoding, or nesting
-        msg = f"{path}: not TOML: {error}; correct that line"
-        raise BadWafer(msg) from error
 
 
 def read_number(path: Path | str, name: str, stated: Any, type_: type, default_source: str) -> SourcedNumber:
@@ -83,9 +66,3 @@ def read_number(path: Path | str, name: str, stated: Any, type_: type, default_s
     source = entry.source if entry.source is not None else default_source
     extent = (float(least), float(most)) if entry.range else None
     return SourcedNumber(value=type_(entry.value), unit=unit, grade=entry.grade, source=source, range=extent)
-
-
-def short_repr(value: Any) -> str:
-    """A value as a message shows it."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "…"

@@ -9,7 +9,6 @@ from typing import Any
 from wse.compiler.options import Options, check_types
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.remedies import fewest_wafers
-from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
 from wse.hardware.defects import Defects, check_seed, read_defects
 from wse.hardware.load import load_software, load_wafer
@@ -19,6 +18,7 @@ from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS
 from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
+from wse.request.mapping_file import Mapping, load_mapping
 from wse.request.placement_request import PlacementRequest
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 
@@ -32,6 +32,7 @@ class Basis:
     whole: WaferSpec
     mesh: WaferSpec | None
     region: tuple[int, int] | None
+    mapping: Mapping
     software: SoftwareProfile
     loaded: LoadedModel
     dtype: str
@@ -90,7 +91,7 @@ def load_basis(request: PlacementRequest) -> Basis:
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
     """
-    strategy(request.mapping)
+    mapping = load_mapping(request.mapping)
     if request.experts not in EXPERT_PLACEMENTS:
         raise UnknownName("placement of experts", request.experts, EXPERT_PLACEMENTS)
     whole = load_wafer(request.wafer, request.wafer_values)
@@ -105,6 +106,7 @@ def load_basis(request: PlacementRequest) -> Basis:
         whole=whole,
         mesh=mesh,
         region=region,
+        mapping=mapping,
         software=software,
         loaded=loaded,
         dtype=dtype,
@@ -117,14 +119,16 @@ def load_basis(request: PlacementRequest) -> Basis:
 def placement_options(
     request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **more: Any
 ) -> Options:
-    """Options of the compiler, ``more`` among them, for as many wafers as are asked for or the model takes.
+    """Options of the compiler, ``more`` among them, for as many wafers as are asked for, listed, or the model takes.
 
     Raises:
         BadInput: the schedule is none that is known, or is not valid for the model.
     """
     options = Options(
-        mapping=request.mapping,
-        wafers=request.wafers or 1,
+        mapping=basis.mapping.strategy,
+        mapping_file=basis.mapping.file,
+        listed=basis.mapping.listed,
+        wafers=request.wafers or basis.mapping.wafers or 1,
         dtype=basis.dtype,
         activations=basis.activations,
         accumulate=basis.accumulate,
@@ -136,7 +140,7 @@ def placement_options(
         **more,
     )
     rewrites_of(basis.spec, options)
-    if request.wafers is not None:
+    if request.wafers is not None or basis.mapping.wafers is not None:
         return options
     fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
     return replace(options, wafers=fewest_wafers_with_defects(basis.mesh or basis.whole, basis.defects, fewest))

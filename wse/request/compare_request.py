@@ -46,7 +46,7 @@ class CompareRequest:
     Attributes:
         base: What all rows have in common; its ``wafers`` and ``mapping`` do not count.
         wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest that hold the model.
-        mappings: Names; None for those of ``candidates`` that apply.
+        mappings: Names and files; None for those of ``candidates`` that apply.
         candidates: Mappings that are tried unasked where they apply; by default the fastest of all for one user, and
             whole wafers, which have room for more users' caches.
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
@@ -71,9 +71,9 @@ class CompareRequest:
     mappings: Annotated[
         tuple[str, ...] | None,
         Option(
-            doc="Names of `wse mappings`. Default: auto and bands; with --detail all.",
+            doc="Names of `wse mappings`, or TOML files that list regions. Default: auto and bands; with --detail all.",
             panel="Wafer and mapping",
-            metavar="NAME,NAME",
+            metavar="NAME|FILE,...",
             flag="--mapping",
             read=partial(_parts, "--mapping"),
             known_values=known_names.mappings,
@@ -129,14 +129,14 @@ def check(request: CompareRequest) -> None:
         BadInput: a number out of range, an empty list, more rows than anybody reads, or a single new token.
         UnknownName: there is no such mapping.
     """
-    from wse.compiler.strategies import strategy
+    from wse.request.mapping_file import load_mapping
 
     for field in ("wafers", "mappings", "link_gb_per_s", "link_latency_us"):
         if getattr(request, field) == ():
             message = f"{options_of(CompareRequest)[field].flag}: there is no value; give at least one, or leave it out"
             raise BadInput(message)
     for name in request.names():
-        strategy(name, where="--mapping")
+        load_mapping(name)
     for count in request.wafers or ():
         check_counts(wafers=count)
         if count > MOST_WAFERS:

@@ -13,11 +13,11 @@ from wse.request.option import Option
 Values = tuple[tuple[str, float], ...]
 
 MappingName = Annotated[
-    str,
+    str | Path,
     Option(
-        doc="A name of `wse mappings`.",
+        doc="A name of `wse mappings`, or a TOML file that lists regions.",
         panel="Wafer and mapping",
-        metavar="NAME",
+        metavar="NAME|FILE",
         known_values=known_names.mappings,
     ),
 ]
@@ -73,7 +73,7 @@ class PlacementRequest:
     mesh: Annotated[
         str | None,
         Option(
-            doc="Use a smaller mesh of the wafer's PEs. Default: the smallest square.",
+            doc="Use a smaller mesh of the wafer's PEs. Default: the smallest square, or what has the listed regions.",
             panel="Wafer and mapping",
             metavar="ROWSxCOLS",
         ),

@@ -15,6 +15,7 @@ from wse.request.basis import (
 )
 from wse.request.estimate_request import LENGTH, EstimateRequest
 from wse.request.live_mesh import logical_wafer
+from wse.request.mapping_file import check_listed
 from wse.request.option import check_counts
 from wse.serving.economics import Economics, load_economics
 
@@ -80,6 +81,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     more = {"capacity": request.capacity, "verify_tokens": request.verify_tokens or 0}
     options = placement_options(request, basis, context, prompt_tokens, **more)
     wafer, meshes = logical_wafer(wafer, basis.defects, options.wafers, grow_to=None)
+    check_listed(options, basis.spec, wafer, live=bool(meshes))
     return PreparedEstimate(
         request=request,
         loaded=basis.loaded,

@@ -17,6 +17,7 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.checkpoint import Checkpoint
 from wse.request.basis import Placeable, check_context, load_basis, placement_options
 from wse.request.live_mesh import logical_wafer
+from wse.request.mapping_file import check_listed, corner_of
 from wse.request.option import check_counts
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
@@ -61,6 +62,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> Prepared:
     wanted = basis.mesh or _smallest(spec, whole, software, options)
     grow_to = None if basis.mesh else whole
     wafer, meshes = logical_wafer(wanted, basis.defects, options.wafers, grow_to=grow_to)
+    check_listed(options, spec, wafer, live=bool(meshes))
     return Prepared(
         request=request,
         loaded=basis.loaded,
@@ -111,6 +113,9 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
 def _smallest(spec: ModelSpec, whole: WaferSpec, software: SoftwareProfile, options: Options) -> WaferSpec:
     if options.region is not None:
         return whole
+    if options.listed:
+        rows, cols = corner_of(options.listed)
+        return mesh_on(whole, min(rows, whole.mesh_rows), min(cols, whole.mesh_cols))
     mesh = smallest_mesh(spec, whole, software, options)
     return whole if mesh is None else mesh_on(whole, *mesh)
 

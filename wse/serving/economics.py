@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from wse.errors import UnknownName
+from wse.errors import BadWafer, UnknownName
+from wse.files import read_toml
 from wse.hardware.load import known_wafers
 from wse.hardware.number import SourcedNumber, numeric_fields, weakest
-from wse.hardware.number_file import read_number, read_toml
+from wse.hardware.number_file import read_number
 from wse.hardware.spec import GENERATIONS, WaferSpec
 
 _BUNDLED: Final = Path(__file__).parents[1] / "data" / "economics.toml"
@@ -77,7 +78,7 @@ def _at_end(economics: Economics, numbers: Mapping[str, SourcedNumber], end: int
 def _read(path: Path, wafer: WaferSpec, default_source: str) -> dict[str, SourcedNumber]:
     """The numbers of one file that hold for a wafer."""
     fields, numbers = numeric_fields(Economics), {}
-    for key, stated in read_toml(path).items():
+    for key, stated in read_toml(path, BadWafer).items():
         if key not in fields:
             raise UnknownName("key", key, fields, where=str(path))
         name, chosen = _chosen(path, key, stated, wafer)

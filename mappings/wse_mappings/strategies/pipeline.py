@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import even_bands
-from wse_mappings.strategies.strategy import Demand, Layout, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 MOST_STAGES = 16
 """Regions of a wafer that are tried where their shape is not stated."""
@@ -24,7 +24,12 @@ class Pipeline(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Two regions and more, at most one a layer, as many bands of them as use most PEs; or of the shape stated."""
+        """Two regions and more, at most one a layer, as many bands of them as use most PEs; or of the shape stated.
+
+        Of regions that are listed there is one layout.
+        """
+        if demand.listed:
+            return [Layout(self.name, 1, 1)]
         per_wafer = demand.layers // demand.wafers
         if demand.region is not None:
             rows, cols = demand.region
@@ -35,6 +40,16 @@ class Pipeline(Strategy):
         counts = range(min(2, most), most + 1)
         cuts = dict.fromkeys(even_bands(demand.mesh_rows, demand.mesh_cols, count) for count in counts)
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
+
+    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
+        """The regions that are listed, or as even a share of the bytes for each as whole layers allow."""
+        if not demand.listed:
+            return super().partition(demand, layout)
+        layer_bytes = demand.whole_layer_bytes
+        return [
+            Share(one.wafer, 0, one.first_layer, one.last_layer, sum(layer_bytes[slice(*one[2:])]), rect=one.rect)
+            for one in demand.listed
+        ]
 
 
 STRATEGY = Pipeline()

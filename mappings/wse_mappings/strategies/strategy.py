@@ -14,6 +14,22 @@ from typing import NamedTuple, Protocol
 
 from wse_mappings.cuts.contiguous import even_runs
 from wse_mappings.cuts.widths import ColumnBytes
+from wse_mappings.mesh.placement import Rect
+
+
+class ListedRegion(NamedTuple):
+    """A region that a request lists, in the order of layers.
+
+    Attributes:
+        wafer: The wafer.
+        rect: The PEs of its mesh.
+        first_layer, last_layer: The first layer, and one past the last; the same where it holds a table alone.
+    """
+
+    wafer: int
+    rect: Rect
+    first_layer: int
+    last_layer: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +45,7 @@ class Demand:
         wafers: Number of wafers.
         mesh_rows, mesh_cols: PEs of each wafer.
         region: Rows and columns of every region where the request states them.
+        listed: All regions where the request lists them.
         pe_bytes: SRAM of a PE, which no layout can use more of.
         hidden_size: The extent that is cut over the rows of every region.
         column_bytes: Gives, for a first layer, one past the last, and so many of the tables, the bytes of a column of a
@@ -47,6 +64,7 @@ class Demand:
     mesh_rows: int
     mesh_cols: int
     region: tuple[int, int] | None = None
+    listed: tuple[ListedRegion, ...] = ()
     pe_bytes: float = math.inf
     hidden_size: int = 1
     column_bytes: Callable[[int, int, int], ColumnBytes] | None = None
@@ -88,9 +106,16 @@ class Layout(NamedTuple):
     mesh: tuple[int, int] | None = None
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Rows and columns of a region where all have as many."""
+        """Rows and columns of a region where all have as many; of listed ones the fewest that any has."""
+        if demand.listed:
+            return min(one.rect.rows for one in demand.listed), min(one.rect.cols for one in demand.listed)
         rows, cols = self.mesh or demand.mesh(turned=self.turned)
         return demand.region or (rows // self.bands, cols // self.per_band)
+
+    def has_equal_squares(self, demand: Demand) -> bool:
+        """Whether all regions are squares of one size, so far as their shape is the layout's."""
+        listed = [(one.rect.rows, one.rect.cols) for one in demand.listed]
+        return all(rows == cols == self.region(demand)[0] for rows, cols in listed or [self.region(demand)])
 
 
 class Share(NamedTuple):
@@ -104,6 +129,7 @@ class Share(NamedTuple):
         wafers: Wafers that the region spans.
         experts: Whether it holds the experts of all layers, on the PEs of the first region of each wafer, beside
             what those hold; it comes last, and its layers are none.
+        rect: Its PEs where the request lists them; None where it stands in a band.
     """
 
     wafer: int
@@ -113,6 +139,7 @@ class Share(NamedTuple):
     bytes: float
     wafers: int = 1
     experts: bool = False
+    rect: Rect | None = None
 
 
 class Strategy(Protocol):

@@ -27,7 +27,7 @@ def emit(state: State) -> State:
     tiles = tuple(replace(t.tile, address=_element(state, t.buffer)) for t in state.tiles)
     program = Program(
         model_name=state.spec.name,
-        mapping_name=state.options.mapping,
+        mapping_name=state.options.mapping_name,
         wafer_name=state.wafer.name,
         wafer_rows=state.wafer.mesh_rows,
         wafer_cols=state.wafer.mesh_cols,

@@ -1,8 +1,9 @@
 """Pass 1: which layers each stage holds, on which wafer and in which band of its mesh, and the shape of its region.
 
 The mapping strategy of the request says which layers go together; bands are as high and regions of one band as wide as
-their bytes need. The embedding is with the first stage; the head is with the last, or with the embedding when they
-share their table, which is held once. Experts that are spread over wafers have a stage of their own, the last.
+their bytes need, unless the request lists regions. The embedding is with the first stage; the head is with the last, or
+with the embedding when they share their table, which is held once. Experts that are spread over wafers have a stage of
+their own, the last.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def partition(state: State) -> State:
             has_embedding=model and index == 0,
             has_head=model and index == head_stage,
             span=share.wafers,
+            corner=None if share.rect is None else (share.rect.row, share.rect.col),
         )
         for index, (share, (rows, cols)) in enumerate(zip(regions, shapes, strict=True))
     ]
@@ -85,6 +87,8 @@ def _check_layers(state: State, regions: Sequence[Share]) -> None:
 
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Share]) -> list[tuple[int, int]]:
     """Rows and columns of every region: those asked for, squares where the product needs them, else by their bytes."""
+    if demand.listed:
+        return region_shapes(demand, layout, regions)
     rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region
     cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None
     most = max(sum(1 for _ in band) for _, band in groupby(regions, key=lambda share: (share.wafer, share.band)))

@@ -7,13 +7,14 @@ from itertools import groupby
 
 from wse.compiler.state import State
 from wse.program.program import Stage
-from wse_mappings.mesh.placement import snake_bands
+from wse_mappings.mesh.placement import Rect, snake_bands
 
 
 def place(state: State) -> State:
     """Fill ``stages`` (SRAM bounds come with allocation)."""
-    rects = []
-    for _, of_wafer in groupby((plan for plan in state.plans if not plan.experts), key=lambda plan: plan.wafer):
+    rects = [Rect(*plan.corner, plan.rows, plan.cols) for plan in state.plans if plan.corner is not None]
+    in_bands = (plan for plan in state.plans if plan.corner is None and not plan.experts)
+    for _, of_wafer in groupby(in_bands, key=lambda plan: plan.wafer):
         bands = [list(across) for _, across in groupby(of_wafer, key=lambda plan: plan.band)]
         heights, widths = [across[0].rows for across in bands], [[plan.cols for plan in across] for across in bands]
         rects += snake_bands(state.mesh[1], heights, widths)

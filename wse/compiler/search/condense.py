@@ -214,7 +214,7 @@ def condense(
     1. Layers are divided over stages as in the whole.
     2. Stages are of one class where they have as many rows, columns and layers of each kind, the same tables, and all
        of them, or none, follow a stage of another wafer. Stages of a class differ in their places and in the order of
-       layers alone.
+       layers alone. Those whose place is listed are each a class, so that none takes another's place.
     3. Of each class the first stage stays, and of each kind of its layers one. It is noted how many more of the kind
        the stage has, which its SRAM holds, and how many the layer stands for in all, which the time counts. A stage
        that follows one of another wafer is on another wafer in small too.
@@ -228,7 +228,9 @@ def condense(
     crossings = [not b.experts and b.wafer != a.wafer for a, b in pairwise(whole.plans)]
     for plan, crosses in zip(whole.plans, (False, *crossings), strict=True):
         kinds = Counter(spec.layers[plan.first_layer : plan.last_layer])
-        classes[crosses, plan.rows, plan.cols, plan.has_embedding, plan.has_head, frozenset(kinds.items())].append(plan)
+        place = plan.corner and (plan.wafer, *plan.corner)
+        tables = plan.has_embedding, plan.has_head
+        classes[crosses, place, plan.rows, plan.cols, *tables, frozenset(kinds.items())].append(plan)
     # 3. One of each.
     layers: list[Layer] = []
     further_layers, stands_for, plans, on_wafer = [], [], [], 0

@@ -95,9 +95,11 @@ def remedies(
         """Whether the request with some options changed fits on the same mesh."""
         return fits(spec, wafer, software, replace(options, **changes))
 
-    larger = _larger(spec, whole, wafer, software, options)
+    as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
+    larger = None if as_listed else _larger(spec, whole, wafer, software, options)
     most_wafers = min(spec.layer_count, MOST_WAFERS)
-    wafers = _first_good(range(options.wafers + 1, most_wafers + 1), lambda n: holds(wafers=n))
+    more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
+    wafers = _first_good(more_wafers, lambda n: holds(wafers=n))
     mapping = _searched(options, most_wafers + 1 if wafers is None else wafers, holds)
     dtype = _narrower(spec, options, holds)
     spread = options.experts == OWN and holds(experts=SPREAD)
@@ -150,7 +152,7 @@ def _searched(options: Options, below: int, holds: Callable[..., bool]) -> str |
     if strategy(options.mapping).tries_others:
         return None
     name = next(name for name, other in bundled_strategies().items() if other.tries_others)
-    wafers = _first_good(range(options.wafers, below), lambda n: holds(mapping=name, wafers=n))
+    wafers = _first_good(range(options.wafers, below), lambda n: holds(mapping=name, listed=(), wafers=n))
     if wafers is None:
         return None
     return f"--mapping {name}" + (f" --wafers {wafers}" if wafers > options.wafers else "")

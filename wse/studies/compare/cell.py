@@ -69,7 +69,7 @@ def _cell_rows(request: CompareRequest, base: EstimateRequest) -> CellRows:
         again = len(chosen.trials) > 1 and linked.wafer != prepared.wafer
         program = compile_fastest(linked).program if again else chosen.program
         estimate = estimate_of(linked, program)
-        rows.append(row_of(estimate, base.mapping, link, prepared.economics, request.streams))
+        rows.append(row_of(estimate, str(base.mapping), link, prepared.economics, request.streams))
     return CellRows(rows=tuple(rows), model=model_result(prepared.spec, chosen.program))
 
 

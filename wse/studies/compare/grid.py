@@ -12,6 +12,7 @@ from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.report.as_json import Report
 from wse.report.progress import OnProgress, ignore
 from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
+from wse.request.mapping_file import load_mapping
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.cell import Cell, CellRows, cell_rows
 from wse.studies.compare.result import CompareResult
@@ -41,7 +42,7 @@ def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: 
     processes = process_count(jobs)
     on_progress(0, 1, str(request.base.model))
     fewest, first = fewest_wafers(request)
-    counts = request.wafers or wafer_counts(fewest, first.spec.layer_count)
+    counts = _counts(request, wafer_counts(fewest, first.spec.layer_count))
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
     names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
     cells = [Cell(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
@@ -65,12 +66,22 @@ def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: 
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
     """The mappings that are tried on a number of wafers: those that were asked for, or those that apply.
 
-    Without experts there are none to place apart, and on one wafer nothing spans several.
+    Without experts there are none to place apart, and on one wafer nothing spans several. Where no number of wafers was
+    asked for, a mapping file has its own.
     """
     if request.mappings is not None:
-        return request.names()
+        any_number = (None, wafers)
+        return tuple(n for n in request.names() if request.wafers or load_mapping(n).wafers in any_number)
     demand = demand_of(first.spec, first.wafer, replace(first.options, wafers=wafers))
     return tuple(name for name in request.names() if strategy(name).differs(demand))
+
+
+def _counts(request: CompareRequest, unasked: tuple[int, ...]) -> tuple[int, ...]:
+    """The numbers of wafers that are compared: those asked for, or some ``unasked`` and those of mapping files."""
+    if request.wafers is not None:
+        return request.wafers
+    own = [load_mapping(name).wafers for name in request.names()]
+    return tuple(sorted({*(unasked if None in own else ()), *(wafers for wafers in own if wafers is not None)}))
 
 
 def _all_rows(

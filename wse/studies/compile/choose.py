@@ -44,7 +44,8 @@ def compile_with_remedies(prepared: Placeable) -> Compilation:
             none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
         remedy = f"any of these would make it fit: {', '.join(changes)}" if changes else none_fits
         most = p.options.wafers
-        none = f"; no number of wafers holds it, {most} being the most for it" if p.request.wafers is None else ""
+        all_tried = p.request.wafers is None and not p.options.listed
+        none = f"; no number of wafers holds it, {most} being the most for it" if all_tried else ""
         message = f"{error}{none}; {remedy}"
         raise DoesNotFit(message) from error
 

@@ -202,7 +202,7 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "wafer": str(request.wafer),
         "mesh": "{}x{}".format(*prepared.fabric_shape),
         "wafers": "auto" if request.wafers is None else request.wafers,
-        "mapping": options.mapping,
+        "mapping": options.mapping_name,
         "region": request.region,
         "experts": None if prepared.spec.experts is None else options.experts,
         "schedule": options.schedule,

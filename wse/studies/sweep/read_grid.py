@@ -7,14 +7,13 @@ A file's keys are fields; a list is an axis, a value alone holds for all setting
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from wse.errors import BadInput, BadMesh, BadModel, BadWafer, UnknownName
-from wse.files import read_file
+from wse.errors import BadInput, BadMapping, BadMesh, BadModel, BadWafer, UnknownName
+from wse.files import read_toml
 from wse.hardware.mesh import parse_mesh
 from wse.request.arguments import is_list
 from wse.request.estimate_request import EstimateRequest
@@ -23,7 +22,6 @@ from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_field
 from wse.studies.sweep.grid import Axis, Grid
 
 MOST_SETTINGS: Final = 1_000_000
-FILE_LIMIT_BYTES: Final = 2**20
 _TABLES: Final = ("wafer", "software")
 _SOONEST: Final = EstimateRequest(wafers=1, prompt_len=1, new_tokens=1)
 """The request that is quickest to check names with."""
@@ -41,7 +39,7 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
         raise BadInput(message)
     axes: dict[str, Axis] = {}
     if source is not None and source.endswith(".toml"):
-        axes |= _axes(_toml(Path(source)), source)
+        axes |= _axes(read_toml(Path(source), BadInput), source)
     elif source is not None:
         axes["model"] = Axis("model", (source,))
     return _checked(axes | _from_texts(sets))
@@ -63,15 +61,6 @@ def _checked(axes: dict[str, Axis]) -> Grid:
         raise BadInput(message)
     _check_names(grid)
     return grid
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    data = read_file(path, FILE_LIMIT_BYTES, BadInput, "a TOML file")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # syntax with line and column, encoding, or nesting
-        message = f"{path}: not TOML: {error}; correct that line"
-        raise BadInput(message) from error
 
 
 def _axes(table: Mapping[str, Any], where: str) -> dict[str, Axis]:
@@ -140,7 +129,7 @@ def _check_names(grid: Grid) -> None:
             option: dict[str, Any] = {axis.name: None if value == DEFAULT else value}
             try:
                 prepare_estimate(replace(_SOONEST, **option))
-            except (UnknownName, BadModel, BadWafer):
+            except (UnknownName, BadModel, BadWafer, BadMapping):
                 raise
             except BadMesh:
                 parse_mesh(str(value))  # raises where it is none; too large for this wafer may fit another

@@ -1,0 +1,232 @@
+"""Mapping files: what is read, every mistake in one line, and programs that have the regions as they are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wse
+from tests.hardware.helpers import refusal
+from wse.errors import BadInput, BadMapping, DoesNotFit, UnknownName
+from wse.request.compare_request import CompareRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.request.mapping_file import load_mapping
+from wse.request.prepare_estimate import prepare_estimate
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
+from wse.studies.compare.grid import compare
+from wse.studies.compile.choose import compile_fastest
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.strategies.strategy import ListedRegion
+
+Region = Mapping[str, Any]
+LEFT: Region = {"row": 0, "col": 0, "rows": 16, "cols": 10, "layers": [0, 1]}
+RIGHT: Region = {"row": 0, "col": 10, "rows": 6, "cols": 12, "layers": [2, 4]}
+SHORT = {"prompt_len": 8, "new_tokens": 8}
+
+
+def write(folder: Path, *regions: Region, name: str = "two.toml", head: str = "") -> Path:
+    """A mapping file with some regions."""
+    path = folder / name
+    tables = ["[[regions]]\n" + "".join(f"{key} = {value!r}\n" for key, value in region.items()) for region in regions]
+    path.write_text(head + "\n".join(tables), encoding="utf-8")
+    return path
+
+
+def test_layers_are_inclusive_in_the_file_and_the_wafer_is_the_first_unless_stated(tmp_path: Path) -> None:
+    table_alone = {"wafer": 1, "row": 3, "col": 0, "rows": 2, "cols": 2, "layers": []}
+    mapping = load_mapping(write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, table_alone))
+    assert mapping == (
+        "pipeline",
+        "two.toml",
+        (
+            ListedRegion(0, Rect(0, 0, 16, 10), 0, 2),
+            ListedRegion(1, Rect(0, 10, 6, 12), 2, 5),
+            ListedRegion(1, Rect(3, 0, 2, 2), 5, 5),
+        ),
+    )
+    assert mapping.wafers == 2
+
+
+FILES: dict[str, tuple[type[BadInput], tuple[Region, ...], str]] = {
+    "overlap": (
+        BadMapping,
+        ({**LEFT, "cols": 12, "layers": [0, 1]}, {**RIGHT, "row": 5, "rows": 20}),
+        "regions 0 and 1 overlap in rows 5 to 15 and columns 10 to 11 of wafer 0; a PE is in one region: move one of "
+        "them or make it smaller",
+    ),
+    "no region": (
+        BadMapping,
+        (),
+        "lists no regions; give each as [[regions]] with wafer, row, col, rows, cols, layers",
+    ),
+    "unknown key": (
+        UnknownName,
+        ({**LEFT, "layer": [0, 1]},),
+        "region 0: unknown key 'layer': did you mean 'layers'? known: col, cols, layers, row, rows, wafer",
+    ),
+    "missing key": (
+        BadMapping,
+        (LEFT, {key: value for key, value in RIGHT.items() if key != "cols"}),
+        "region 1: has no cols; give wafer, row, col, rows, cols, layers",
+    ),
+    "type": (
+        BadMapping,
+        ({**LEFT, "rows": 1.5},),
+        "region 0: rows = 1.5: give a whole number from 1 to 10,000",
+    ),
+    "negative": (
+        BadMapping,
+        ({**LEFT, "row": -1},),
+        "region 0: row = -1: give a whole number from 0 to 10,000",
+    ),
+    "layers of another form": (
+        BadMapping,
+        ({**LEFT, "layers": [1, 0]},),
+        "region 0: layers = [1, 0]: give the first and the last layer, such as [0, 3]",
+    ),
+    "layers that are no list": (
+        BadMapping,
+        ({**LEFT, "layers": 3},),
+        "region 0: layers = 3: give the first and the last layer, such as [0, 3], or [] for a table alone",
+    ),
+    "layer twice": (
+        BadMapping,
+        (LEFT, {**RIGHT, "layers": [1, 4]}),
+        "region 1: layers = [1, 4]: layer 1 is in a region before it; list regions in the order of layers, each layer "
+        "once: 2 is next",
+    ),
+    "layer missing": (
+        BadMapping,
+        (LEFT, {**RIGHT, "layers": [3, 4]}),
+        "region 1: layers = [3, 4]: layer 3 comes after layer 2, not held yet; list regions in the order of layers, "
+        "each layer once: 2 is next",
+    ),
+    "nothing in the middle": (
+        BadMapping,
+        (LEFT, {**RIGHT, "layers": []}, {**RIGHT, "row": 6, "layers": [2, 4]}),
+        "region 1: layers = []: only the first and the last region may hold a table alone; give it layers",
+    ),
+    "wafer left out": (
+        BadMapping,
+        (LEFT, {**RIGHT, "wafer": 2}),
+        "region 1: wafer = 2, after a region on wafer 0: give 0 or 1, for layers go through wafers in order",
+    ),
+    "first wafer": (
+        BadMapping,
+        ({**LEFT, "wafer": 1},),
+        "region 0: wafer = 1, of the first: give 0, for layers go through wafers in order",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_mistake_in_a_file_is_one_line(tmp_path: Path, name: str) -> None:
+    kind, regions, says = FILES[name]
+    path = write(tmp_path, *regions)
+    assert refusal(kind, load_mapping, path) == f"{path}: {says}"
+
+
+def test_what_is_no_list_of_regions(tmp_path: Path) -> None:
+    path = write(tmp_path, LEFT, head="region = 3\n")
+    assert refusal(UnknownName, load_mapping, path) == (
+        f"{path}: unknown key 'region': did you mean 'regions'? known: regions"
+    )
+    path.write_text("[[regions]\n", encoding="utf-8")
+    assert refusal(BadMapping, load_mapping, path).startswith(f"{path}: not TOML: ")
+    path.write_text("regions = [3]\n", encoding="utf-8")
+    assert refusal(BadMapping, load_mapping, path) == (
+        f"{path}: region 0: region = 3: give a table with wafer, row, col, rows, cols, layers"
+    )
+    assert refusal(BadMapping, load_mapping, tmp_path / "no.toml").endswith(
+        "does not exist; give the path of a TOML file"
+    )
+    assert "printable" in refusal(BadMapping, load_mapping, write(tmp_path, LEFT, name="a\nb.toml"))
+
+
+REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
+    "wafers": (
+        (LEFT, {**RIGHT, "wafer": 1}),
+        {"wafers": 1},
+        "two.toml: its regions are on 2 wafers, not on --wafers 1; give --wafers 2, or regions on every wafer and on "
+        "no other",
+    ),
+    "leaves the mesh": (
+        (LEFT, RIGHT),
+        {"mesh": "16x20"},
+        "two.toml: region 1 has rows 0 to 5 and columns 10 to 21, beyond the 16x20 PEs of wse3; move it, make it "
+        "smaller, or give a larger mesh",
+    ),
+    "layers too few": (
+        (LEFT, {**RIGHT, "layers": [2, 3]}),
+        {},
+        "two.toml: its regions end with layer 3, and story has 5 layers: give the last one layers up to 4",
+    ),
+    "layers too many": (
+        (LEFT, {**RIGHT, "layers": [2, 8]}),
+        {},
+        "two.toml: its regions end with layer 8, and story has 5 layers: give the last one layers up to 4",
+    ),
+    "shape stated twice": (
+        (LEFT, RIGHT),
+        {"region": "8x8"},
+        "--region 8x8: two.toml lists regions with their rows and columns; leave one of the two out",
+    ),
+    "no table left for the head": (
+        (LEFT, RIGHT, {**RIGHT, "row": 6, "layers": []}),
+        {},
+        "two.toml: region 2: layers = []: the head of story shares the table of the embedding, which the first region "
+        "holds; leave the last region out",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_file_that_does_not_go_with_the_request_is_one_line(tmp_path: Path, name: str) -> None:
+    regions, options, says = REQUESTS[name]
+    request = EstimateRequest(model="story", mapping=write(tmp_path, *regions), **SHORT, **options)
+    assert refusal(BadInput, prepare_estimate, request) == says
+
+
+def test_a_region_on_rows_that_dead_pes_take_away(tmp_path: Path) -> None:
+    file = write(tmp_path, {**LEFT, "rows": 20, "layers": [0, 4]})
+    dead = tmp_path / "dead.csv"
+    dead.write_text("row,col\n3,4\n", encoding="utf-8")
+    request = EstimateRequest(model="story", mapping=file, mesh="20x10", defects=dead, **SHORT)
+    says = refusal(BadInput, prepare_estimate, request)
+    assert says.startswith("two.toml: region 0 has rows 0 to 19 and columns 0 to 9, beyond the ")
+    assert "live PEs of wse3" in says
+
+
+def test_a_run_takes_the_smallest_mesh_that_has_the_regions(tmp_path: Path) -> None:
+    prepared = prepare(RunRequest(mapping=write(tmp_path, LEFT, RIGHT), prompt="One day", new_tokens=4))
+    assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (16, 22)
+
+
+def test_regions_that_are_too_small_are_told_what_is_searched(tmp_path: Path) -> None:
+    small = {"row": 0, "col": 0, "rows": 4, "cols": 4, "layers": [0, 4]}
+    with pytest.raises(DoesNotFit) as refused:
+        wse.compile("story", mapping=write(tmp_path, small), mesh="24x24", prompt="One day", new_tokens=4)
+    assert str(refused.value).endswith("16,384 bytes; any of these would make it fit: --mapping auto")
+
+
+@pytest.mark.slow
+def test_a_comparison_has_a_row_on_the_wafers_of_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, LEFT, {**RIGHT, "wafer": 1, "layers": [2, 3]}, {**LEFT, "wafer": 2, "layers": [4, 4]})
+    base = EstimateRequest(model="story", mesh="24x24", schedule="released", **SHORT)
+    result = compare(CompareRequest(base=base, mappings=("region", str(file)), own_link=True), jobs=1)
+    assert {(row.wafers, row.possible) for row in result.rows if row.mapping == str(file)} == {(3, True)}
+    assert 3 in {row.wafers for row in result.rows if row.mapping == "region"}
+
+
+@pytest.mark.parametrize(("rows", "product"), [(12, "mesh-gemm"), (10, "thin-gemm")])
+def test_squares_of_one_size_alone_read_prompts_by_products_on_the_mesh(
+    tmp_path: Path, rows: int, product: str
+) -> None:
+    square = {"row": 0, "col": 0, "rows": 12, "cols": 12, "layers": [0, 2]}
+    path = write(tmp_path, square, {**square, "col": 12, "rows": rows, "layers": [3, 4]})
+    request = EstimateRequest(model="story", mapping=path, prompt_len=64, new_tokens=1)
+    assert compile_fastest(prepare_estimate(request)).program.prefill_name == product

@@ -1,0 +1,228 @@
+"""Mapping files: the regions of a user's own, as a TOML file that ``--mapping`` names.
+
+A file lists regions in the order of layers, in the words of ``system.stages`` of ``wse compile --json``::
+
+    [[regions]]
+    wafer = 0           # 0 where it is left out
+    row = 0             # of the first PE
+    col = 0
+    rows = 12
+    cols = 20
+    layers = [0, 2]     # the first and the last; [] for a table alone
+
+The embedding is with the first region; the head is with the last, or with the embedding where they share their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import pydantic
+
+from wse.compiler.options import Options
+from wse.compiler.strategies import strategy
+from wse.errors import BadInput, BadMapping, UnknownName
+from wse.files import names_toml_file, read_toml, short_repr
+from wse.hardware.mesh import LONGEST_SIDE
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
+from wse.report.terminal import plural
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.strategies.strategy import ListedRegion
+
+STRATEGY: Final = "pipeline"
+"""The strategy that takes regions that are listed: layers on consecutive ones."""
+
+_Place = Annotated[int, pydantic.Field(ge=0, lt=LONGEST_SIDE)]
+_Side = Annotated[int, pydantic.Field(ge=1, le=LONGEST_SIDE)]
+
+
+class _Region(pydantic.BaseModel):
+    """A region as a file has it."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    wafer: _Place = 0
+    row: _Place
+    col: _Place
+    rows: _Side
+    cols: _Side
+    layers: list[_Place]
+
+
+class Mapping(NamedTuple):
+    """A mapping that a request names.
+
+    Attributes:
+        strategy: Name of the strategy.
+        file: Name of the mapping file; empty where a strategy is named.
+        listed: The regions of the file.
+    """
+
+    strategy: str
+    file: str = ""
+    listed: tuple[ListedRegion, ...] = ()
+
+    @property
+    def wafers(self) -> int | None:
+        """Wafers that the listed regions are on; None where none are listed."""
+        return self.listed[-1].wafer + 1 if self.listed else None
+
+
+def load_mapping(name_or_path: str | Path) -> Mapping:
+    """The mapping of a strategy's name or of a mapping file. A strategy wins over a file so named.
+
+    Raises:
+        UnknownName: there is no such strategy, or an unknown key in the file; the nearest known one is named.
+        BadMapping: the file cannot be read, or its regions are none, overlap, or leave a layer out or hold one twice.
+        BadInput: a package brings a strategy that cannot be used.
+    """
+    where = str(name_or_path)
+    if not names_toml_file(where):
+        return Mapping(strategy(where, where="--mapping").name)
+    path = Path(where)
+    if not path.name.isprintable():
+        message = f"{path}: a trace keeps the name of its mapping file: give the file one of printable characters"
+        raise BadMapping(message)
+    return Mapping(STRATEGY, path.name, _regions(path))
+
+
+def _regions(path: Path) -> tuple[ListedRegion, ...]:
+    """The regions of a file, which follow one another and do not overlap."""
+    table = read_toml(path, BadMapping)
+    for key in table.keys() - {"regions"}:
+        raise UnknownName("key", key, ["regions"], where=str(path))
+    stated = table.get("regions")
+    if not isinstance(stated, list) or not stated:
+        message = f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}"
+        raise BadMapping(message)
+    regions: list[ListedRegion] = []
+    for index, one in enumerate(stated):
+        regions.append(_region(path, index, one))
+        _check_order(path, regions, is_last=index == len(stated) - 1)
+    for (i, a), (j, b) in combinations(enumerate(regions), 2):
+        rows, cols = _common(a.rect.row, a.rect.rows, b.rect.row, b.rect.rows), _common(*a.rect[1::2], *b.rect[1::2])
+        if a.wafer == b.wafer and rows and cols:
+            message = (
+                f"{path}: regions {i} and {j} overlap in rows {rows[0]} to {rows[-1]} and columns {cols[0]} to "
+                f"{cols[-1]} of wafer {a.wafer}; a PE is in one region: move one of them or make it smaller"
+            )
+            raise BadMapping(message)
+    return tuple(regions)
+
+
+def _region(path: Path, index: int, stated: object) -> ListedRegion:
+    """A region of a file, checked by itself."""
+    try:
+        region = _Region.model_validate(stated)
+    except pydantic.ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place, key = f"{path}: region {index}", str(fault["loc"][0]) if fault["loc"] else ""
+        if fault["type"] == "extra_forbidden":
+            raise UnknownName("key", key, _Region.model_fields, where=place) from error
+        if fault["type"] == "missing":
+            message = f"{place}: has no {key}; give {', '.join(_Region.model_fields)}"
+            raise BadMapping(message) from error
+        wanted = {
+            "": f"a table with {', '.join(_Region.model_fields)}",
+            "layers": "the first and the last layer, such as [0, 3], or [] for a table alone",
+        }.get(key, f"a whole number from {int(key in ('rows', 'cols'))} to {LONGEST_SIDE:,}")
+        message = f"{place}: {key or 'region'} = {short_repr(fault['input'])}: give {wanted}"
+        raise BadMapping(message) from error
+    layers = region.layers
+    if layers and (len(layers) != 2 or layers[0] > layers[1]):
+        message = (
+            f"{path}: region {index}: layers = {short_repr(layers)}: give the first and the last layer, such as [0, 3]"
+        )
+        raise BadMapping(message)
+    first, last = (layers[0], layers[1] + 1) if layers else (-1, -1)
+    return ListedRegion(region.wafer, Rect(region.row, region.col, region.rows, region.cols), first, last)
+
+
+def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
+    """Check the last of ``regions`` by the one before; one without layers gets its place among them."""
+    index, region = len(regions) - 1, regions[-1]
+    wafer, layer = (regions[-2].wafer, regions[-2].last_layer) if index else (0, 0)
+    place = f"{path}: region {index}"
+    if region.wafer not in ((wafer, wafer + 1) if index else (0,)):
+        after = f"after a region on wafer {wafer}: give {wafer} or {wafer + 1}" if index else "of the first: give 0"
+        message = f"{place}: wafer = {region.wafer}, {after}, for layers go through wafers in order"
+        raise BadMapping(message)
+    if region.first_layer < 0:
+        if index and not is_last:
+            message = f"{place}: layers = []: only the first and the last region may hold a table alone; give it layers"
+            raise BadMapping(message)
+        regions[-1] = region._replace(first_layer=layer, last_layer=layer)
+    elif region.first_layer != layer:
+        fault = "is in a region before it" if region.first_layer < layer else f"comes after layer {layer}, not held yet"
+        message = (
+            f"{place}: layers = [{region.first_layer}, {region.last_layer - 1}]: layer {region.first_layer} {fault}; "
+            f"list regions in the order of layers, each layer once: {layer} is next"
+        )
+        raise BadMapping(message)
+
+
+def _common(first: int, count: int, other_first: int, other_count: int) -> range:
+    """The numbers that two runs have in common."""
+    return range(max(first, other_first), min(first + count, other_first + other_count))
+
+
+def corner_of(regions: Sequence[ListedRegion]) -> tuple[int, int]:
+    """Rows and columns of the smallest mesh that has all PEs of some regions."""
+    rects = [region.rect for region in regions]
+    return max(rect.row + rect.rows for rect in rects), max(rect.col + rect.cols for rect in rects)
+
+
+def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: bool) -> None:
+    """Check the regions that a request lists by its model and wafers.
+
+    Args:
+        options: The request; one that lists no regions is not looked at.
+        spec: The model.
+        wafer: The wafer as programs see it.
+        live: Whether that is what dead PEs leave of it.
+
+    Raises:
+        BadInput: a region leaves the mesh, wafers are more or fewer than asked for, or layers more or fewer than those
+            of the model; or the shape of regions is stated twice.
+    """
+    if not options.listed:
+        return
+    file, regions, last = options.mapping_file, options.listed, options.listed[-1]
+    if options.region is not None:
+        rows, cols = options.region
+        message = f"--region {rows}x{cols}: {file} lists regions with their rows and columns; leave one of the two out"
+        raise BadInput(message)
+    if last.wafer + 1 != options.wafers:
+        wafers = last.wafer + 1
+        message = (
+            f"{file}: its regions are on {plural(wafers, 'wafer')}, not on --wafers {options.wafers}; "
+            f"give --wafers {wafers}, or regions on every wafer and on no other"
+        )
+        raise BadInput(message)
+    for index, (_, rect, *_) in enumerate(regions):
+        row, col = corner_of([regions[index]])
+        if row > wafer.mesh_rows or col > wafer.mesh_cols:
+            what = "live PEs" if live else "PEs"
+            message = (
+                f"{file}: region {index} has rows {rect.row} to {row - 1} and columns {rect.col} to {col - 1}, beyond "
+                f"the {wafer.mesh_rows}x{wafer.mesh_cols} {what} of {wafer.name}; move it, make it smaller, or give a "
+                "larger mesh"
+            )
+            raise BadInput(message)
+    if last.last_layer != spec.layer_count:
+        layers = plural(spec.layer_count, "layer")
+        message = (
+            f"{file}: its regions end with layer {last.last_layer - 1}, and {spec.name} has {layers}: "
+            f"give the last one layers up to {spec.layer_count - 1}"
+        )
+        raise BadInput(message)
+    if spec.tied_embedding and len(regions) > 1 and last.first_layer == last.last_layer:
+        message = (
+            f"{file}: region {len(regions) - 1}: layers = []: the head of {spec.name} shares the table of the "
+            "embedding, which the first region holds; leave the last region out"
+        )
+        raise BadInput(message)
