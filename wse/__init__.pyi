@@ -54,6 +54,7 @@ def run(
     min_p: float = 0.0,
     repetition_penalty: float = 1.0,
     seed: int = 0,
+    verify_tokens: int | None = None,
     logits: bool = False,
     allow_nonfinite: bool = False,
     trace: str | Path | None = "wse-run.h5",

@@ -30,6 +30,7 @@ STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-
 PRINTED = {
     "run": ["run", "--new-tokens", "4", "--logits", "--trace", "none"],
     "run of two users, by wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
+    "run of drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none"],
     "run among defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
     "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12"],
     "compile among defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
@@ -62,6 +63,7 @@ PRINTED = {
 
 PRINTING = COMMANDS | WITHOUT_FUNCTION
 SECOND_LOOKS = {
+    "run of drafts",
     "run of two users, by wavelets",
     "compile among defects",
     "estimate of what moves it",

@@ -219,6 +219,7 @@ def test_a_comparison_has_a_row_on_the_wafers_of_the_file(tmp_path: Path) -> Non
     base = EstimateRequest(model="story", mesh="24x24", schedule="released", **SHORT)
     result = compare(CompareRequest(base=base, mappings=("region", str(file)), own_link=True), jobs=1)
     assert {(row.wafers, row.possible) for row in result.rows if row.mapping == str(file)} == {(3, True)}
+    assert all(row.chosen is None for row in result.rows)
     assert 3 in {row.wafers for row in result.rows if row.mapping == "region"}
 
 

@@ -153,6 +153,15 @@ def check_context(context: int | None, spec: ModelSpec) -> None:
         raise BadInput(message)
 
 
+def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None:
+    """Raise BadInput for a pass over a single token, or over more than the context leaves after the prompt."""
+    most = context - prompt_len
+    if verify_tokens is not None and not 2 <= verify_tokens <= most:
+        remedy = f"give 2 to {most}" if most > 1 else "give a longer --context"
+        message = f"--verify-tokens {verify_tokens}: the prompt leaves {most} of {context} tokens; {remedy}"
+        raise BadInput(message)
+
+
 def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
     """The type of weights, by default the checkpoint's own, and that of activations where it is another."""
     dtype = spec.dtype if request.dtype is None else request.dtype

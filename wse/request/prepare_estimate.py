@@ -10,6 +10,7 @@ from wse.models.spec import ModelSpec
 from wse.request.basis import (
     Placeable,
     check_context,
+    check_pass,
     load_basis,
     placement_options,
 )
@@ -77,7 +78,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     wafer = basis.mesh or basis.whole
     prompt_len, new_tokens = _lengths(request, basis.spec)
     context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * request.batch
-    _check_pass(request.verify_tokens, context, prompt_len)
+    check_pass(request.verify_tokens, context, prompt_len)
     more = {"capacity": request.capacity, "verify_tokens": request.verify_tokens or 0}
     options = placement_options(request, basis, context, prompt_tokens, **more)
     wafer, meshes = logical_wafer(wafer, basis.defects, options.wafers, grow_to=None)
@@ -94,15 +95,6 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         defects=basis.defects,
         meshes=meshes,
     )
-
-
-def _check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None:
-    """Raise BadInput for a pass over a single token, or over more than the context leaves after the prompt."""
-    most = context - prompt_len
-    if verify_tokens is not None and not 2 <= verify_tokens <= most:
-        remedy = f"give 2 to {most}" if most > 1 else "give a longer --context"
-        message = f"--verify-tokens {verify_tokens}: the prompt leaves {most} of {context} tokens; {remedy}"
-        raise BadInput(message)
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:

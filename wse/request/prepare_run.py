@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -15,7 +16,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.models.tensors.checkpoint import Checkpoint
-from wse.request.basis import Placeable, check_context, load_basis, placement_options
+from wse.request.basis import Placeable, check_context, check_pass, load_basis, placement_options
 from wse.request.live_mesh import logical_wafer
 from wse.request.mapping_file import check_listed, corner_of
 from wse.request.option import check_counts
@@ -51,11 +52,13 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> Prepared:
     spec, whole, software = basis.spec, basis.whole, basis.software
     prompts = tuple(prompt_ids(prompt, request, basis.loaded) for prompt in prompts_of(request))
     context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
+    _check_drafts(request, context, prompts)
     options = placement_options(
         request,
         basis,
         context,
         tuple(map(len, prompts)),
+        verify_tokens=request.verify_tokens or 0,
         sampling="host" if request.sampling.on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
     )
@@ -76,6 +79,29 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> Prepared:
         meshes=meshes,
         end_ids=end_ids(basis.loaded, chat=request.chat),
     )
+
+
+def _check_drafts(request: RunRequest, context: int, prompts: Sequence[Sequence[int]]) -> None:
+    """Check the passes that verify drafts.
+
+    Raises:
+        BadInput: they have one token, or more than the context leaves; there are several users; or the host draws ids.
+    """
+    if request.verify_tokens is None:
+        return
+    check_pass(request.verify_tokens, context, max(map(len, prompts)))
+    if len(prompts) > 1:
+        message = (
+            f"--verify-tokens {request.verify_tokens}: a pass is over tokens of one user, and there are "
+            f"{len(prompts)} prompts; give one"
+        )
+        raise BadInput(message)
+    if request.sampling.on_host:
+        message = (
+            f"--verify-tokens {request.verify_tokens}: a drafted token counts where it is the likeliest one; "
+            "leave out --temperature and --repetition-penalty"
+        )
+        raise BadInput(message)
 
 
 def checkpoint_of(loaded: LoadedModel, model: str | Path) -> Checkpoint:

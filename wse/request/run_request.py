@@ -134,6 +134,15 @@ class RunRequest(CompileRequest):
             metavar="N",
         ),
     ] = 0
+    verify_tokens: Annotated[
+        int | None,
+        Option(
+            doc="Generate by passes over so many tokens of the user: the next one, and drafted ones that are verified "
+            "by it. Drafts are what followed the text's last tokens before.",
+            panel="Prompt",
+            metavar="N",
+        ),
+    ] = None
     logits: Annotated[bool, Option(doc="Also report the logits after the prompt.", panel="Output")] = False
     allow_nonfinite: Annotated[
         bool, Option(doc="Run weights that hold infinities or what is no number.", panel="Model")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import WseBug
@@ -51,7 +52,7 @@ def row_of(
     )
     return ComparisonRow(
         mapping=mapping,
-        chosen=None if chosen == mapping else chosen,
+        chosen=None if chosen == Path(mapping).name else chosen,  # a file is known by its name without folders
         wafers=system.wafers,
         link_bytes_per_s=None if link is None else link.bytes_per_s,
         link_latency_s=None if link is None else link.latency_s,

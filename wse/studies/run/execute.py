@@ -8,10 +8,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from wse.compiler.options import DECODE, PREFILL
+from wse.compiler.options import DECODE, PREFILL, VERIFY
 from wse.errors import BadInput, BadTrace
 from wse.execute.backend import Backend, MakeBackend
 from wse.execute.engine import Engine
+from wse.execute.prompt_lookup import prompt_lookup
 from wse.execute.sampling import Sampler
 from wse.execute.streams import Draw
 from wse.fabric.clock import Clock
@@ -19,6 +20,7 @@ from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import CacheUse, Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.inspect.expert_load import ExpertLoad
+from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
@@ -31,6 +33,7 @@ from wse.studies.results.sram import sram_result
 from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import Answer, OnText
 from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
+from wse.studies.run.verify import VerifiedResult, verified_result
 from wse_traces.errors import TraceError
 
 
@@ -121,19 +124,25 @@ class _Session:
         self.load = ExpertLoad()
         self.wall_s = 0.0
         self._last_pass = 0  # in the trace, where there is one
+        self._last_run: tuple[Phase, list[int]] | None = None  # and the tokens that caches had before it
+        self._accepted_tokens = 0  # of drafts
         ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
         sink = on_text if program.batch == 1 else ignore  # texts that grow side by side are printed at the end
         self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, sink) for ids in prepared.prompts]
 
     def generate(self) -> None:
-        """Run the prompts, then one token of each user after another until all are done.
+        """Run the prompts, then one token of each user after another until all are done, or the tokens of a draft.
 
         A user who is done before others keeps a place in the batch; the tokens of that place belong to nobody.
         """
         began = time.perf_counter()
         self._read_prompts()
         while not all(answer.is_finished for answer in self.answers):
-            self._generate_next()
+            draft = self._draft()
+            if draft:
+                self._verify(draft)
+            else:
+                self._generate_next()
         for answer in self.answers:
             answer.finish()
         self.wall_s = time.perf_counter() - began
@@ -146,6 +155,7 @@ class _Session:
             pairs = self._record_routing(PREFILL)
             cost = self.clock.prefill_chunk(index, pairs)
             use: CacheUse = (self.engine.cache_slots(phase.user), ())
+            self._last_run = (phase, [phase.cached])
             self._record_pass(index, use, cost, pairs, before, time.perf_counter() - began)
             passes[phase.user] += [self._last_pass] * phase.tokens
             self.answers[phase.user].cycles = self.clock.cycles
@@ -161,6 +171,7 @@ class _Session:
         before = self.clock.cycles
         tokens = self.engine.decode()
         pairs = self._record_routing(DECODE)
+        self._last_run = (self.program.decode, list(self.clock.lengths))
         use, cost = self.clock.decode_token(pairs=pairs)
         wall = time.perf_counter() - began
         self._record_pass(self.program.decode_index, use, cost, pairs, before, wall)
@@ -169,6 +180,37 @@ class _Session:
             if not answer.is_finished:
                 cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
                 self._record_token(user, token, self._last_pass, cycles, wall)
+
+    def _draft(self) -> tuple[int, ...]:
+        """The tokens that are drafted after the next one, to be verified with it; none where the cache has no room."""
+        answer, tokens = self.answers[0], self.program.verify_tokens
+        if not tokens or self.clock.lengths[0] + tokens > self.program.context:
+            return ()
+        return prompt_lookup((*answer.prompt, *answer.tokens), tokens - 1)
+
+    def _verify(self, draft: tuple[int, ...]) -> None:
+        """Run a pass over the next token and a draft.
+
+        1. The pass gives the id that follows each of its tokens.
+        2. Drafted tokens are accepted up to the first that is not the id that follows the one before.
+        3. The cache keeps them and the next token; the ids that follow these are generated, in the time of the pass.
+        """
+        began, before, answer = time.perf_counter(), self.clock.cycles, self.answers[0]
+        length, phase = self.clock.lengths[0], self.program.verify[0]
+        ids = self.engine.verify((answer.tokens[-1], *draft))  # 1
+        accepted = next((i for i, token in enumerate(draft) if token != ids[i]), len(draft))  # 2
+        self.engine.keep(accepted + 1)  # 3
+        pairs = self._record_routing(VERIFY)
+        cost = self.clock.verify_pass(accepted + 1, pairs=pairs)
+        wall = time.perf_counter() - began
+        self._last_run, self._accepted_tokens = (phase, [length]), self._accepted_tokens + accepted
+        use = self.clock.fabric.verify_use(length)
+        self._record_pass(self.program.phases.index(phase), use, cost, pairs, before, wall)
+        for token in ids[: accepted + 1]:
+            if not answer.is_finished:
+                cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
+                self._record_token(0, token, self._last_pass, cycles, wall)
+                wall = 0.0
 
     def _record_routing(self, phase: str) -> Pairs:
         """The experts that the tokens of the last pass were routed to, which are added to the load."""
@@ -194,10 +236,8 @@ class _Session:
         from wse.record.wavelet_log import log_wavelets  # the reference is not needed without --wavelets
 
         program, prepared = self.program, self.prepared
-        phase, lengths = program.decode, [length - 1 for length in self.clock.lengths]
-        if not self.clock.decode.runs:
-            phase = program.prefill[-1]
-            lengths = [phase.cached]
+        assert self._last_run is not None
+        phase, lengths = self._last_run
         recorder.write_waiting()  # the pass that the log refers to
         log = log_wavelets(
             recorder.writer,
@@ -209,6 +249,13 @@ class _Session:
             pass_index=self._last_pass,
         )
         return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
+
+    def _verified(self) -> VerifiedResult | None:
+        """The totals of passes that verified drafts, where these were asked for."""
+        if not self.program.verify_tokens:
+            return None
+        generated = len(self.answers[0].tokens) - 1
+        return verified_result(self.clock, self._accepted_tokens, generated, self.prepared.wafer.clock_hz)
 
     def result(self, digest: str, wall_s: float) -> RunResult:
         """The result of the run, without its trace."""
@@ -227,6 +274,7 @@ class _Session:
             decode=decode_result(totals, spec.layer_count, wafer.clock_hz, program.batch) if totals.runs else None,
             crossing=crossing_result(totals, wafer.clock_hz) if totals.runs else None,
             fabric=fabric_result(program, totals),
+            verify=self._verified(),
             experts=self.load.result(),
             defects=defects_result(prepared, program, lengths),
             emulation=EmulationResult(

@@ -18,6 +18,7 @@ from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figur
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
 from wse.studies.results.sram import SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
+from wse.studies.run.verify import VerifiedResult, verified_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,6 +77,7 @@ class RunResult(Result):
     sram: Annotated[SramResult, Doc("how full PEs are")]
     prefill: Annotated[PrefillResult, Doc("the prompts")]
     decode: Annotated[DecodeResult | None, Doc("a generated token")] = None
+    verify: Annotated[VerifiedResult | None, Doc("passes that verify drafts; with `--verify-tokens`")] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
     fabric: Annotated[FabricResult, Doc("words over links")]
     experts: Annotated[ExpertLoadResult | None, Doc("load of experts; of models that have them")] = None
@@ -97,6 +99,8 @@ class RunResult(Result):
         if self.defects is not None:
             tables.append(defects_table(self.defects))
         tables.append(_speed_table(self))
+        if self.verify is not None:
+            tables.append(verified_table(self.verify))
         if self.decode is not None:
             tables += [causes_table(self.decode.cycles_by, width=width), _traffic_table(self)]
         if self.experts is not None:
