@@ -46,7 +46,12 @@ def test_logits_are_those_of_a_plain_decoder(experts: str, mixture: str, mesh: t
     assert worst_logit_error(spec, mesh, prompt=7, new_tokens=3, chunk=4, experts=experts) < 1e-5
 
 
-@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+def test_logits_are_those_of_a_plain_decoder_with_five_experts_in_two_groups() -> None:
+    spec = mixture_spec(MIXTURES["shared"])
+    assert worst_logit_error(spec, (4, 5), prompt=7, new_tokens=3, chunk=4, experts="2") < 1e-5
+
+
+@pytest.mark.parametrize("experts", [*EXPERT_PLACEMENTS, "2"])
 @pytest.mark.parametrize(("mesh", "wafers"), [((3, 4), 2), ((3, 11), 1)], ids=["two wafers", "more columns"])
 def test_words_on_links_are_those_of_the_experts_chosen(mesh: tuple[int, int], wafers: int, experts: str) -> None:
     run = executed(mesh, experts, wafers=wafers)

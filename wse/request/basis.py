@@ -20,7 +20,7 @@ from wse.number_formats import CODINGS
 from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
 from wse.request.mapping_file import Mapping, load_mapping
 from wse.request.placement_request import PlacementRequest
-from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
+from wse_mappings.cuts.expert_groups import AUTO, EXPERT_PLACEMENTS, is_placement
 
 ACCUMULATORS = ("float16", "float32")
 
@@ -92,8 +92,8 @@ def load_basis(request: PlacementRequest) -> Basis:
         BadInput and its kinds: something that was named is missing or cannot be used.
     """
     mapping = load_mapping(request.mapping)
-    if request.experts not in EXPERT_PLACEMENTS:
-        raise UnknownName("placement of experts", request.experts, EXPERT_PLACEMENTS)
+    if not is_placement(request.experts):
+        raise UnknownName("placement of experts", request.experts, (AUTO, *EXPERT_PLACEMENTS, "a number of groups"))
     whole = load_wafer(request.wafer, request.wafer_values)
     software = load_software(request.software, whole.generation, request.software_values)
     mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from wse.request.option import Option
-from wse.request.placement_request import MappingName, PlacementRequest, SoftwareName, WaferCount, WaferName
+from wse.request.placement_request import (
+    ExpertPlacement,
+    MappingName,
+    PlacementRequest,
+    SoftwareName,
+    WaferCount,
+    WaferName,
+)
 
 LENGTH: Final = 1024
 """Tokens of a prompt, and generated ones, where neither was asked for and the model was made for both."""
@@ -28,6 +35,7 @@ class EstimateRequest(PlacementRequest):
     ] = None
     wafers: WaferCount = None
     mapping: MappingName = "auto"
+    experts: ExpertPlacement = "auto"
     software: SoftwareName = "production"
     prompt_len: Annotated[
         int | None,

@@ -40,6 +40,16 @@ WaferCount = Annotated[
         none="auto",
     ),
 ]
+ExpertPlacement = Annotated[
+    str,
+    Option(
+        doc="Each expert over all columns of a region, over those of one of as many groups, or on columns of its own; "
+        "auto: over all, or where --mapping auto finds no room so, over those of one of a few groups.",
+        panel="Wafer and mapping",
+        metavar="auto|spread|own|GROUPS",
+        known_values=("auto", "spread", "own"),
+    ),
+]
 SoftwareName = Annotated[
     str | Path,
     Option(
@@ -84,14 +94,7 @@ class PlacementRequest:
         str | None,
         Option(doc="PEs of one region. Default: the mapping's choice.", panel="Wafer and mapping", metavar="ROWSxCOLS"),
     ] = None
-    experts: Annotated[
-        str,
-        Option(
-            doc="Each expert over all columns of a region, or on columns of its own.",
-            panel="Wafer and mapping",
-            metavar="spread|own",
-        ),
-    ] = "spread"
+    experts: ExpertPlacement = "spread"
     schedule: Annotated[
         str,
         Option(

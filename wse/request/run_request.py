@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from wse.errors import BadInput
 from wse.request import known_names
 from wse.request.option import Option, whole_number
-from wse.request.placement_request import MappingName, PlacementRequest
+from wse.request.placement_request import ExpertPlacement, MappingName, PlacementRequest
 
 if TYPE_CHECKING:
     from wse.execute.sampling import Sampling
@@ -37,6 +37,7 @@ class CompileRequest(PlacementRequest):
     """
 
     mapping: MappingName = "auto"
+    experts: ExpertPlacement = "auto"
     prompt: Annotated[
         str | Sequence[str] | None,
         Option(
@@ -100,6 +101,7 @@ class RunRequest(CompileRequest):
         ),
     ] = "story"
     mapping: MappingName = "region"
+    experts: ExpertPlacement = "spread"
     chat: Annotated[bool, Option(doc="The prompt is a user's turn, in the model's chat template.", panel="Prompt")] = (
         False
     )

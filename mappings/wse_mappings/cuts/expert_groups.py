@@ -1,9 +1,11 @@
-"""Groups of columns that share experts: each expert spread over all columns, or on columns of its own.
+"""Groups of columns that share experts: each expert spread over all columns, over some, or on columns of its own.
 
 Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
 of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
-each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen. Where columns stand in
-stretches, as those of several wafers do, experts are cut over the stretches first, and a group is in one of them.
+each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen. A few groups are between the
+two: a column holds more features of fewer experts, so that less is padding, and fewer scales stand beside the codes of
+quantised ones. Where columns stand in stretches, as those of several wafers do, experts are cut over the stretches
+first, and a group is in one of them.
 """
 
 from __future__ import annotations
@@ -15,8 +17,19 @@ import numpy as np
 
 from wse_mappings.cuts.split import I32, balanced_segments, blocks, ceil_div
 
-SPREAD, OWN = "spread", "own"
+SPREAD, OWN, AUTO = "spread", "own", "auto"
 EXPERT_PLACEMENTS = (SPREAD, OWN)
+"""The placements with a name; a number of groups in decimal digits is one too. AUTO, which a request may ask for, is
+SPREAD unless a search finds no room so."""
+
+
+def is_placement(text: str) -> bool:
+    """Whether a text asks for a placement of experts: a name, or a number of groups from 1 on.
+
+    >>> is_placement("4"), is_placement("0"), is_placement("all")
+    (True, False, False)
+    """
+    return text in (AUTO, *EXPERT_PLACEMENTS) or (text.isascii() and text.isdigit() and int(text) > 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,15 +90,18 @@ def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1)
 def expert_places(cols: int, count: int, size: int, placement: str) -> int:
     """Features of all experts that a column holds, padding included, as `expert_groups` has them in one stretch.
 
-    >>> expert_places(5, 4, 12, SPREAD), expert_places(5, 4, 12, OWN)
-    (12, 12)
+    >>> expert_places(5, 4, 12, SPREAD), expert_places(5, 4, 12, "2"), expert_places(5, 4, 12, OWN)
+    (12, 12, 12)
     """
     experts_of_group = ceil_div(count, _groups_of_stretch(cols, count, placement, 1))
     return experts_of_group * ceil_div(size, columns_of_expert(cols, count, placement))
 
 
 def _groups_of_stretch(cols_of_stretch: int, count: int, placement: str, stretches: int) -> int:
-    return 1 if placement == SPREAD else min(ceil_div(count, stretches), cols_of_stretch)
+    if placement in (SPREAD, AUTO):
+        return 1
+    groups = count if placement == OWN else min(int(placement), count)
+    return min(ceil_div(groups, stretches), cols_of_stretch)
 
 
 @lru_cache(maxsize=4)
@@ -94,7 +110,8 @@ def expert_groups(
 ) -> ExpertGroups:
     """Assign ``count`` experts of ``size`` features to ``cols`` columns in equal ``stretches``.
 
-    ``placement`` is SPREAD or OWN. Where experts do not divide, some stretches have one less, and a group may be empty.
+    ``placement`` as in ``EXPERT_PLACEMENTS``. Where experts do not divide, some stretches have one less, and a group
+    may be empty.
     Features are cut evenly, or in groups of ``feature_group``.
     """
     cols_of_stretch = cols // stretches

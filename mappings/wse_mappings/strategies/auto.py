@@ -18,6 +18,7 @@ class Auto(Strategy):
     regions = "searched"
     tries_others = True
     group_counts = (EQUAL_GROUPS,)
+    expert_placements = ("4",)
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
         """The layouts of all other strategies that differ, those that do the same once."""

@@ -96,6 +96,7 @@ class Layout(NamedTuple):
         turned: Whether rows and columns of the mesh change places first.
         groups: Groups of a line in the all-reduces of decode, as ``--groups``; None for those asked for.
         mesh: Rows and columns of the rectangle of each wafer that is cut, from its first PE on; None for all.
+        experts: The placement of experts, as ``--experts``; None for the one asked for.
     """
 
     mapping: str
@@ -104,6 +105,7 @@ class Layout(NamedTuple):
     turned: bool = False
     groups: int | None = None
     mesh: tuple[int, int] | None = None
+    experts: str | None = None
 
     def region(self, demand: Demand) -> tuple[int, int]:
         """Rows and columns of a region where all have as many; of listed ones the fewest that any has."""
@@ -154,6 +156,8 @@ class Strategy(Protocol):
         experts_apart: Whether experts are on all wafers, apart from their layers, so that there must be some.
         tries_others: Whether its layouts are also those of other strategies.
         group_counts: Groups of the all-reduces of decode that a search tries on its fastest layout.
+        expert_placements: Placements of experts that a search tries where a model has no room with each spread over all
+            columns, and no other placement was asked for.
     """
 
     name: str
@@ -164,6 +168,7 @@ class Strategy(Protocol):
     experts_apart: bool = False
     tries_others: bool = False
     group_counts: tuple[int, ...] = ()
+    expert_placements: tuple[str, ...] = ()
 
     def differs(self, demand: Demand) -> bool:
         """Whether it differs from strategies without ``spans_wafers`` and ``experts_apart`` on that demand.

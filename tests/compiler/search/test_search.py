@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.arrays import F64
-from wse.compiler.options import FUSED, Options
+from wse.compiler.options import FUSED, RELEASED, Options
 from wse.compiler.search.remedies import remedies, smallest_square
 from wse.compiler.search.search import compile_model, fits, search
 from wse.compiler.search.trial import Timing
@@ -22,6 +23,7 @@ from wse.fabric.model import Fabric
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.program.program import Program
+from wse_mappings.cuts.expert_groups import AUTO, SPREAD
 from wse_mappings.strategies.bundled import bundled_strategies
 
 SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
@@ -163,6 +165,24 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
     assert {trial.layout.mapping for trial in best.trials} == {"bands", *(["tensor"] if wafers > 1 else [])}
     assert any(trial.layout.mesh is not None for trial in best.trials)
     assert any(trial.layout.groups for trial in best.trials)
+
+
+def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> None:
+    """Nine features on eight columns are two on each; on two columns of a group five, of a quarter of the experts."""
+    spec = mixture_spec(replace(MIXTURES["shared"], count=8, ffn_size=9))
+    options = replace(OPTIONS, mapping="auto", schedule=FUSED, experts=AUTO)
+
+    def least_sram(**changes: str) -> int:
+        """To 256 bytes."""
+        changed = replace(options, **changes)
+        return next(n for n in range(16384, 32768, 256) if fits(spec, wafer(4, 8, n), SOFTWARE, changed))
+
+    room = least_sram(experts=SPREAD)
+    assert least_sram(mapping="region") == least_sram(mapping="region", experts=SPREAD)
+    assert least_sram(schedule=RELEASED) == least_sram(schedule=RELEASED, experts=SPREAD)
+    for sram_bytes, all_on_a_column in ((room, True), (room - 256, False)):
+        program = compile_model(spec, wafer(4, 8, sram_bytes), SOFTWARE, options)
+        assert {mixture.by_column.shape[1] == 8 for mixture in program.mixtures if mixture} == {all_on_a_column}
 
 
 def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> None:

@@ -12,14 +12,14 @@ from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expe
 SIZES = {"cols": st.integers(1, 17), "count": st.integers(1, 20), "size": st.integers(1, 23)}
 
 
-@pytest.mark.parametrize("placement", EXPERT_PLACEMENTS)
+@pytest.mark.parametrize("placement", [*EXPERT_PLACEMENTS, "3"])
 @given(**SIZES)
 def test_every_row_of_every_expert_is_on_one_column(placement: str, cols: int, count: int, size: int) -> None:
     rows = expert_groups(cols, count, size, placement).rows
     assert sorted(rows[rows >= 0].tolist()) == list(range(count * size))
 
 
-@pytest.mark.parametrize("placement", EXPERT_PLACEMENTS)
+@pytest.mark.parametrize("placement", [*EXPERT_PLACEMENTS, "3"])
 @given(**SIZES)
 def test_the_places_of_a_column_are_known_without_an_assignment(
     placement: str, cols: int, count: int, size: int

@@ -43,11 +43,16 @@ def explore(setup: TrialSetup) -> list[Trial]:
     3. When these promise no more, the fastest is tried with the groups that the strategy wants tried. Where nothing
        fits so far, the emptiest layouts are tried.
 
+    Experts are placed otherwise where not even the emptiest layout has room for them as they are by default.
+
     Raises:
         BadMesh: the mesh has room for none of them.
         DoesNotFit: none can be cut.
     """
     asked, whole = strategy(setup.options.mapping), setup.layouts()
+    others = setup.with_fewer_bytes(whole)
+    if others and not any(trial.fits for trial in _emptiest(replace(setup, timing=None), whole)):
+        whole = others
     exploration = _Exploration(setup)
     exploration.add([*whole, *(other for layout in whole for other in asked.smaller(setup.demand, layout, COARSE))])
     refined: set[Layout] = set()
@@ -72,8 +77,14 @@ def explore(setup: TrialSetup) -> list[Trial]:
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
     """The trials of layouts that are forecast to need the fewest bytes, up to the first that fits."""
+    layouts = setup.layouts()
+    return _emptiest(setup, [*layouts, *setup.with_fewer_bytes(layouts)])
+
+
+def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
+    """The trials of those of some layouts that are forecast to need the fewest bytes, up to the first that fits."""
     exploration = _Exploration(setup)
-    exploration.add(setup.layouts())
+    exploration.add(layouts)
     while exploration.goes_on and exploration.try_emptiest():
         if any(trial.fits for trial in exploration.trials):
             break
@@ -97,13 +108,16 @@ class _Pick(NamedTuple):
 
 
 class _Family:
-    """Layouts that share forecasts: with the same products of prefill, and the same things spread over wafers."""
+    """Layouts that share forecasts: with the same products of prefill, and the same things spread over wafers.
 
-    def __init__(self, setup: TrialSetup) -> None:
+    Their ``experts`` are placed alike.
+    """
+
+    def __init__(self, setup: TrialSetup, experts: str | None) -> None:
         spec, wafer = setup.spec, setup.wafer
         hops = setup.options.context * spec.layer_count * wafer.hop_cycles
         macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
-        self.candidates = Candidates(demand=setup.demand)
+        self.candidates = Candidates(demand=setup.demand_with(experts))
         self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
         self._further_bytes = Forecast((0.0,) * 7)  # beside weights and cache without padding
 
@@ -180,9 +194,11 @@ class _Exploration:
         for layout in layouts:
             of_layout, products = strategy(layout.mapping), self._setup.products(layout)
             if products:
-                by_family[of_layout.spans_wafers, of_layout.experts_apart, products].append(layout)
-        for family, members in by_family.items():
-            self._families.setdefault(family, _Family(self._setup)).candidates.add(members)
+                by_family[of_layout.spans_wafers, of_layout.experts_apart, products, layout.experts].append(layout)
+        for key, members in by_family.items():
+            if key not in self._families:
+                self._families[key] = _Family(self._setup, members[0].experts)
+            self._families[key].candidates.add(members)
         self._in_vain = 0
 
     def try_most_promising(self) -> bool:

@@ -186,13 +186,16 @@ def _trials(setup: TrialSetup) -> list[Trial]:
     if setup.timing is not None and len(layouts) > FINALISTS:
         return explore(setup)
     untimed = replace(setup, timing=None)
-    trials, misfits = [], []
-    for layout in layouts:
-        for product in setup.products(layout):
+    trials: list[Trial] = []
+    misfits: list[BadMesh] = []
+    for tried in (layouts, setup.with_fewer_bytes(layouts)):
+        for layout, product in [(other, product) for other in tried for product in setup.products(other)]:
             try:
                 trials.append(untimed.trial(layout, product))
             except BadMesh as error:
                 misfits.append(error)
+        if any(trial.fits for trial in trials):
+            break
     if misfits and not trials:
         raise misfits[0]
     return trials

@@ -30,6 +30,7 @@ from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
+from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout
 
@@ -61,6 +62,12 @@ class TrialSetup:
         """The request as strategies see it."""
         return demand_of(self.spec, self.wafer, self.options)
 
+    def demand_with(self, experts: str | None) -> Demand:
+        """The request as strategies see it, with experts placed so; None: as was asked for."""
+        if experts is None:
+            return self.demand
+        return demand_of(self.spec, self.wafer, replace(self.options, experts=experts))
+
     @cached_property
     def reserved_bytes(self) -> int:
         """Bytes of a PE that no layout can use."""
@@ -81,6 +88,16 @@ class TrialSetup:
             raise BadInput(message)
         return distinct
 
+    def with_fewer_bytes(self, layouts: Sequence[Layout]) -> list[Layout]:
+        """The layouts with the other placements of experts that the mapping tries where these have no room.
+
+        The released schedule has the placement that is asked for alone.
+        """
+        if self.options.experts != AUTO or self.spec.experts is None or self.demand.as_released:
+            return []
+        placements = strategy(self.options.mapping).expert_placements
+        return [layout._replace(experts=placement) for placement in placements for layout in layouts]
+
     def products(self, layout: Layout) -> tuple[str, ...]:
         """Products of prefill to try on regions of that shape, the least demanding last; none where the one asked for
         needs another shape.
@@ -94,9 +111,10 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """The request with the mapping of a layout, and its groups."""
+        """The request with the mapping of a layout, its groups, and its placement of experts."""
         groups = self.options.groups if layout.groups is None else layout.groups
-        return replace(self.options, mapping=layout.mapping, groups=groups)
+        experts = self.options.experts if layout.experts is None else layout.experts
+        return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
     def smallest(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
         """The least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""

@@ -30,6 +30,7 @@ class LayoutResult(Result):
     groups: Annotated[
         int | Literal["equal"] | None, Doc("groups of the all-reduces of decode; absent where those asked for")
     ] = None
+    experts: Annotated[str | None, Doc("placement of experts; absent where that asked for")] = None
     mesh_rows: Annotated[int | None, Doc("rows of each wafer's mesh that are cut; absent where all")] = None
     mesh_cols: Annotated[int | None, Doc("columns of each wafer's mesh that are cut; absent where all")] = None
     token_cycles: Annotated[float | None, Doc("a generated token, about, with the smallest chunks", "cycles")] = None
@@ -71,6 +72,7 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
             key="mesh", title="of PEs", cell=lambda row: f"{row.mesh_rows}x{row.mesh_cols}" if row.mesh_rows else ""
         ),
         Column(key="groups", title="groups"),
+        Column(key="experts", title="experts"),
         Column(key="prefill", title="prefill", formatter=lambda product: product.replace("-gemm", "")),
         number(
             "needed_bytes_per_pe",
@@ -106,6 +108,7 @@ def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult
         fits=trial.fits,
         chosen=chosen,
         groups="equal" if layout.groups is not None and layout.groups < 0 else layout.groups,
+        experts=layout.experts,
         mesh_rows=mesh_rows,
         mesh_cols=mesh_cols,
         token_cycles=trial.token_cycles,
