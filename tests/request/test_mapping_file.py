@@ -47,6 +47,7 @@ def test_layers_are_inclusive_in_the_file_and_the_wafer_is_the_first_unless_stat
             ListedRegion(1, Rect(0, 10, 6, 12), 2, 5),
             ListedRegion(1, Rect(3, 0, 2, 2), 5, 5),
         ),
+        False,
     )
     assert mapping.wafers == 2
 
@@ -133,7 +134,7 @@ def test_a_mistake_in_a_file_is_one_line(tmp_path: Path, name: str) -> None:
 def test_what_is_no_list_of_regions(tmp_path: Path) -> None:
     path = write(tmp_path, LEFT, head="region = 3\n")
     assert refusal(UnknownName, load_mapping, path) == (
-        f"{path}: unknown key 'region': did you mean 'regions'? known: regions"
+        f"{path}: unknown key 'region': did you mean 'regions'? known: regions, turned"
     )
     path.write_text("[[regions]\n", encoding="utf-8")
     assert refusal(BadMapping, load_mapping, path).startswith(f"{path}: not TOML: ")
@@ -199,6 +200,42 @@ def test_a_region_on_rows_that_dead_pes_take_away(tmp_path: Path) -> None:
     says = refusal(BadInput, prepare_estimate, request)
     assert says.startswith("two.toml: region 0 has rows 0 to 19 and columns 0 to 9, beyond the ")
     assert "live PEs of wse3" in says
+
+
+def test_turned_regions_go_by_rows_of_the_turned_mesh(tmp_path: Path) -> None:
+    path = write(tmp_path, LEFT, RIGHT, head="turned = true\n")
+    asked: dict[str, Any] = {"mapping": path, "prompt": "One day", "new_tokens": 4}
+    prepared = prepare(RunRequest(**asked))
+    assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (22, 16)
+    assert refusal(BadInput, prepare, RunRequest(**asked, mesh="20x16")) == (
+        "two.toml: region 1 has rows 0 to 5 and columns 10 to 21, beyond the 16x20 PEs, turned, of wse2; move it, make "
+        "it smaller, or give a larger mesh"
+    )
+    path.write_text("turned = 1\n", encoding="utf-8")
+    assert refusal(BadMapping, load_mapping, path) == f"{path}: turned = 1: give true or false"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_file_that_was_written_is_the_same_program_but_for_its_name(tmp_path: Path, turned: bool) -> None:  # noqa: FBT001
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, name=first.name, head="turned = true\n" * turned)
+    options: dict[str, Any] = {"prompt": "One day", "new_tokens": 4, "schedule": "released", "wafers": 2}
+    result = wse.compile("story", mapping=first, **options)
+    assert result.system.turned is turned
+    second.write_text(result.system.mapping_file(), encoding="utf-8")
+    assert load_mapping(second) == load_mapping(first)._replace(file=second.name)
+    again = wse.compile("story", mapping=second, **options)
+    assert again.system.stages == result.system.stages
+    assert again.decode == result.decode
+
+
+def test_regions_that_no_file_can_list_are_not_written() -> None:
+    system = wse.compile(
+        "story", mapping="tensor", wafers=2, prompt="One day", new_tokens=4, schedule="released"
+    ).system
+    assert refusal(BadInput, system.mapping_file) == (
+        "--write-mapping: a mapping file cannot list regions of --mapping tensor; choose another"
+    )
 
 
 def test_a_run_takes_the_smallest_mesh_that_has_the_regions(tmp_path: Path) -> None:

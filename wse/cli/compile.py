@@ -6,7 +6,11 @@ from wse.cli import options as opt
 from wse.request.run_request import CompileRequest
 
 
-def compile_(request: CompileRequest, json: opt.Json = False) -> None:  # noqa: FBT002
+def compile_(
+    request: CompileRequest,
+    write_mapping: opt.WriteMapping = None,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
     """Show where a model goes on a wafer.
 
     Regions, the SRAM map, colours. Weights are not needed.
@@ -16,7 +20,11 @@ def compile_(request: CompileRequest, json: opt.Json = False) -> None:  # noqa: 
     \b
       wse compile story
       wse compile story --mapping pipeline --wafers 2 --context 512
+      wse compile story --mapping pipeline --mesh 24x24 --write-mapping regions.toml
     """
     from wse.studies.compile.compile import compile_request
 
-    opt.print_result(compile_request(request), json=json)
+    path = opt.mapping_path(write_mapping)
+    result = compile_request(request)
+    opt.write_mapping_file(path, result.system)
+    opt.print_result(result, json=json)

@@ -15,6 +15,7 @@ def estimate(
     detail: Annotated[  # noqa: FBT002
         bool, Option(doc="Also by kind of layer and by stage, and where everything is.", panel="Output")
     ] = False,
+    write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Estimate a model on full-size wafers, from its config alone.
@@ -32,6 +33,8 @@ def estimate(
     from wse.report.progress import ESTIMATING, progress_on
     from wse.studies.estimate.estimate import estimate as study
 
+    path = opt.mapping_path(write_mapping)
     with progress_on(sys.stderr, ESTIMATING) as on_progress:
         result = study(request, on_progress=on_progress)
+    opt.write_mapping_file(path, result.system)
     opt.print_result(result, json=json, detail=detail)

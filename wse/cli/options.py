@@ -8,9 +8,38 @@ from typing import TYPE_CHECKING, Annotated
 from wse.request.option import Option
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wse.report.result import Result
+    from wse.studies.results.placement import SystemResult
 
 Json = Annotated[bool, Option(doc="Print one JSON object on stdout and nothing else there.", panel="Output")]
+
+WriteMapping = Annotated[
+    str | None,
+    Option(
+        doc="Also write the regions as a mapping file, to be changed and given to --mapping.",
+        panel="Output",
+        metavar="FILE",
+    ),
+]
+
+
+def mapping_path(write_mapping: str | None) -> Path | None:
+    """The path that --write-mapping names, checked before anything long is done. Raises BadInput where it is none."""
+    from wse.report.output_file import output_path
+
+    if write_mapping is None:
+        return None
+    return output_path("--write-mapping", write_mapping, suffix=".toml", kind="a mapping file")
+
+
+def write_mapping_file(path: Path | None, system: SystemResult) -> None:
+    """Write the regions of a result where --write-mapping asks for it. Raises BadInput where that cannot be."""
+    from wse.report.output_file import write_output
+
+    if path is not None:
+        write_output("--write-mapping", path, system.mapping_file().encode())
 
 
 def print_result(result: Result, *, json: bool, detail: bool = False) -> None:

@@ -32,6 +32,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         mesh_cols=wafer.mesh_cols,
         region=options.region,
         listed=options.listed,
+        listed_turned=options.listed_turned,
         pe_bytes=float(wafer.sram_bytes_per_pe),
         hidden_size=spec.hidden_size,
         column_bytes=column_bytes(spec, options),

@@ -39,7 +39,8 @@ class Options:
     ``prompt_tokens`` has the length of each user's prompt, which are compiled as prefill one after another; then all
     users' next tokens are decoded in one step. ``context`` is the capacity of a user's cache in tokens. ``region`` is
     the shape of every region; None lets the mapping choose. ``listed`` are the regions of the mapping file
-    ``mapping_file``, which ``mapping`` takes as they are. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
+    ``mapping_file``, which ``mapping`` takes as they are, ``listed_turned`` on the mesh with rows and columns in each
+    other's place. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
     sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
     ``prompt``, or ``all``. ``verify_tokens`` compiles a pass over so many new tokens of one user, such as drafted ones;
     0 compiles none. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
@@ -78,6 +79,7 @@ class Options:
     schedule: str = RELEASED
     verify_tokens: int = 0
     listed: tuple[ListedRegion, ...] = ()
+    listed_turned: bool = False
     mapping_file: str = ""
 
     @property

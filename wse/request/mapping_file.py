@@ -11,11 +11,11 @@ A file lists regions in the order of layers, in the words of ``system.stages`` o
     layers = [0, 2]     # the first and the last; [] for a table alone
 
 The embedding is with the first region; the head is with the last, or with the embedding where they share their table.
+With ``turned = true`` before them regions are on the mesh with rows and columns in each other's place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
@@ -26,7 +26,7 @@ from wse.compiler.options import Options
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMapping, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
-from wse.hardware.mesh import LONGEST_SIDE
+from wse.hardware.mesh import LONGEST_SIDE, turned_wafer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.report.terminal import plural
@@ -60,11 +60,13 @@ class Mapping(NamedTuple):
         strategy: Name of the strategy.
         file: Name of the mapping file; empty where a strategy is named.
         listed: The regions of the file.
+        turned: Whether they are on the mesh with rows and columns in each other's place.
     """
 
     strategy: str
     file: str = ""
     listed: tuple[ListedRegion, ...] = ()
+    turned: bool = False
 
     @property
     def wafers(self) -> int | None:
@@ -87,15 +89,18 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
     if not path.name.isprintable():
         message = f"{path}: a trace keeps the name of its mapping file: give the file one of printable characters"
         raise BadMapping(message)
-    return Mapping(STRATEGY, path.name, _regions(path))
-
-
-def _regions(path: Path) -> tuple[ListedRegion, ...]:
-    """The regions of a file, which follow one another and do not overlap."""
     table = read_toml(path, BadMapping)
-    for key in table.keys() - {"regions"}:
-        raise UnknownName("key", key, ["regions"], where=str(path))
-    stated = table.get("regions")
+    for key in table.keys() - {"regions", "turned"}:
+        raise UnknownName("key", key, ["regions", "turned"], where=str(path))
+    turned = table.get("turned", False)
+    if not isinstance(turned, bool):
+        message = f"{path}: turned = {short_repr(turned)}: give true or false"
+        raise BadMapping(message)
+    return Mapping(STRATEGY, path.name, _regions(path, table.get("regions")), turned)
+
+
+def _regions(path: Path, stated: object) -> tuple[ListedRegion, ...]:
+    """The regions of a file, which follow one another and do not overlap."""
     if not isinstance(stated, list) or not stated:
         message = f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}"
         raise BadMapping(message)
@@ -170,10 +175,11 @@ def _common(first: int, count: int, other_first: int, other_count: int) -> range
     return range(max(first, other_first), min(first + count, other_first + other_count))
 
 
-def corner_of(regions: Sequence[ListedRegion]) -> tuple[int, int]:
-    """Rows and columns of the smallest mesh that has all PEs of some regions."""
-    rects = [region.rect for region in regions]
-    return max(rect.row + rect.rows for rect in rects), max(rect.col + rect.cols for rect in rects)
+def mesh_of_listed(options: Options) -> tuple[int, int]:
+    """Rows and columns of the smallest mesh of a wafer that has the regions that a request lists."""
+    ends = [(one.rect.row + one.rect.rows, one.rect.col + one.rect.cols) for one in options.listed]
+    rows, cols = (max(sides) for sides in zip(*ends, strict=True))
+    return (cols, rows) if options.listed_turned else (rows, cols)
 
 
 def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: bool) -> None:
@@ -203,13 +209,14 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
             f"give --wafers {wafers}, or regions on every wafer and on no other"
         )
         raise BadInput(message)
+    mesh = turned_wafer(wafer) if options.listed_turned else wafer
     for index, (_, rect, *_) in enumerate(regions):
-        row, col = corner_of([regions[index]])
-        if row > wafer.mesh_rows or col > wafer.mesh_cols:
-            what = "live PEs" if live else "PEs"
+        row, col = rect.row + rect.rows, rect.col + rect.cols
+        if row > mesh.mesh_rows or col > mesh.mesh_cols:
+            what = ("live " if live else "") + "PEs" + (", turned," if options.listed_turned else "")
             message = (
                 f"{file}: region {index} has rows {rect.row} to {row - 1} and columns {rect.col} to {col - 1}, beyond "
-                f"the {wafer.mesh_rows}x{wafer.mesh_cols} {what} of {wafer.name}; move it, make it smaller, or give a "
+                f"the {mesh.mesh_rows}x{mesh.mesh_cols} {what} of {wafer.name}; move it, make it smaller, or give a "
                 "larger mesh"
             )
             raise BadInput(message)

@@ -18,7 +18,7 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.checkpoint import Checkpoint
 from wse.request.basis import Placeable, check_context, check_pass, load_basis, placement_options
 from wse.request.live_mesh import logical_wafer
-from wse.request.mapping_file import check_listed, corner_of
+from wse.request.mapping_file import check_listed, mesh_of_listed
 from wse.request.option import check_counts
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
@@ -140,7 +140,7 @@ def _smallest(spec: ModelSpec, whole: WaferSpec, software: SoftwareProfile, opti
     if options.region is not None:
         return whole
     if options.listed:
-        rows, cols = corner_of(options.listed)
+        rows, cols = mesh_of_listed(options)
         return mesh_on(whole, min(rows, whole.mesh_rows), min(cols, whole.mesh_cols))
     mesh = smallest_mesh(spec, whole, software, options)
     return whole if mesh is None else mesh_on(whole, *mesh)

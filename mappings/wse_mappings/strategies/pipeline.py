@@ -29,7 +29,7 @@ class Pipeline(Strategy):
         Of regions that are listed there is one layout.
         """
         if demand.listed:
-            return [Layout(self.name, 1, 1)]
+            return [Layout(self.name, 1, 1, demand.listed_turned)]
         per_wafer = demand.layers // demand.wafers
         if demand.region is not None:
             rows, cols = demand.region

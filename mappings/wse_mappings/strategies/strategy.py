@@ -46,6 +46,7 @@ class Demand:
         mesh_rows, mesh_cols: PEs of each wafer.
         region: Rows and columns of every region where the request states them.
         listed: All regions where the request lists them.
+        listed_turned: Whether these are on the mesh with rows and columns in each other's place.
         pe_bytes: SRAM of a PE, which no layout can use more of.
         hidden_size: The extent that is cut over the rows of every region.
         column_bytes: Gives, for a first layer, one past the last, and so many of the tables, the bytes of a column of a
@@ -65,6 +66,7 @@ class Demand:
     mesh_cols: int
     region: tuple[int, int] | None = None
     listed: tuple[ListedRegion, ...] = ()
+    listed_turned: bool = False
     pe_bytes: float = math.inf
     hidden_size: int = 1
     column_bytes: Callable[[int, int, int], ColumnBytes] | None = None

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import numpy as np
 
+from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
@@ -79,6 +80,7 @@ class SystemResult(Result):
     regions: Annotated[int, Doc("regions of all wafers")]
     used_rows: Annotated[int, Doc("rows of a wafer's mesh up to the last that a region is on")]
     used_cols: Annotated[int, Doc("columns of a wafer's mesh up to the last that a region is on")]
+    turned: Annotated[bool, Doc("whether stages are on the mesh with rows and columns in each other's place")]
     mapping: Annotated[str, Doc("mapping; the one that was chosen where `auto` was asked for")]
     prefill: Annotated[str, Doc("matrix product of prefill")]
     prefill_chunks: Annotated[tuple[int, ...], Doc("tokens of each chunk of the prompts, in order")]
@@ -88,6 +90,25 @@ class SystemResult(Result):
     experts: Annotated[ExpertsResult | None, Doc("experts of a layer; of models that have them")] = None
     stages: Annotated[tuple[StageResult, ...], Doc("stages, in the order of layers")]
     context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
+
+    def mapping_file(self) -> str:
+        """The stages as the text of a mapping file, as `wse.request.mapping_file` reads it.
+
+        Raises:
+            BadInput: a stage spans wafers, or is on the PEs of another.
+        """
+        places = {(stage.wafer, stage.row, stage.col) for stage in self.stages}
+        if len(places) < len(self.stages) or any(stage.wafers > 1 for stage in self.stages):
+            message = f"--write-mapping: a mapping file cannot list regions of --mapping {self.mapping}; choose another"
+            raise BadInput(message)
+        regions = [_as_listed(stage) for stage in self.stages]
+        return "\n".join(["turned = true\n"] * self.turned + regions)
+
+
+def _as_listed(stage: StageResult) -> str:
+    """A stage as a table of a mapping file."""
+    keys = {key: getattr(stage, key) for key in ("wafer", "row", "col", "rows", "cols")} | {"layers": [*stage.layers]}
+    return "[[regions]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
 
 
 def model_result(spec: ModelSpec, program: Program) -> ModelResult:
@@ -121,6 +142,7 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
         regions=len(program.stages),
         used_rows=max(stage.rect.row + stage.rect.rows for stage in program.stages),
         used_cols=max(stage.rect.col + stage.rect.cols for stage in program.stages),
+        turned=program.turned,
         mapping=program.mapping_name,
         prefill=program.prefill_name,
         prefill_chunks=tuple(phase.tokens for phase in program.prefill),
