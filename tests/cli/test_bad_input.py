@@ -37,7 +37,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--mapping", "regin"], ["'regin'", "did you mean 'region'?"]),
     (["--mapping", "none.toml"], ["none.toml", "does not exist", "TOML file"]),
     (["--experts", "spred"], ["'spred'", "did you mean 'spread'?"]),
-    (["--experts", "0"], ["unknown placement of experts '0'", "known: a number of groups, auto, own, spread"]),
+    (["--experts", "0"], ["unknown placement of experts '0'", "known: a number of groups, auto, few, own, spread"]),
     (["--software", "tunde"], ["'tunde'", "did you mean 'tuned'?"]),
     (["--dtype", "float61"], ["'float61'", "did you mean 'float16'?"]),
     (["--dtype", "int9"], ["'int9'", "did you mean 'int8'?"]),

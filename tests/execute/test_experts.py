@@ -46,9 +46,10 @@ def test_logits_are_those_of_a_plain_decoder(experts: str, mixture: str, mesh: t
     assert worst_logit_error(spec, mesh, prompt=7, new_tokens=3, chunk=4, experts=experts) < 1e-5
 
 
-def test_logits_are_those_of_a_plain_decoder_with_five_experts_in_two_groups() -> None:
+@pytest.mark.parametrize("experts", ["3", "few"])
+def test_logits_are_those_of_a_plain_decoder_with_five_experts_in_groups(experts: str) -> None:
     spec = mixture_spec(MIXTURES["shared"])
-    assert worst_logit_error(spec, (4, 5), prompt=7, new_tokens=3, chunk=4, experts="2") < 1e-5
+    assert worst_logit_error(spec, (4, 5), prompt=7, new_tokens=3, chunk=4, experts=experts) < 1e-5
 
 
 @pytest.mark.parametrize("experts", [*EXPERT_PLACEMENTS, "2"])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 
 from wse.compiler.options import Options
+from wse.compiler.passes.contraction import Held
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
@@ -31,7 +32,8 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int],
     float_bytes = ELEMENT_BYTES[options.activation_type]
     table_bytes = spec.vocab_size * spec.hidden_size * float_bytes
     of_layer = cache(lambda layer: _layer_bytes(spec, options, layer))
-    shares = cache(lambda cols: _shares(spec, options.experts, cols))
+    held = Held(dtype=options.dtype, float_bytes=float_bytes)
+    shares = cache(lambda cols: _shares(spec, held.expert_placement(spec, options.experts, cols), cols))
 
     @cache
     def of_region(layers: frozenset[tuple[Layer, int]], tables: int) -> ColumnBytes:

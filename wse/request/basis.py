@@ -20,7 +20,7 @@ from wse.number_formats import CODINGS
 from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
 from wse.request.mapping_file import Mapping, load_mapping
 from wse.request.placement_request import PlacementRequest
-from wse_mappings.cuts.expert_groups import AUTO, EXPERT_PLACEMENTS, is_placement
+from wse_mappings.cuts.expert_groups import AUTO, EXPERT_PLACEMENTS, FEW, is_placement
 
 ACCUMULATORS = ("float16", "float32")
 
@@ -93,7 +93,8 @@ def load_basis(request: PlacementRequest) -> Basis:
     """
     mapping = load_mapping(request.mapping)
     if not is_placement(request.experts):
-        raise UnknownName("placement of experts", request.experts, (AUTO, *EXPERT_PLACEMENTS, "a number of groups"))
+        known = AUTO, FEW, *EXPERT_PLACEMENTS, "a number of groups"
+        raise UnknownName("placement of experts", request.experts, known)
     whole = load_wafer(request.wafer, request.wafer_values)
     software = load_software(request.software, whole.generation, request.software_values)
     mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh))

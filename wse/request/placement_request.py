@@ -43,11 +43,11 @@ WaferCount = Annotated[
 ExpertPlacement = Annotated[
     str,
     Option(
-        doc="Each expert over all columns of a region, over those of one of as many groups, or on columns of its own; "
-        "auto: over all, or where --mapping auto finds no room so, over those of one of a few groups.",
+        doc="Each expert over all columns of a region; over those of one of as many groups as are given, or of as few "
+        "as leave little padding; or on columns of its own. auto: spread, or few where --mapping auto has no room so.",
         panel="Wafer and mapping",
-        metavar="auto|spread|own|GROUPS",
-        known_values=("auto", "spread", "own"),
+        metavar="auto|spread|few|own|GROUPS",
+        known_values=("auto", "spread", "few", "own"),
     ),
 ]
 SoftwareName = Annotated[

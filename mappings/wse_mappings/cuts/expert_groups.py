@@ -17,10 +17,13 @@ import numpy as np
 
 from wse_mappings.cuts.split import I32, balanced_segments, blocks, ceil_div
 
-SPREAD, OWN, AUTO = "spread", "own", "auto"
+SPREAD, OWN, FEW, AUTO = "spread", "own", "few", "auto"
 EXPERT_PLACEMENTS = (SPREAD, OWN)
-"""The placements with a name; a number of groups in decimal digits is one too. AUTO, which a request may ask for, is
-SPREAD unless a search finds no room so."""
+"""The placements that say how many groups there are, one or the most; a number of groups in decimal digits is one too.
+
+A request may also ask for FEW, which is as many as leave little padding, for the compiler to count, and for AUTO, which
+is SPREAD unless a search finds no room so.
+"""
 
 
 def is_placement(text: str) -> bool:
@@ -29,7 +32,7 @@ def is_placement(text: str) -> bool:
     >>> is_placement("4"), is_placement("0"), is_placement("all")
     (True, False, False)
     """
-    return text in (AUTO, *EXPERT_PLACEMENTS) or (text.isascii() and text.isdigit() and int(text) > 0)
+    return text in (AUTO, FEW, *EXPERT_PLACEMENTS) or (text.isascii() and text.isdigit() and int(text) > 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

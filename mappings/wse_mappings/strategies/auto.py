@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from wse_mappings.cuts.expert_groups import FEW
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
@@ -18,7 +19,7 @@ class Auto(Strategy):
     regions = "searched"
     tries_others = True
     group_counts = (EQUAL_GROUPS,)
-    expert_placements = ("4",)
+    expert_placements = (FEW,)
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
         """The layouts of all other strategies that differ, those that do the same once."""

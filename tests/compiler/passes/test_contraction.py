@@ -17,11 +17,12 @@ from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, Held, 
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.program.program import Program
+from wse_mappings.cuts.expert_groups import FEW, SPREAD
 
 KINDS = (HIDDEN, FFN, SHARED, EXPERTS)
 
 
-def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str) -> Program:
+def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str, experts: str = SPREAD) -> Program:
     options = Options(
         mapping="region",
         wafers=1,
@@ -30,6 +31,7 @@ def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str) -> Program:
         accumulate="float32",
         context=3,
         prompt_tokens=(2,),
+        experts=experts,
     )
     choice = Choice(prefill=THIN_GEMM, prefill_chunk=2, head_chunk=16)
     return compile_choice(spec, wafer(rows, cols, 1 << 22), SOFTWARE, options, choice)
@@ -85,3 +87,18 @@ def test_the_groups_that_blocks_touch_are_counted(blocks: list[tuple[int, int]],
         line[:size] = np.arange(first, first + size)
     touched = [len({i // group for i in range(first, first + size)}) for first, size in blocks]
     assert most_groups(index, group) == max(1, *touched)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int4"])
+@pytest.mark.parametrize("cols", [19, 44])
+def test_few_groups_of_experts_are_the_fewest_that_take_about_the_fewest_bytes(cols: int, dtype: str) -> None:
+    mixture = replace(MIXTURE, experts=Experts(count=12, active=2, ffn_size=96))
+
+    def bytes_of(placement: str) -> int:
+        program = compiled(mixture, 6, cols, dtype, placement)
+        return sum(buffer.bytes for buffer in program.buffers if ".experts." in buffer.name)
+
+    sizes = {groups: bytes_of(str(groups)) for groups in range(2, 13)}
+    few = Held(dtype=dtype, float_bytes=2).expert_placement(mixture, FEW, cols)
+    assert bytes_of(FEW) == sizes[int(few)] <= 1.04 * min(sizes.values())
+    assert all(sizes[groups] > sizes[int(few)] for groups in range(2, int(few)))

@@ -1,13 +1,14 @@
-"""Contraction: whether an index that products sum over is cut at groups of quantised weights.
+"""Contraction: whether an index that products sum over is cut at groups of quantised weights, and over how many PEs.
 
 A PE holds the scales of each group of inputs that it touches. Cut evenly, blocks begin and end inside groups, and the
 PE that touches the most decides for all. Cut so that groups lie whole on a PE, or on PEs of their own, it touches
-fewer, but blocks may be longer. What takes fewer bytes is taken.
+fewer, but blocks may be longer. What takes fewer bytes is taken. Experts that may be placed in a few groups of columns
+are placed in as many as take few bytes: the more there are, the more features of an expert a column holds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -17,13 +18,19 @@ from wse.arrays import I32
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes
 from wse.number_formats import CODINGS, Coding
-from wse_mappings.cuts.split import grouped_blocks, padded_blocks
+from wse_mappings.cuts.expert_groups import FEW, columns_of_expert
+from wse_mappings.cuts.split import blocks, ceil_div, grouped_blocks, padded_blocks
 
 HIDDEN, FFN, SHARED, EXPERTS = "hidden", "ffn", "shared", "experts"
 """The indices: the hidden vector, and the features of a dense block, of a shared one, and of an expert."""
 
 _HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "up")
 _HIDDEN_OUT: Final = ("o", "down")
+
+
+MOST_EXPERT_GROUPS, FURTHER_BYTES = 32, 0.02
+"""Groups of columns that are tried where a few are asked for, and by how much more bytes than the least fewer of them
+may take: of more groups, one has more of a token's experts sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,12 @@ class Held:
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
         """The group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
         return _group_of_cut(spec, self.dtype, self.float_bytes, kind, parts) if self.dtype in CODINGS else 0
+
+    def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
+        """A placement of experts on columns in equal stretches, with FEW as a number of groups."""
+        if placement != FEW:
+            return placement
+        return str(_few_groups(replace(spec, layers=()), self, cols, stretches))
 
 
 @lru_cache(maxsize=256)
@@ -67,6 +80,33 @@ def _group_of_cut(spec: ModelSpec, dtype: str, float_bytes: int, kind: str, part
         return total
 
     return group if line_bytes(grouped_blocks(extent, parts, group)) < line_bytes(padded_blocks(extent, parts)) else 0
+
+
+@lru_cache(maxsize=4096)
+def _few_groups(spec: ModelSpec, held: Held, cols: int, stretches: int) -> int:
+    """The fewest groups of those that take about the fewest bytes of experts on a column."""
+    assert spec.experts is not None
+    sizes = {}
+    for groups in range(2, max(2, min(MOST_EXPERT_GROUPS, spec.experts.count, cols)) + 1):
+        columns = columns_of_expert(cols, spec.experts.count, str(groups), stretches)
+        feature_group = held.group_of_cut(spec, EXPERTS, columns)
+        sizes[groups] = ceil_div(spec.experts.count, groups) * _feature_bytes(spec, held, columns, feature_group)
+    least = min(sizes.values())
+    return next(groups for groups, size in sizes.items() if size <= (1 + FURTHER_BYTES) * least)
+
+
+def _feature_bytes(spec: ModelSpec, held: Held, columns: int, feature_group: int) -> float:
+    """Bytes of an expert on a column of as many as its features are cut over, for each hidden feature."""
+    assert spec.experts is not None
+    index = blocks(spec.experts.ffn_size, columns, feature_group)
+    total = 0.0
+    for name, _ in _matrices(spec, EXPERTS):
+        coding = coding_of(spec, f"layers.0.{name}", held.dtype)
+        total += index.shape[1] * _bits(coding, held.float_bytes) / 8
+        if coding is not None and _contracts(name, EXPERTS):
+            touched = most_groups(index, coding.group) if coding.group else 1
+            total += touched * coding.scale_bytes(held.float_bytes) / coding.block
+    return total
 
 
 def most_groups(blocks: I32, group: int) -> int:

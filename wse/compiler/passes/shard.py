@@ -107,7 +107,8 @@ def _cut(
     hidden = blocks(spec.hidden_size, rows, hidden_group)
     mixture, groups = spec.experts, None
     if mixture is not None and experts is not None:
-        placed = cols, mixture.count, experts, span if apart else 1
+        stretches = span if apart else 1
+        placed = cols, mixture.count, held.expert_placement(spec, experts, cols, stretches), stretches
         features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
         groups = expert_groups(cols, mixture.count, mixture.ffn_size, *placed[2:], feature_group=features)
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
