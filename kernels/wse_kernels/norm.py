@@ -111,6 +111,41 @@ def moments(block, act, f32, x, sums, M, K):
                 f32[block, sums + 2 * m + 1, lane] += value * value
 
 
+def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
+    """sums[M, 2] = sum over K of x[M, K] and of its squares; out[M, K] = gain[K] * x[M, K]."""
+    lanes = act.shape[2]
+    for m in range(M):
+        first, second = sums + 2 * m, sums + 2 * m + 1
+        for lane in range(lanes):
+            acc[block, first, lane] = narrow(np.float32(0.0), acc[block, first, lane])
+            acc[block, second, lane] = narrow(np.float32(0.0), acc[block, second, lane])
+        for k in range(K):
+            for lane in range(lanes):
+                stored = act[block, x + m * K + k, lane]
+                value, total, squares = widen(stored), acc[block, first, lane], acc[block, second, lane]
+                acc[block, first, lane] = narrow(widen(total) + value, total)
+                acc[block, second, lane] = narrow(widen(squares) + value * value, squares)
+                act[block, out + m * K + k, lane] = narrow(widen(wgt[block, gain + k, lane]) * value, stored)
+
+
+def layer_scale_sums(block, acc, f32, x, sums, of_gain, of_bias, M, N, size, eps_atto):
+    """x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N].
+
+    ``sums[M, 2]`` are the sums of ``size`` values and of their squares.
+    """
+    size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
+    lanes = acc.shape[2]
+    for m in range(M):
+        for n in range(N):
+            for lane in range(lanes):
+                stored = acc[block, x + m * N + n, lane]
+                mean = widen(acc[block, sums + 2 * m, lane]) / size
+                square = widen(acc[block, sums + 2 * m + 1, lane]) / size
+                scale = np.float32(1.0) / np.sqrt(max(square - mean * mean, np.float32(0.0)) + eps)
+                centred = widen(stored) - mean * f32[block, of_gain + n, lane]
+                acc[block, x + m * N + n, lane] = narrow(centred * scale + f32[block, of_bias + n, lane], stored)
+
+
 def layer_scale(block, act, wgt, f32, x, sums, gain, bias, out, M, K, size, eps_atto, offset):
     """out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K].
 

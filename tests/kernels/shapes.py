@@ -34,6 +34,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "rms_scale_sums": ("M", "N"),
     "rms_scale_share": ("M", "n", "parts"),
     "moments": ("M", "K"),
+    "gain_moments": ("M", "K"),
+    "layer_scale_sums": ("M", "N"),
     "layer_scale": ("M", "K"),
     "rope": ("M", "Hq", "Hk", "half", "rest"),
     "rotate": ("M", "H", "half", "rest"),
@@ -168,8 +170,8 @@ def _contents(
             return {"sums": positive["sums"]}
         case "attention_finish":
             return {"sums": positive["sums"] * rng.integers(0, 4, (*line, counts["sums"]))}
-        case "layer_scale":
-            means = rng.normal(scale=p["K"], size=(*line, p["M"]))
+        case "layer_scale" | "layer_scale_sums":
+            means = rng.normal(scale=p["size"] / 3, size=(*line, p["M"]))
             return {"sums": np.stack([means, 9 * positive["sums"][..., : p["M"]]], axis=-1).reshape(*line, -1)}
         case "rope" | "rotate":
             frequency = 10_000.0 ** -np.linspace(0, 1, counts["frequency"], endpoint=False)

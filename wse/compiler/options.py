@@ -20,6 +20,9 @@ RELEASED, FUSED = "released", "fused"
 SCHEDULES = (RELEASED, FUSED)
 """Recipes for the steps of layers: as the released research decode runs them, or rewritten to take fewer cycles."""
 
+NORM_SCALES = "norm-scales"
+"""The rewrite by which norms travel with the products that follow: of a LayerNorm, PEs hold tiles for it."""
+
 REFUSE, REPORT = "refuse", "report"
 """Values of ``capacity``: what happens to a Program that needs more SRAM than there is."""
 
@@ -131,6 +134,10 @@ class Choice:
     head_chunk: int
     rewrites: Rewrites = ()
     verify_rewrites: Rewrites | None = None
+
+    def uses(self, rewrite: str) -> bool:
+        """Whether a rewrite of that name is used in any phase."""
+        return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
 
 
 def check_types(dtype: str, activations: str | None) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from wse.errors import BadModel
 from wse.execute.arena import Arena, number_type
+from wse.execute.norm_products import with_norm_products
 from wse.execute.quantise import pack_codes, with_codes
 from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share, stretches, strips
 from wse.models.spec import ModelSpec
@@ -39,7 +40,8 @@ def store_weights(
     constants = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
     constants[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
     read = _Reader("float32", allow_nonfinite=allow_nonfinite).read
-    tensor = with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite)
+    held = _Reader(program.element_type("wgt"), allow_nonfinite=allow_nonfinite).read
+    tensor = with_norm_products(with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite), held)
     for tile in program.tiles:
         arena = arenas[tile.stage]
         reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)

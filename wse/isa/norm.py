@@ -28,6 +28,12 @@ def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
     return M * (c.loop + 2 * c.function + mean + (4 + (offset != 0)) * c.vector(K, c.act))
 
 
+def _layer_scale_sums_cycles(c: PeCosts, M: int, N: int) -> float:
+    """Cycles of two multiply-adds an element: less mean times one vector, then times the scale and the other added."""
+    mean = 4 * c.vector(1, c.f32)
+    return M * (c.loop + 2 * c.function + mean + 2 * c.vector(N, c.scale_acc))
+
+
 NORM: Final = (
     Kernel(
         name="sum_squares",
@@ -91,6 +97,30 @@ NORM: Final = (
         operands=(act("x", "M K"), f32("sums", lambda M: 2 * M, output=True), *numbers("M K")),
         work=_features,
         cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square) + c.vector(K, c.f32)),
+    ),
+    Kernel(
+        name="gain_moments",
+        operands=(
+            act("x", "M K"),
+            acc("sums", lambda M: 2 * M, output=True),
+            wgt("gain", "K"),
+            act("out", "M K", output=True),
+            *numbers("M K"),
+        ),
+        work=_features,
+        cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square) + c.vector(K, c.f32) + c.vector(K, c.act)),
+    ),
+    Kernel(
+        name="layer_scale_sums",
+        operands=(
+            acc("x", "M N"),
+            acc("sums", lambda M: 2 * M),
+            f32("of_gain", "N"),
+            f32("of_bias", "N"),
+            *numbers("M N size eps_atto"),
+        ),
+        work=lambda M, N: M * N,
+        cycles=_layer_scale_sums_cycles,
     ),
     Kernel(
         name="layer_scale",

@@ -26,6 +26,9 @@ from wse_mappings.schedule import LineSchedule
 ORDINALS = "ordinals"
 """The tensor whose values are 1, 2, 3 and so on: a tile of it tells a kernel the indices that the tile was cut with."""
 
+TIMES = "@"
+"""Stands in the name of a tensor between a matrix and a vector of its layer: their product, worked out before a run."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:

@@ -171,6 +171,24 @@ def moments(pe, x, sums, M, K):
     pe.write("f32", sums, total)
 
 
+def gain_moments(pe, x, sums, gain, out, M, K):
+    """acc[M, 2] = sum over K of act[M, K] and of its squares; act[M, K] *= gain[K]."""
+    X = pe.read("act", x, M, K)
+    totals = np.zeros((M, 2), np.float32)
+    for k in range(K):
+        totals = pe.round_to("acc", totals + np.stack([X[:, k], X[:, k] * X[:, k]], axis=-1))
+    pe.write("acc", sums, totals)
+    pe.write("act", out, pe.read("wgt", gain, K) * X)
+
+
+def layer_scale_sums(pe, x, sums, of_gain, of_bias, M, N, size, eps_atto):
+    """acc[M, N] = (acc[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]."""
+    mean, square = (pe.read("acc", sums, M, 2) / np.float32(size)).T
+    factor = _rms_factor(np.maximum(square - mean * mean, np.float32(0)), np.int64(1), eps_atto)
+    centred = pe.read("acc", x, M, N) - mean[:, None] * pe.read("f32", of_gain, N)
+    pe.write("acc", x, centred * factor[:, None] + pe.read("f32", of_bias, N))
+
+
 def layer_scale(pe, x, sums, gain, bias, out, M, K, size, eps_atto, offset):
     """act[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K]."""
     mean, squares = (pe.read("f32", sums, M, 2) / np.float32(size)).T

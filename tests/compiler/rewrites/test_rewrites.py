@@ -17,7 +17,7 @@ from wse.arrays import F64
 from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.search import search
+from wse.compiler.search.search import fits, search
 from wse.compiler.search.trial import Timing
 from wse.errors import BadInput, UnknownName
 from wse.fabric.model import Fabric
@@ -30,6 +30,7 @@ from wse.program.transfers.patterns import AlongLine, CacheShift
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
+LAYER_NORMS = replace(tiny_spec(), norm="layer", gated=False, qkv_bias=True, ffn_bias=True, output_bias=True)
 OPTIONS = Options(
     mapping="region",
     wafers=1,
@@ -62,6 +63,9 @@ def lines_of(program: Program, axis: int) -> int:
     [
         ("norm-scales", SHARED),  # whose vectors a router, a shared block and experts read
         ("norm-scales", tiny_spec()),
+        ("norm-scales", LAYER_NORMS),
+        ("norm-scales", replace(SHARED, norm="layer")),  # one LayerNorm that rides along, one whose vectors others read
+        ("norm-scales,shared-activation,joined-tasks", replace(tiny_spec(), norm="layer")),
         ("norm-scales", latent_spec(q_rank=0)),  # a product and a copy side by side
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
         ("router-scores", SHARED),
@@ -86,6 +90,31 @@ def test_a_norm_takes_no_all_reduce_of_its_own() -> None:
     assert lines_of(released, COLUMNS) - lines_of(fused, COLUMNS) == 2 * 2
     assert kernels_of(fused)["gain_sum_squares"] == kernels_of(fused)["rms_scale_sums"] == 2 * 2
     assert kernels_of(fused)["rms_scale"] == 1  # before the head, whose products are reduced to one row
+
+
+def test_a_layer_norm_takes_no_all_reduce_of_its_own_but_where_its_vectors_are_read_later() -> None:
+    released, fused = program_of(RELEASED, LAYER_NORMS), program_of("norm-scales", LAYER_NORMS)
+    assert lines_of(released, COLUMNS) - lines_of(fused, COLUMNS) == 2 * 2
+    kernels = kernels_of(fused)
+    assert kernels["gain_moments"] == kernels["layer_scale_sums"] == 2 * 2
+    assert kernels["moments"] == kernels["layer_scale"] == 1
+    held = {tile.name for tile in fused.tiles} - {tile.name for tile in released.tiles}
+    assert held == {f"layers.{layer}.{norm}_norm_products" for layer in (0, 1) for norm in ("attention", "mlp")}
+    mixture = kernels_of(program_of("norm-scales", replace(SHARED, norm="layer")))
+    assert mixture["layer_scale_sums"] >= len(SHARED.layers)
+    assert mixture["layer_scale"] > 1
+
+
+def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:
+    low, high = 0, 1 << 20  # a PE with so many bytes has no room for the model, and has
+    while high - low > 32:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(LAYER_NORMS, wafer(*MESH, middle), SOFTWARE, OPTIONS) else (middle, high)
+    roomy, tight = (search(LAYER_NORMS, wafer(*MESH, sram), SOFTWARE, OPTIONS) for sram in (1 << 20, high))
+    assert "norm-scales" in dict(roomy.choice.rewrites)
+    assert tight.choice.rewrites == tuple(one for one in roomy.choice.rewrites if one[0] != "norm-scales")
+    names = [{tile.name for tile in found.program.tiles} for found in (tight, roomy)]
+    assert len(names[1] - names[0]) == 2 * LAYER_NORMS.layer_count
 
 
 def test_sums_of_softmax_travel_with_the_values() -> None:
@@ -171,7 +200,7 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
     ("name", "spec", "changes", "reason"),
     [
         ("norm-scales", tiny_spec(), {"dtype": "float16"}, "float16 activations may overflow"),
-        ("norm-scales", replace(tiny_spec(), norm="layer"), {}, "LayerNorm"),
+        ("norm-scales", LAYER_NORMS, {"dtype": "int8", "activations": "float32"}, "LayerNorm, whose gains and biases"),
         ("merged-sums", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("local-maxima", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("router-scores", tiny_spec(), {}, "no router"),

@@ -71,6 +71,10 @@ class Buffers:
         self._requests.setdefault(tile, 0)
         return tile
 
+    def has_tile(self, stage: int, name: str) -> bool:
+        """Whether there is a weight tile of that name."""
+        return (stage, name) in self._tiles
+
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
         """The buffer of that name, grown to hold ``elements``. Raises WseBug when it is asked for as something else."""
         key = (stage, name)

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, VERIFY
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, NORM_SCALES, PREFILL, PRODUCT, VERIFY
 from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, Held
 from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.passes.tiles import (
@@ -19,6 +19,7 @@ from wse.compiler.passes.tiles import (
     frequency_table,
     hidden_vectors,
     latent_tables,
+    norm_products,
     skewed_tiles,
     tiles_in_place,
 )
@@ -58,6 +59,7 @@ def tiles_of(state: State, cuts: Sequence[RegionCut]) -> Iterator[tuple[Op, int,
     """Each tile of the tensors once: its op and stage, itself as of stage 0 and the first layer, its real elements."""
     shape, options = replace(state.spec, layers=()), state.options
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
+    with_norms = state.spec.norm == "layer" and state.choice.uses(NORM_SCALES)
     names: set[tuple[int, str]] = set()
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
@@ -65,7 +67,7 @@ def tiles_of(state: State, cuts: Sequence[RegionCut]) -> Iterator[tuple[Op, int,
         sized_tiles = (
             _expert_tiles(shape, options.dtype, first, cuts[stage])
             if op.kind in ("router", *ROUTED)
-            else _op_tiles(shape, options.dtype, phases, state.choice.prefill, first, cuts[stage])
+            else _op_tiles(shape, options.dtype, phases, state.choice.prefill, first, cuts[stage], with_norms)
         )
         for tile, real in sized_tiles:
             key = (stage, named_in(tile.name, op.layer))
@@ -193,17 +195,25 @@ def own_name(tensor: str) -> str:
 
 @lru_cache(maxsize=64)
 def _op_tiles(
-    spec: ModelSpec, dtype: str, phases: tuple[str, ...], prefill: str, op: Op, cut: RegionCut
+    spec: ModelSpec,
+    dtype: str,
+    phases: tuple[str, ...],
+    prefill: str,
+    op: Op,
+    cut: RegionCut,
+    with_norms: bool,  # noqa: FBT001
 ) -> list[tuple[Tile, int]]:
     """The tiles of one op without experts, as of stage 0, and their elements on all PEs that are no padding.
 
-    They are in the arrangements of the phases that use them. What is outside the layers has but one.
+    They are in the arrangements of the phases that use them. What is outside the layers has but one. ``with_norms``:
+    those of `norm_products` too.
     """
     tiles = column_vectors(op, cut, spec)
     twice = op.layer >= 0 and prefill == MESH_GEMM_OWN
     if not twice or {DECODE, VERIFY} & {*phases}:
         tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, dtype)]
         tiles += hidden_vectors(op, cut, COLUMNS)
+        tiles += norm_products(op, cut, spec) if with_norms else []
     if twice and PREFILL in phases:
         own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
         tiles += [replace(tile, name=own_name(tile.name)) for tile in own]

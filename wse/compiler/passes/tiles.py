@@ -18,7 +18,7 @@ from wse.compiler.state import RegionCut
 from wse.errors import WseBug
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
-from wse.program.program import ORDINALS, Tile, TilePart
+from wse.program.program import ORDINALS, TIMES, Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse_mappings.cuts.expert_groups import ExpertGroups
 
@@ -27,6 +27,9 @@ Cut = tuple[I32, int]
 
 ROUTED = ("experts", "experts_down")
 """Kinds of the ops that work with the weights of experts."""
+
+NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
+"""The norm before an op whose products are summed along the lines of the norm's own sums."""
 
 HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
 """Tables of ordinals, 1 for the first and 0 for padding: a row's heads, its first rotated feature, a column's."""
@@ -123,6 +126,24 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
         for group in op.vectors
         if not _is_hidden(group[0])
     ]
+
+
+def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
+    """The products of an op's matrices with the gain of the norm before it, then with its bias, float32, by column."""
+    if op.kind not in NORM_OF:
+        return []
+    norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
+    parts = [
+        part_of(f"{name}{TIMES}{vector}", None, outputs)
+        for vector in (norm, f"{norm}_bias")
+        for name, outputs in zip(op.weights, over_columns, strict=True)
+    ]
+    return [tile_of(parts, view="f32", name=norm_products_name(f"layers.{op.layer}.{norm}"))]
+
+
+def norm_products_name(norm: str) -> str:
+    """The tile with the products of matrices and a norm's vectors, by the name of its gain."""
+    return f"{norm}_products"
 
 
 def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:

@@ -30,6 +30,7 @@ class Rewrite:
             is of the form that it knows, it does nothing.
         invalid: Why it must not be used for a model and a request; empty where it may be.
         settings: Settings to try; one alone where there is nothing to set.
+        holds_tiles: Whether PEs hold more tiles for it than those of a model's own tensors.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Rewrite:
     apply: Callable[[Context, Draft, int], None]
     invalid: Callable[[ModelSpec, Options], str] = always_valid
     settings: tuple[int, ...] = (1,)
+    holds_tiles: Callable[[ModelSpec], bool] = lambda spec: False
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:

@@ -23,7 +23,7 @@ from wse.compiler.options import (
     unsupported_on_mesh,
 )
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.compiler.search.chunks import largest_chunks
 from wse.compiler.search.explore import emptiest_trials, explore
 from wse.compiler.search.rewriting import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
@@ -98,7 +98,7 @@ def search(
     rewrites = rewrites_of(spec, options)
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     # 1. Trials in small.
-    setup, trials = _within_colours(setup, _trials)
+    setup, trials = _within_limits(setup, _trials)
     fitting = _fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
     best = fitting[0][0] if fitting else None
     # 2. Rewrites that pay.
@@ -163,16 +163,24 @@ def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: 
         _check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    return any(trial.fits for trial in _within_colours(setup, emptiest_trials)[1])
+    return any(trial.fits for trial in _within_limits(setup, emptiest_trials)[1])
 
 
-def _within_colours(
+def _within_limits(
     setup: TrialSetup, try_layouts: Callable[[TrialSetup], list[Trial]]
 ) -> tuple[TrialSetup, list[Trial]]:
-    """The trials with the rewrites of a setup, or without any where all of these need too many colours everywhere."""
+    """The trials with the rewrites of a setup, as far as there are colours and SRAM for them.
+
+    Without any where all of these need too many colours everywhere; without those that PEs hold tiles for where
+    nothing fits with these.
+    """
     trials = try_layouts(setup)
     if setup.rewrites and trials and not any(trial.needed_bytes for trial in trials):
         setup = replace(setup, rewrites=())
+        trials = try_layouts(setup)
+    without_tiles = tuple(one for one in setup.rewrites if not REWRITES[one[0]].holds_tiles(setup.spec))
+    if len(without_tiles) < len(setup.rewrites) and not any(trial.may_be_compiled(setup.options) for trial in trials):
+        setup = replace(setup, rewrites=without_tiles)
         trials = try_layouts(setup)
     return setup, trials
 
