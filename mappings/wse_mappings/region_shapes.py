@@ -7,7 +7,6 @@ from itertools import groupby
 
 from wse_mappings.cuts.contiguous import proportional
 from wse_mappings.cuts.heights import band_heights
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes, region_widths
 from wse_mappings.strategies.strategy import Demand, Layout, Share
 
@@ -41,7 +40,8 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     )
     # 2
     bands_have_all = layout.bands == 1
-    heights = [[rows] for _ in wafers] if bands_have_all else band_heights(fullest, rows, demand.hidden_size)
+    shares_of_rows = () if bands_have_all else tuple(demand.row_share(count) for count in range(1, rows + 1))
+    heights = [[rows] for _ in wafers] if bands_have_all else band_heights(fullest, shares_of_rows)
     return [
         (height, width)
         for of_wafer in zip(heights, widths, strict=True)
@@ -54,8 +54,7 @@ def fullest_bytes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> fl
     """Bytes of weights, cache and a block on the fullest PE of the regions that `region_shapes` makes."""
     shapes = region_shapes(demand, layout, shares)
     return max(
-        ceil_div(demand.hidden_size, rows) * size(cols) / demand.hidden_size
-        + demand.block_bytes(cols) * (share.last_layer > share.first_layer)
+        demand.row_share(rows) * size(cols) + demand.block_bytes(cols) * (share.last_layer > share.first_layer)
         for (rows, cols), size, share in zip(shapes, _sizes(demand, shares), shares, strict=True)
     )
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, lru_cache
 
 from wse.compiler.options import Options
-from wse.compiler.passes.contraction import Held
+from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, Held
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
-from wse_mappings.cuts.expert_groups import expert_places
+from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
 from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
 
-_HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN = range(6)
+_HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES, _SHARED_SCALES = range(9)
 """The ways in which bytes are cut over columns: by features of heads, of experts, of a dense block, of a shared one, by
-entries of a vocabulary, or evenly."""
+entries of a vocabulary, or evenly; and the scales of a group of what sums over features of experts and of blocks."""
+_SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
+_PARTS = _SHARED_SCALES + 1
 
 
 @lru_cache(maxsize=4)
@@ -26,18 +29,20 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int],
     """The bytes of a column of a region, given its first layer, one past its last, and its tables of the vocabulary.
 
     Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
-    Latent attention and vectors count as if they were cut evenly, groups of quantised weights not at all.
+    Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
+    its features, for each group that it touches; those of what sums over hidden features count with its rows
+    (`wse.compiler.passes.contraction.Held.row_share`). Scales of attention count as if none was there twice.
     The function is one object for all regions that hold the same.
     """
     float_bytes = ELEMENT_BYTES[options.activation_type]
     table_bytes = spec.vocab_size * spec.hidden_size * float_bytes
     of_layer = cache(lambda layer: _layer_bytes(spec, options, layer))
-    held = Held(dtype=options.dtype, float_bytes=float_bytes)
-    shares = cache(lambda cols: _shares(spec, held.expert_placement(spec, options.experts, cols), cols))
+    held, shape = Held(dtype=options.dtype, float_bytes=float_bytes), replace(spec, layers=())
+    shares = cache(lambda cols: _shares(shape, held, held.expert_placement(shape, options.experts, cols), cols))
 
     @cache
     def of_region(layers: frozenset[tuple[Layer, int]], tables: int) -> ColumnBytes:
-        sizes = [sum(count * of_layer(layer)[part] for layer, count in layers) for part in range(_EVEN + 1)]
+        sizes = [sum(count * of_layer(layer)[part] for layer, count in layers) for part in range(_PARTS)]
         sizes[_VOCABULARY] += tables * table_bytes
         return cache(lambda cols: sum(size * share for size, share in zip(sizes, shares(cols), strict=True)))
 
@@ -52,27 +57,38 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     return lambda cols: float(size * ceil_div(features, cols))
 
 
-def _shares(spec: ModelSpec, placement: str, cols: int) -> tuple[float, ...]:
-    """The share of each kind of bytes on the fullest of ``cols`` columns, with that placement of experts."""
+def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[float, ...]:
+    """The share of each kind of bytes on the fullest of ``cols`` columns, with that placement of experts.
+
+    Of scales it is the groups of inputs that the column touches.
+    """
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
     heads, features = head_places(cols, spec.kv_head_count, spec.head_size, rotary_size)
-    mixture, shared_size, of_experts = spec.experts, 0, 0.0
+    mixture, shared_size, of_experts, expert_groups = spec.experts, 0, 0.0, 0.0
     if mixture is not None:
         shared_size = mixture.shared_size
-        places = expert_places(cols, mixture.count, mixture.ffn_size, placement)
-        of_experts = places / (mixture.count * mixture.ffn_size)
+        cut = held.cut(spec, EXPERTS, columns_of_expert(cols, mixture.count, placement))
+        experts = experts_of_column(cols, mixture.count, placement)
+        of_experts = experts * cut.width / (mixture.count * mixture.ffn_size)
+        expert_groups = experts * cut.touched / mixture.count
+    ffn, shared = held.cut(spec, FFN, cols), held.cut(spec, SHARED, cols)
     return (
         heads * features / (spec.kv_head_count * spec.head_size) if spec.latent is None else 1 / cols,
         of_experts,
-        *(ceil_div(size, cols) / max(1, size) for size in (spec.ffn_size, shared_size, spec.vocab_size)),
+        ffn.width / max(1, spec.ffn_size),
+        shared.width / max(1, shared_size),
+        ceil_div(spec.vocab_size, cols) / spec.vocab_size,
         1 / cols,
+        expert_groups,
+        ffn.touched,
+        shared.touched,
     )
 
 
 def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer) -> list[float]:
-    """The bytes of a layer's weights and cache by how they are cut over columns."""
+    """The bytes of a layer's weights and cache by how they are cut over columns, scales as `column_bytes` counts."""
     float_bytes = ELEMENT_BYTES[options.activation_type]
-    sizes = [0.0] * (_EVEN + 1)
+    sizes = [0.0] * _PARTS
     sizes[_HEADS] += spec.cache_features * float_bytes * options.context * options.batch
     for name, shape in layer_shapes(spec, layer).items():
         block, _, tensor = name.rpartition(".")
@@ -82,5 +98,13 @@ def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer) -> list[float]
             part = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]
         else:
             part = _EVEN
-        sizes[part] += tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
+        coding = coding_of(spec, f"layers.0.{name}", options.dtype)
+        if coding is None:
+            sizes[part] += tensor_bytes(shape, None, float_bytes)
+            continue
+        outputs, inputs = shape
+        sizes[part] += coding.code_bytes(inputs, outputs)
+        if tensor not in HIDDEN_IN:
+            groups = 1 if part in _SCALES else coding.groups(inputs)
+            sizes[_SCALES.get(part, part)] += outputs * groups * coding.scale_bytes(float_bytes) / coding.block
     return sizes

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, lru_cache
 
 from wse.compiler.column_bytes import block_bytes, column_bytes
 from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
+from wse.compiler.passes.contraction import Held
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
@@ -21,6 +24,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     layer_bytes, expert_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
     model = options.scope == MODEL
+    held = Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
     return Demand(
         layer_bytes=layer_bytes,
         expert_bytes=expert_bytes,
@@ -34,11 +38,17 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         listed=options.listed,
         listed_turned=options.listed_turned,
         pe_bytes=float(wafer.sram_bytes_per_pe),
-        hidden_size=spec.hidden_size,
+        row_share=_row_share(replace(spec, layers=()), held),
         column_bytes=column_bytes(spec, options),
         block_bytes=block_bytes(spec, options),
         as_released=options.schedule == RELEASED,
     )
+
+
+@lru_cache(maxsize=4)
+def _row_share(spec: ModelSpec, held: Held) -> Callable[[int], float]:
+    """`Held.row_share` of a model of any layers, worked out once for each number of rows."""
+    return cache(lambda rows: held.row_share(spec, rows))
 
 
 def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -96,8 +96,12 @@ def expert_places(cols: int, count: int, size: int, placement: str) -> int:
     >>> expert_places(5, 4, 12, SPREAD), expert_places(5, 4, 12, "2"), expert_places(5, 4, 12, OWN)
     (12, 12, 12)
     """
-    experts_of_group = ceil_div(count, _groups_of_stretch(cols, count, placement, 1))
-    return experts_of_group * ceil_div(size, columns_of_expert(cols, count, placement))
+    return experts_of_column(cols, count, placement) * ceil_div(size, columns_of_expert(cols, count, placement))
+
+
+def experts_of_column(cols: int, count: int, placement: str) -> int:
+    """Experts of which a column holds a share, padding included, as `expert_groups` has them in one stretch."""
+    return ceil_div(count, _groups_of_stretch(cols, count, placement, 1))
 
 
 def _groups_of_stretch(cols_of_stretch: int, count: int, placement: str, stretches: int) -> int:

@@ -1,4 +1,4 @@
-"""Heights of bands one below the other whose PEs hold blocks of one extent, cut over the rows."""
+"""Heights of bands one below the other, of whose bytes each row holds a part."""
 
 from __future__ import annotations
 
@@ -6,46 +6,47 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from wse_mappings.cuts.split import ceil_div
+F64 = npt.NDArray[np.float64]
 
 
 @lru_cache(maxsize=64)
-def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], rows: int, extent: int) -> list[list[int]]:
+def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
     """Rows of every band of every wafer: the fullest PE of all is as empty as can be, and no row is there for nothing.
 
-    A PE holds ``ceil(extent / height)`` of the extent's elements, each with an equal share of its band's bytes, so that
-    heights between two such numbers hold no less than the smaller of them.
+    A row may hold no less in a higher band, or even more: what is cut over rows is cut into whole elements, and scales
+    of groups of them are there on each row that has any of the group.
 
-    1. A bound on the bytes of a row leaves each band so many elements a PE at most, and so many rows at least.
+    1. A bound on the bytes of a row leaves each band so many rows at least.
     2. The least bound with which the bands of every wafer have room is found by halving.
     3. Bands have the fewest rows that keep it.
 
     Args:
         bytes_by_wafer: Bytes of each band of each wafer.
-        rows: Rows of a wafer; at least as many as it has bands.
-        extent: Elements that are cut over the rows of every band.
+        shares: The part of a band's bytes that its fullest row holds, for 1 row and so on up to the rows of a wafer,
+            which are at least as many as it has bands.
 
-    >>> band_heights(((2.0, 1.0), (1.0,)), 9, 12)
+    >>> band_heights(((2.0, 1.0), (1.0,)), tuple(-(-12 // rows) / 12 for rows in range(1, 10)))
     [[6, 3], [3]]
     """
-    largest = max(max(bands) for bands in bytes_by_wafer)
+    parts = np.array(shares)
     sizes = np.unique(np.concatenate(bytes_by_wafer))
-    bounds = np.unique(np.outer(sizes, np.arange(1, extent + 1)))
-    bounds = bounds[bounds >= largest]  # of a row that holds an element at least
+    bounds = np.unique(np.outer(sizes, np.unique(parts)))
     # 2
     low, high = 0, len(bounds) - 1  # with the last all have room
     while low < high:
         middle = (low + high) // 2
-        if all(sum(_fewest(bands, bounds[middle], extent)) <= rows for bands in bytes_by_wafer):
+        if all(sum(_fewest(bands, bounds[middle], parts)) <= len(shares) for bands in bytes_by_wafer):
             high = middle
         else:
             low = middle + 1
     # 3
-    return [_fewest(bands, bounds[low], extent) for bands in bytes_by_wafer]
+    return [_fewest(bands, bounds[low], parts) for bands in bytes_by_wafer]
 
 
-def _fewest(bands: Sequence[float], bound: float, extent: int) -> list[int]:
-    """The fewest rows of each band with which a row of it keeps a bound, in elements times bytes."""
-    most = [min(extent, int(bound * (1 + 1e-12) / size)) if size else extent for size in bands]  # 1
-    return [ceil_div(extent, elements) for elements in most]
+def _fewest(bands: Sequence[float], bound: float, parts: F64) -> list[int]:
+    """1. The fewest rows of each band with which a row of it keeps a bound; more than there are where none do."""
+    keeps = np.outer(bands, parts) <= bound * (1 + 1e-12)
+    rows: list[int] = np.where(keeps.any(axis=1), keeps.argmax(axis=1) + 1, len(parts) + 1).tolist()
+    return rows

@@ -48,7 +48,7 @@ class Demand:
         listed: All regions where the request lists them.
         listed_turned: Whether these are on the mesh with rows and columns in each other's place.
         pe_bytes: SRAM of a PE, which no layout can use more of.
-        hidden_size: The extent that is cut over the rows of every region.
+        row_share: Gives, for the rows of a region, the part of a column's bytes that its fullest PE holds.
         column_bytes: Gives, for a first layer, one past the last, and so many of the tables, the bytes of a column of a
             region that holds them; None where all are cut evenly, to the byte.
         block_bytes: Gives, for the columns of a region, the bytes that a PE works on in its widest block.
@@ -68,7 +68,7 @@ class Demand:
     listed: tuple[ListedRegion, ...] = ()
     listed_turned: bool = False
     pe_bytes: float = math.inf
-    hidden_size: int = 1
+    row_share: Callable[[int], float] = lambda rows: 1 / rows
     column_bytes: Callable[[int, int, int], ColumnBytes] | None = None
     block_bytes: ColumnBytes = lambda cols: 0.0
     as_released: bool = False

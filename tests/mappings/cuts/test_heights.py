@@ -8,18 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse_mappings.cuts.heights import band_heights
-from wse_mappings.cuts.split import ceil_div
 
 BANDS = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=3).map(tuple)
 
 
 @settings(max_examples=60, deadline=None)
-@given(by_wafer=st.lists(BANDS, min_size=1, max_size=2).map(tuple), rows=st.integers(3, 9), extent=st.integers(1, 12))
-def test_the_fullest_pe_is_as_empty_as_can_be(by_wafer: tuple[tuple[float, ...], ...], rows: int, extent: int) -> None:
-    def fullest(bands: tuple[float, ...], heights: tuple[int, ...]) -> float:
-        return max(size * ceil_div(extent, height) for size, height in zip(bands, heights, strict=True))
+@given(
+    by_wafer=st.lists(BANDS, min_size=1, max_size=2).map(tuple),
+    parts=st.lists(st.integers(1, 12), min_size=3, max_size=9).map(tuple),
+)
+def test_the_fullest_pe_is_as_empty_as_can_be(by_wafer: tuple[tuple[float, ...], ...], parts: tuple[int, ...]) -> None:
+    """Whatever a row holds: with scales of groups it may hold more where rows are more."""
+    rows = len(parts)
 
-    heights = band_heights(by_wafer, rows, extent)
+    def fullest(bands: tuple[float, ...], heights: tuple[int, ...]) -> float:
+        return max(size * parts[height - 1] for size, height in zip(bands, heights, strict=True))
+
+    heights = band_heights(by_wafer, parts)
     assert all(sum(of_wafer) <= rows for of_wafer in heights)
     got = max(fullest(bands, tuple(of_wafer)) for bands, of_wafer in zip(by_wafer, heights, strict=True))
     best = [
@@ -29,4 +34,4 @@ def test_the_fullest_pe_is_as_empty_as_can_be(by_wafer: tuple[tuple[float, ...],
     assert got == max(best)
     for bands, of_wafer in zip(by_wafer, heights, strict=True):
         for size, height in zip(bands, of_wafer, strict=True):
-            assert height == 1 or size * ceil_div(extent, height - 1) > got
+            assert all(size * part > got for part in parts[: height - 1])

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from wse.arrays import I32
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes
 from wse.number_formats import CODINGS, Coding
 from wse_mappings.cuts.expert_groups import FEW, columns_of_expert
-from wse_mappings.cuts.split import blocks, ceil_div, grouped_blocks, padded_blocks
+from wse_mappings.cuts.split import ceil_div
 
 HIDDEN, FFN, SHARED, EXPERTS = "hidden", "ffn", "shared", "experts"
 """The indices: the hidden vector, and the features of a dense block, of a shared one, and of an expert."""
 
-_HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "up")
+HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "up")
 _HIDDEN_OUT: Final = ("o", "down")
 
 
@@ -47,39 +46,118 @@ class Held:
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
         """The group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
-        return _group_of_cut(spec, self.dtype, self.float_bytes, kind, parts) if self.dtype in CODINGS else 0
+        return _best_cut(spec, self, kind, parts)[0] if self.dtype in CODINGS else 0
+
+    def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
+        """The longest block of an index that is cut over a line of ``parts``, and the groups that one touches."""
+        return _best_cut(spec, self, kind, parts)[1]
+
+    def row_share(self, spec: ModelSpec, rows: int) -> float:
+        """The part of a column's bytes that is on the fullest of its rows: padding, and scales of groups, included.
+
+        Scales of what sums over hidden features are no bytes of the column: a row holds those of all groups that it
+        touches.
+        """
+        if self.dtype not in CODINGS:
+            return ceil_div(spec.hidden_size, rows) / spec.hidden_size
+        index = _index(spec, self, HIDDEN)
+        return index.line_bytes(_best_cut(spec, self, HIDDEN, rows)[1]) / index.place_bytes / spec.hidden_size
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
         """A placement of experts on columns in equal stretches, with FEW as a number of groups."""
-        if placement != FEW:
+        if placement != FEW or spec.experts is None:
             return placement
         return str(_few_groups(replace(spec, layers=()), self, cols, stretches))
 
 
-@lru_cache(maxsize=256)
-def _group_of_cut(spec: ModelSpec, dtype: str, float_bytes: int, kind: str, parts: int) -> int:
-    extent = _extent(spec, kind)
-    matrices = _matrices(spec, kind)
-    contracted = [
-        (coding_of(spec, f"layers.0.{name}", dtype), size) for name, size in matrices if _contracts(name, kind)
-    ]
-    made = [(coding_of(spec, f"layers.0.{name}", dtype), size) for name, size in matrices if not _contracts(name, kind)]
-    groups = {coding.group for coding, _ in contracted if coding is not None and coding.group}
-    if len(groups) != 1 or extent == 0:
-        return 0
-    (group,) = groups
+class _Matrix(NamedTuple):
+    """A matrix that an index is in: its coding, if it has one, and its weights for each place of the index."""
 
-    def line_bytes(blocks: I32) -> float:
-        """Bytes on a line of the matrices that the index is in, where each PE holds a block."""
-        width, touched = blocks.shape[1], most_groups(blocks, group)
-        total: float = sum(_code_bytes(coding, width, float_bytes) * size for coding, size in contracted)
-        total += sum(_bits(coding, float_bytes) * width * size for coding, size in made) / 8
-        for coding, size in contracted:
+    coding: Coding | None
+    weights: int
+
+
+class _Index(NamedTuple):
+    """An index and the matrices of a layer that it is in: those that sum over it, and those that have it as outputs.
+
+    ``group`` is that of the codes that sum over it; 0 where they have none, or several.
+    """
+
+    extent: int
+    group: int
+    summed: tuple[_Matrix, ...]
+    made: tuple[_Matrix, ...]
+    float_bytes: int
+
+    def line_bytes(self, cut: Cut) -> float:
+        """Bytes of the matrices on a line of PEs, of which each holds a block of the index."""
+        width, float_bytes = cut.width, self.float_bytes
+        total: float = sum(_code_bytes(coding, width, float_bytes) * weights for coding, weights in self.summed)
+        total += sum(_bits(coding, float_bytes) * width * weights for coding, weights in self.made) / 8
+        for coding, weights in self.summed:
             if coding is not None:
-                total += touched * coding.scale_bytes(float_bytes) * size / coding.block
+                total += cut.touched * coding.scale_bytes(float_bytes) * weights / coding.block
         return total
 
-    return group if line_bytes(grouped_blocks(extent, parts, group)) < line_bytes(padded_blocks(extent, parts)) else 0
+    @property
+    def place_bytes(self) -> float:
+        """Bytes of the matrices for each place of the index, scales of those that sum over it left out."""
+        return sum(_bits(coding, self.float_bytes) * weights for coding, weights in (*self.summed, *self.made)) / 8
+
+
+class Cut(NamedTuple):
+    """The longest block of an index that is cut, and the most groups that one touches."""
+
+    width: int
+    touched: int
+
+
+@lru_cache(maxsize=64)
+def _index(spec: ModelSpec, held: Held, kind: str) -> _Index:
+    matrices = _matrices(spec, kind)
+    of_kind: dict[bool, list[_Matrix]] = {True: [], False: []}
+    for name, weights in matrices:
+        of_kind[_contracts(name, kind)].append(_Matrix(coding_of(spec, f"layers.0.{name}", held.dtype), weights))
+    groups = {coding.group for coding, _ in of_kind[True] if coding is not None and coding.group}
+    group = groups.pop() if len(groups) == 1 else 0
+    return _Index(_extent(spec, kind), group, tuple(of_kind[True]), tuple(of_kind[False]), held.float_bytes)
+
+
+def even_cut(extent: int, parts: int, group: int) -> Cut:
+    """The blocks of `padded_blocks`, and the groups of so many neighbours that they touch; one where ``group`` is 0.
+
+    >>> even_cut(192, 18, 32)
+    Cut(width=11, touched=2)
+    """
+    width = ceil_div(extent, parts)
+    if not group or not width:
+        return Cut(width, 1)
+    first = np.arange(0, extent, width)
+    last = np.minimum(first + width, extent) - 1
+    return Cut(width, int((last // group - first // group).max()) + 1)
+
+
+def grouped_cut(extent: int, parts: int, group: int) -> Cut:
+    """The blocks of `grouped_blocks`, and the groups that they touch.
+
+    >>> grouped_cut(192, 18, 32), grouped_cut(192, 4, 32)
+    (Cut(width=11, touched=1), Cut(width=64, touched=2))
+    """
+    groups = ceil_div(extent, group)
+    if parts < groups:
+        return Cut(ceil_div(groups, parts) * group, ceil_div(groups, parts))
+    return Cut(ceil_div(group, parts // groups), 1)
+
+
+@lru_cache(maxsize=4096)
+def _best_cut(spec: ModelSpec, held: Held, kind: str, parts: int) -> tuple[int, Cut]:
+    """The group at which an index is cut, 0 where evenly, and the cut."""
+    index = _index(spec, held, kind)
+    even = even_cut(index.extent, parts, index.group)
+    if not index.group or not index.extent:
+        return 0, even
+    grouped = grouped_cut(index.extent, parts, index.group)
+    return (index.group, grouped) if index.line_bytes(grouped) < index.line_bytes(even) else (0, even)
 
 
 @lru_cache(maxsize=4096)
@@ -89,30 +167,10 @@ def _few_groups(spec: ModelSpec, held: Held, cols: int, stretches: int) -> int:
     sizes = {}
     for groups in range(2, max(2, min(MOST_EXPERT_GROUPS, spec.experts.count, cols)) + 1):
         columns = columns_of_expert(cols, spec.experts.count, str(groups), stretches)
-        feature_group = held.group_of_cut(spec, EXPERTS, columns)
-        sizes[groups] = ceil_div(spec.experts.count, groups) * _feature_bytes(spec, held, columns, feature_group)
+        cut = _best_cut(spec, held, EXPERTS, columns)[1]
+        sizes[groups] = ceil_div(spec.experts.count, groups) * _index(spec, held, EXPERTS).line_bytes(cut)
     least = min(sizes.values())
     return next(groups for groups, size in sizes.items() if size <= (1 + FURTHER_BYTES) * least)
-
-
-def _feature_bytes(spec: ModelSpec, held: Held, columns: int, feature_group: int) -> float:
-    """Bytes of an expert on a column of as many as its features are cut over, for each hidden feature."""
-    assert spec.experts is not None
-    index = blocks(spec.experts.ffn_size, columns, feature_group)
-    total = 0.0
-    for name, _ in _matrices(spec, EXPERTS):
-        coding = coding_of(spec, f"layers.0.{name}", held.dtype)
-        total += index.shape[1] * _bits(coding, held.float_bytes) / 8
-        if coding is not None and _contracts(name, EXPERTS):
-            touched = most_groups(index, coding.group) if coding.group else 1
-            total += touched * coding.scale_bytes(held.float_bytes) / coding.block
-    return total
-
-
-def most_groups(blocks: I32, group: int) -> int:
-    """Groups of neighbouring indices that the block touches which touches the most, of blocks ``[lines, n]``."""
-    number = np.where(blocks < 0, blocks.max(axis=1, keepdims=True, initial=0), blocks) // group
-    return int((np.diff(number, axis=1) != 0).sum(axis=1).max(initial=0)) + 1
 
 
 def _extent(spec: ModelSpec, kind: str) -> int:
@@ -133,7 +191,7 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
         for name, shape in layer_shapes(spec, layer).items()
         if len(shape) == 2
         and (
-            name.rpartition(".")[2] in (*_HIDDEN_IN, *_HIDDEN_OUT)
+            name.rpartition(".")[2] in (*HIDDEN_IN, *_HIDDEN_OUT)
             if prefix is None
             else name in (f"{prefix}gate", f"{prefix}up", f"{prefix}down")
         )
@@ -143,7 +201,7 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 def _contracts(name: str, kind: str) -> bool:
     """Whether a matrix sums over an index; else it has it as outputs."""
     last = name.rpartition(".")[2]
-    return last in _HIDDEN_IN if kind == HIDDEN else last == "down"
+    return last in HIDDEN_IN if kind == HIDDEN else last == "down"
 
 
 def _bits(coding: Coding | None, float_bytes: int) -> int:

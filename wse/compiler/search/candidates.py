@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from wse.arrays import F64
 from wse.compiler.strategies import strategy
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.region_shapes import fullest_bytes
 from wse_mappings.strategies.strategy import Demand, Layout, Share
 
@@ -86,7 +85,7 @@ class Candidates:
             return rows, cols
         layers = demand.column_bytes(0, demand.layers, 0)
         padding = layers(max(1, round(cols))) * max(1, round(cols)) / layers(1)
-        return demand.hidden_size / ceil_div(demand.hidden_size, max(1, rows)), cols / padding
+        return 1 / demand.row_share(max(1, rows)), cols / padding
 
     def _padded_bytes(self, layout: Layout) -> float | None:
         """Bytes on the fullest PE, padding and all; None on a part of a wafer, and where wafers share an op."""

@@ -120,6 +120,7 @@ class _Family:
         self.candidates = Candidates(demand=setup.demand_with(experts))
         self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
         self._further_bytes = Forecast((0.0,) * 7)  # beside weights and cache without padding
+        self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
 
     def fastest(self, free_bytes: float) -> _Pick | None:
         """The open candidate that is forecast to be the fastest, of those that are to fit; None without one.
@@ -134,10 +135,15 @@ class _Family:
         return self._least(numbers, self._cycles.of(features_of_all))
 
     def emptiest(self, free_bytes: float) -> _Pick | None:
-        """The open candidate that is forecast to need the fewest bytes, of those that may fit; None without one."""
-        known = self.candidates
+        """The open candidate that is forecast to need the fewest bytes, of those that may fit; None without one.
+
+        Nor is there one where it would need too many even if the forecast were off by as much as the last ones were.
+        """
+        known, misses = self.candidates, self.byte_misses[-PATIENCE:]
         numbers = np.flatnonzero(known.open & (known.least_bytes <= free_bytes)).tolist()
-        return self._least(numbers, known.least_bytes + self._further_bytes.of(self._features()))
+        pick = self._least(numbers, known.least_bytes + self._further_bytes.of(self._features()))
+        settled = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
+        return None if settled else pick
 
     def _least(self, numbers: list[int], forecasts: F64) -> _Pick | None:
         if not numbers:
@@ -168,7 +174,6 @@ class _Exploration:
         self.errors: list[BadMesh | DoesNotFit] = []
         self._cut = 0  # layouts whose weights alone do not fit
         self._misses: list[float] = []  # how far forecasts of cycles were off, relative
-        self._byte_misses: list[float] = []  # the same of bytes, of the emptiest layouts
         self._in_vain = 0  # trials since the last that was the fastest, or since layouts were added
 
     @property
@@ -216,12 +221,11 @@ class _Exploration:
     def try_emptiest(self) -> bool:
         """Try the layout that is forecast to need the fewest bytes; False where none promises to fit."""
         pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
-        misses = self._byte_misses[-PATIENCE:]
-        if pick is None or (len(misses) == PATIENCE and pick.forecast * (1 - max(misses)) > self._free_bytes):
+        if pick is None:
             return False
         needed, _ = self._try(pick)
         if needed is not None:
-            self._byte_misses.append(abs(pick.forecast / needed - 1))
+            pick.family.byte_misses.append(abs(pick.forecast / needed - 1))
         return True
 
     def nearest_trials(self) -> list[Trial]:
