@@ -81,7 +81,9 @@ class SystemResult(Result):
     used_rows: Annotated[int, Doc("rows of a wafer's mesh up to the last that a region is on")]
     used_cols: Annotated[int, Doc("columns of a wafer's mesh up to the last that a region is on")]
     turned: Annotated[bool, Doc("whether stages are on the mesh with rows and columns in each other's place")]
-    mapping: Annotated[str, Doc("mapping; the one that was chosen where `auto` was asked for")]
+    mapping: Annotated[
+        str, Doc("mapping; the one that was chosen where `auto` was asked for; a mapping file by its name")
+    ]
     prefill: Annotated[str, Doc("matrix product of prefill")]
     prefill_chunks: Annotated[tuple[int, ...], Doc("tokens of each chunk of the prompts, in order")]
     padding_fraction: Annotated[float, Doc("weight elements in SRAM that are padding")]
