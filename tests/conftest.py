@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -15,3 +16,10 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no shared data: {folder} is missing (set WSE_SHARED to the folder)")
     return folder
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected, some hundred thousand objects, out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 10, 10)

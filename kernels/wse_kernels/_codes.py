@@ -306,17 +306,22 @@ def unpack_scaled(
     e: int,
     w: int,
     groups: int,
+    widths: int,
     scale: int,
+    factors: int,
     n: int,
     k: int,
     stride: int,
+    scale_stride: int,
     coding: int,
     G: Any,
+    B: int,
 ) -> None:
     """act[e + i] = code i of row k x its scale, i < n, in one lane, or in all of them where ``lane`` is negative.
 
     Rows of codes begin at raw[w], those of the G groups' scales at wgt[scale], each ``stride`` further. raw[groups + k]
     is the group of the row for int4 alone; otherwise there is one. Products are rounded to float32 and to act's type.
+    Its operands are those of `unpack_with_factors`, of which it leaves ``widths``, ``factors`` and those after unread.
     """
     codes = w + (k // 2 if coding == INT4 else k) * stride
     if lane >= 0:

@@ -58,6 +58,7 @@ __all__ = [
     "cgutils",
     "clear_rows",
     "config",
+    "helper_function",
     "inline_function",
     "intrinsic",
     "ir",
@@ -102,8 +103,17 @@ def parallel_kernel(function: Function) -> Function:
     return cast(Function, compiled)
 
 
+def helper_function(function: Function) -> Function:
+    """A function that kernels call and that LLVM writes out in them; numba types and lowers it once for its types."""
+    compiled: Any = njit(forceinline=True, error_model="numpy", fastmath=False)(function)
+    return cast(Function, compiled)
+
+
 def inline_function(function: Function) -> Function:
-    """A function that becomes part of the kernels that call it, as if it were written out there."""
+    """A function that numba writes out in the kernels that call it, so that constants among its arguments are theirs.
+
+    It is typed and lowered anew for every call: what is called from many places is a `helper_function`.
+    """
     compiled: Any = njit(inline="always", error_model="numpy", fastmath=False)(function)
     return cast(Function, compiled)
 
@@ -270,7 +280,7 @@ sum to float32 and then to acc's type. Rows outside a view are not noticed: the 
 """
 
 
-@inline_function
+@helper_function
 def clear_rows(view: Any, block: int, e: int, n: int) -> None:
     """view[e + i] = 0, i < n, in all lanes of a block."""
     for i in range(e, e + n):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wse_kernels._jit import inline_function
+from wse_kernels._jit import helper_function
 
 
-@inline_function
+@helper_function
 def share_of_place(place, length, groups, n):
     """The first of n elements that a place works on, and one past its last.
 
@@ -17,7 +17,7 @@ def share_of_place(place, length, groups, n):
     return (place - start) * n // (end - start), (place - start + 1) * n // (end - start)
 
 
-@inline_function
+@helper_function
 def group_of_column(col, columns, groups):
     """The group of a column, that group's first column, and its columns.
 

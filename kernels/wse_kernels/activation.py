@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from wse_kernels._jit import inline_function, narrow, widen
+from wse_kernels._jit import helper_function, narrow, widen
 from wse_kernels._shares import share_of_place
 
 ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
@@ -39,7 +39,7 @@ def activate_share(block, block_row, act, acc, x, out, M, n, function, gated, li
         _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last)
 
 
-@inline_function
+@helper_function
 def _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last):
     """Activate features ``first`` to ``last`` of token m."""
     limit = np.float32(limit_pico * 1e-12)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._jit import inline_function, narrow, widen
+from wse_kernels._jit import helper_function, narrow, widen
 from wse_kernels._shares import group_of_column, share_of_place
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
@@ -101,7 +101,7 @@ def attention_exp_share(
             act[block, out + mht, lane] = narrow(weight, act[block, out + mht, lane])
 
 
-@inline_function
+@helper_function
 def _share(col, columns, groups, sharers, count):
     """The first of ``count`` elements that a column works on, and one past the last."""
     _, start, width = group_of_column(col, columns, groups)
@@ -136,7 +136,7 @@ def attention_exp_by_column(
     )  # fmt: skip
 
 
-@inline_function
+@helper_function
 def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity):
     scale = np.float32(scale_pico * 1e-12)
     lanes = acc.shape[2]
@@ -155,7 +155,7 @@ def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale
                         f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
 
 
-@inline_function
+@helper_function
 def _exp(
     block, block_row, block_col, act, acc, f32, ctl,
     scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, oldest, capacity,
@@ -182,19 +182,19 @@ def _exp(
                     f32[block, sums + mh, lane] += widen(stored)
 
 
-@inline_function
+@helper_function
 def _stretches(ctl, block_col, lanes, capacity):
     """Stretches of lanes whose scores are with the same entries, and lanes of each: all of them, or every column."""
     return (min(lanes, len(ctl) - block_col), 1) if capacity == BY_COLUMN else (1, lanes)
 
 
-@inline_function
+@helper_function
 def _position(ctl, row, col, t, oldest, capacity):
     """The position of entry t of the row's cache, or of that of the row with the number of the column."""
     return ctl[col, SLOTS + t] if capacity == BY_COLUMN else ctl[row, SLOTS + (oldest + t) % capacity]
 
 
-@inline_function
+@helper_function
 def _first_visible(last, window, chunk):
     """The first position that a token at position ``last`` sees."""
     return max(last - window + 1 if window > 0 else 0, last // chunk * chunk if chunk > 0 else 0)

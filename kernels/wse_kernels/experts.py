@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._codes import FP8_BLOCKS, INT4, MXFP4, bytes_of_rows, unpack_scaled, unpack_with_factors
-from wse_kernels._jit import clear_rows, inline_function, multiply_add_rows, narrow, widen
+from wse_kernels._codes import FP8_BLOCKS, MXFP4, bytes_of_rows, unpack_scaled, unpack_with_factors
+from wse_kernels._jit import clear_rows, helper_function, inline_function, multiply_add_rows, narrow, widen
 from wse_kernels._shares import group_of_column
 
 
@@ -113,8 +113,9 @@ def expert_in_quantised(
     elements; ``groups`` has the group of each row, of G, and is read for int4 alone.
     """
     _codes_in(
-        block, block_col, act, wgt, acc, f32, raw, x, w, groups, w, scale, codes, pairs, codes, out,
-        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, columns, coding, G, N, rows,
+        unpack_scaled, block, min(acc.shape[2], columns - block_col), act, wgt, acc, f32, raw,
+        x, w, groups, w, scale, codes, pairs, codes, out,
+        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, coding, G, N, rows,
     )  # fmt: skip
 
 
@@ -125,8 +126,9 @@ def expert_in_mxfp4(
 ):  # fmt: skip
     """`expert_in_quantised` with e2m1 codes and a power of two, a byte, for each output and group of rows."""
     _codes_in(
-        block, block_col, act, raw, acc, f32, raw, x, w, groups, w, scale, factors, pairs, codes, out,
-        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, columns, MXFP4, G, N, rows,
+        unpack_with_factors, block, min(acc.shape[2], columns - block_col), act, raw, acc, f32, raw,
+        x, w, groups, w, scale, factors, pairs, codes, out,
+        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, MXFP4, G, N, rows,
     )  # fmt: skip
 
 
@@ -140,17 +142,17 @@ def expert_in_fp8_blocks(
     ``widths`` has the outputs of each run of an expert; ``scale_stride`` is the stride of scales along groups.
     """
     _codes_in(
-        block, block_col, act, f32, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
-        P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, FP8_BLOCKS, G, B, rows,
+        unpack_with_factors, block, min(acc.shape[2], columns - block_col), act, f32, acc, f32, raw,
+        x, w, groups, widths, scale, factors, pairs, codes, out,
+        P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, FP8_BLOCKS, G, B, rows,
     )  # fmt: skip
 
 
 @inline_function
 def _codes_in(
-    block, block_col, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
-    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, coding, G, B, rows,
+    unpack, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, coding, G, B, rows,
 ):  # fmt: skip
-    lane_count = min(acc.shape[2], columns - block_col)
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
     far += raw[block, w + (bytes_of_rows(K, coding) - 1) * k_stride + local_experts * N - 1, 0]
@@ -166,8 +168,8 @@ def _codes_in(
                 expert = _index(f32, block, at + 1, list_lane, local_experts)
                 _clear(acc, block, lane, row, N)
                 _multiply_codes(
-                    acc, act, raw, scales, block, lane, row, x + token * K, w + expert * N, groups, widths,
-                    scale + expert * B, factors, codes, K, N, k_stride, scale_stride, coding, G, B, rows,
+                    unpack, acc, act, raw, scales, block, lane, row, x + token * K, w + expert * N, groups,
+                    widths, scale + expert * B, factors, codes, K, N, k_stride, scale_stride, coding, G, B, rows,
                 )  # fmt: skip
         if weighted == 1:
             _weigh(acc, f32, block, row, N, pairs, i, lane_count)
@@ -184,8 +186,9 @@ def expert_out_quantised(
     row, of G, and is read for int4 alone.
     """
     _codes_out(
-        block, block_col, act, wgt, acc, f32, raw, x, w, groups, w, scale, codes, pairs, codes, out,
-        P, M, K, N, local_experts, weighted, columns, coding, G, N, rows,
+        unpack_scaled, block, min(acc.shape[2], columns - block_col), act, wgt, acc, f32, raw,
+        x, w, groups, w, scale, codes, pairs, codes, out,
+        P, M, K, N, local_experts, weighted, coding, G, N, rows,
     )  # fmt: skip
 
 
@@ -196,8 +199,9 @@ def expert_out_mxfp4(
 ):  # fmt: skip
     """`expert_out_quantised` with e2m1 codes and a power of two, a byte, for each output and group of rows."""
     _codes_out(
-        block, block_col, act, raw, acc, f32, raw, x, w, groups, w, scale, factors, pairs, codes, out,
-        P, M, K, N, local_experts, weighted, columns, MXFP4, G, N, rows,
+        unpack_with_factors, block, min(acc.shape[2], columns - block_col), act, raw, acc, f32, raw,
+        x, w, groups, w, scale, factors, pairs, codes, out,
+        P, M, K, N, local_experts, weighted, MXFP4, G, N, rows,
     )  # fmt: skip
 
 
@@ -208,17 +212,18 @@ def expert_out_fp8_blocks(
 ):  # fmt: skip
     """`expert_out_quantised` with e4m3 codes and a float32 scale for each of B runs of outputs and group of rows."""
     _codes_out(
-        block, block_col, act, f32, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
-        P, M, K, N, local_experts, weighted, columns, FP8_BLOCKS, G, B, rows,
+        unpack_with_factors, block, min(acc.shape[2], columns - block_col), act, f32, acc, f32, raw,
+        x, w, groups, widths, scale, factors, pairs, codes, out,
+        P, M, K, N, local_experts, weighted, FP8_BLOCKS, G, B, rows,
     )  # fmt: skip
 
 
 @inline_function
 def _codes_out(
-    block, block_col, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
-    P, M, K, N, local_experts, weighted, columns, coding, G, B, rows,
+    unpack, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
+    P, M, K, N, local_experts, weighted, coding, G, B, rows,
 ):  # fmt: skip
-    lane_count, stride, scale_stride = min(acc.shape[2], columns - block_col), local_experts * N, local_experts * B
+    stride, scale_stride = local_experts * N, local_experts * B
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + P * K - 1, 0]) + widen(act[block, codes + min(rows, K) * N - 1, 0])
     far += raw[block, w + bytes_of_rows(K, coding) * stride - 1, 0]
@@ -235,8 +240,8 @@ def _codes_out(
                 token = _index(f32, block, at, list_lane, M)
                 expert = _index(f32, block, at + 1, list_lane, local_experts)
                 _multiply_codes(
-                    acc, act, raw, scales, block, lane, out + token * N, x + i * K, w + expert * N, groups, widths,
-                    scale + expert * B, factors, codes, K, N, stride, scale_stride, coding, G, B, rows,
+                    unpack, acc, act, raw, scales, block, lane, out + token * N, x + i * K, w + expert * N, groups,
+                    widths, scale + expert * B, factors, codes, K, N, stride, scale_stride, coding, G, B, rows,
                 )  # fmt: skip
 
 
@@ -269,13 +274,13 @@ def expert_bias(
                     acc[block, row + n, lane] = narrow(widen(old) + added, old)
 
 
-@inline_function
+@helper_function
 def _index(f32, block, at, lane, count):
     """The index that a list holds, of so many."""
     return min(max(np.int64(f32[block, at, lane]), 0), count - 1)
 
 
-@inline_function
+@helper_function
 def _same_pair(f32, block, pairs, at, lane_count):
     """Whether the lists of all lanes in use are as long and have the same token and expert at ``at``."""
     is_equal = True
@@ -285,7 +290,7 @@ def _same_pair(f32, block, pairs, at, lane_count):
     return is_equal
 
 
-@inline_function
+@helper_function
 def _clear(acc, block, lane, row, N):
     """acc[row + n] = 0, n < N, in one lane or, where ``lane`` is negative, in all."""
     for e in range(row, row + N):
@@ -293,7 +298,7 @@ def _clear(acc, block, lane, row, N):
             acc[block, e, cleared_lane] = narrow(np.float32(0.0), acc[block, e, cleared_lane])
 
 
-@inline_function
+@helper_function
 def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
     """acc[row + n] += act[value] * right[weights + n], n < N, in one lane or, where ``lane`` is negative, in all."""
     if lane < 0:
@@ -305,9 +310,9 @@ def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
             acc[block, row + n, lane] = narrow(widen(old) + product, old)
 
 
-@inline_function
+@helper_function
 def _multiply_codes(
-    acc, act, raw, scales, block, lane, row, value, w, groups, widths, scale, factors, codes,
+    unpack, acc, act, raw, scales, block, lane, row, value, w, groups, widths, scale, factors, codes,
     K, N, stride, scale_stride, coding, G, B, rows,
 ):  # fmt: skip
     """acc[row + n] += act[value + k] * (w x scales)[k, n], k < K, n < N; codes are unpacked ``rows`` rows at once."""
@@ -315,17 +320,14 @@ def _multiply_codes(
         if k % rows == 0:
             for row_k in range(k, min(k + rows, K)):
                 e = codes + (row_k - k) * N
-                if coding <= INT4:
-                    unpack_scaled(act, raw, scales, block, lane, e, w, groups, scale, N, row_k, stride, coding, G)
-                else:
-                    unpack_with_factors(
-                        act, raw, scales, block, lane, e, w, groups, widths, scale, factors,
-                        N, row_k, stride, scale_stride, coding, G, B,
-                    )  # fmt: skip
+                unpack(
+                    act, raw, scales, block, lane, e, w, groups, widths, scale, factors,
+                    N, row_k, stride, scale_stride, coding, G, B,
+                )  # fmt: skip
         _multiply_add(acc, act, act, block, lane, row, value + k, codes + k % rows * N, N)
 
 
-@inline_function
+@helper_function
 def _weigh(view, f32, block, row, n, pairs, i, lane_count):
     """view[row + e] *= the weight of pair i, e < n, in the lanes that have so many pairs."""
     for e in range(row, row + n):

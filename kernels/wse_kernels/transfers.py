@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._jit import inline_function, narrow, prange, widen
+from wse_kernels._jit import helper_function, narrow, prange, widen
 
 REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY, DROP = 0, 1, 2, 3, 4, 5, 6
 NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
@@ -111,7 +111,7 @@ def along_columns_counted(
                 _count_column_words(links, start, end, col, col + 1, (n * element_bytes + 3) // 4)
 
 
-@inline_function
+@helper_function
 def _deliver(
     view: Any,
     sender: int,
@@ -142,7 +142,7 @@ def _deliver(
             view[receiver, target + e, receiver_lane] = new
 
 
-@inline_function
+@helper_function
 def _deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
     """Carry out one arrival at all PEs of block ``receiver``, each from the PE with its lane in block ``sender``."""
     lanes = view.shape[2]
@@ -169,7 +169,7 @@ def _deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: i
                     view[receiver, target + e, lane] = view[sender, source + e, lane]
 
 
-@inline_function
+@helper_function
 def _count_column_words(links: Any, start: int, end: int, west: int, east: int, words: int) -> None:
     """Count the words of a message from row ``start`` to ``end`` of each column from ``west`` to before ``east``."""
     for row in range(start, end):
