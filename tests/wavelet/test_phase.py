@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from session import SOFTWARE, Session, model, session, wafer
+from tiny_model import tiny_spec
+from tiny_run import tiny_session
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh
 from wse.fabric.causes import CAUSES
@@ -20,7 +22,7 @@ from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.program.steps import Kind
+from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.program.transfers.stage_streams import HandOver
@@ -112,6 +114,28 @@ def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     moving = of_kind(program.decode.steps, AlongLine, HandOver) & alone
     deviation = 100 * (fast[moving].sum() - ran.step_cycles[moving].sum()) / ran.step_cycles[moving].sum()
     assert abs(deviation) <= 10, f"patterns and hand-overs alone: {deviation:+.1f} %"
+
+
+@pytest.mark.parametrize(
+    "schedule", ["merged-sums,shared-exp,local-maxima", "merged-sums,shared-exp,local-maxima,joined-tasks"]
+)
+def test_a_chain_with_words_of_its_own_runs_beside_an_all_reduce(schedule: str) -> None:
+    """Exponentials, an exchange among columns, sums and values are as long as the fast model says, to a few cycles."""
+    spec = tiny_spec(kv_heads=1, heads=4)
+    run = tiny_session(spec, (5, 17), THIN_GEMM, PROMPT, 3, schedule=schedule)
+    program, length = run.program, len(PROMPT)
+    steps, cost = program.decode.steps, run.fabric().decode_cost(length)
+    ran = phase_run(program, program.decode, [length], run.machine, SOFTWARE)
+    np.testing.assert_array_equal(ran.links, cost.links)
+    chains = np.unique(steps.overlap[steps.in_chain])
+    assert len(chains) == spec.layer_count
+    for chain in chains:
+        group = np.flatnonzero(steps.overlap == chain)
+        moving = group[~np.array([steps.computes(step) for step in group])]
+        assert steps.axis[moving].tolist() == [COLUMNS, ROWS]
+        assert steps.in_chain[moving].tolist() == [False, True]
+        assert bool(steps.joined[moving[1]]) == ("joined-tasks" in schedule)
+        assert ran.step_cycles[group[0]] == pytest.approx(on_wafer(cost)[group].sum(), abs=3)
 
 
 def test_pes_that_do_not_wait_for_others_are_no_later_and_move_the_same_words(compiled: Session) -> None:

@@ -127,7 +127,7 @@ class SymStep:
     """A step of a block before emission. Operands are by index of the operand array.
 
     A ``joined`` step runs in the task of the step before it, which computes. The vectors of a kernel may go
-    ``over_heads``.
+    ``over_heads``. A transfer ``in_chain`` takes its turn among the kernels of its overlap group.
     """
 
     kind: int
@@ -142,6 +142,7 @@ class SymStep:
     operands: dict[int, SymAddress | SymNumber]
     joined: bool = False
     over_heads: bool = False
+    in_chain: bool = False
 
 
 Loops = tuple[tuple[int, int, int], ...]

@@ -118,14 +118,17 @@ def _no_cost(steps: int) -> GroupCost:
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
-    """The cost of one group: its transfers start at once, its kernels follow each other; what takes longer counts."""
+    """The cost of one group: its transfers start at once, those of its chain and its kernels follow each other.
+
+    What takes longer counts.
+    """
     cost = _no_cost(len(group))
-    moving = [i for i, step in enumerate(group) if costs.moves(phase, step)] if len(group) > 1 else []
-    kernels = [i for i, step in enumerate(group) if phase.steps.computes(step)]
+    chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]
+    transfers = [i for i in range(len(group)) if i not in chain]
+    moving = [i for i in transfers if costs.moves(phase, group[i])] if len(group) > 1 else []
     for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):
         times = [costs.time(phase, step, slots, turn) for step in group]
         longest = {}
-        transfers = [i for i in range(len(group)) if i not in kernels]
         if transfers:
             slowest = max(transfers, key=lambda i: times[i].cycles)
             time = times[slowest]
@@ -136,9 +139,9 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
                 elif slowest in moving:
                     time = replace(overlap, cycles=time.cycles)
             longest = {slowest: time}
-        computed = sum(times[i].cycles.total for i in kernels)
-        if kernels and computed >= sum(time.cycles.total for time in longest.values()):
-            longest = {i: times[i] for i in kernels}
+        chained = sum(times[i].cycles.total for i in chain)
+        if chain and chained >= sum(time.cycles.total for time in longest.values()):
+            longest = {i: times[i] for i in chain}
         first = min(longest)
         if phase.steps.overlap[group[0]] >= 0:
             longest[first] = replace(longest[first], cycles=longest[first].cycles.plus(launch=costs.sync))

@@ -51,7 +51,7 @@ def _traits(steps: Steps, which: slice) -> I64:
     loop = steps.loop[which]
     turns = np.append(steps.loops[:, 2], 1)[loop]
     kinds = [of_all[which] for of_all in (steps.kind, steps.code, steps.axis, steps.view)]
-    flags = [loop >= 0, steps.overlap[which] >= 0, steps.joined[which], steps.over_heads[which]]
+    flags = [loop >= 0, steps.overlap[which] >= 0, steps.joined[which], steps.over_heads[which], steps.in_chain[which]]
     return np.stack([*kinds, *flags, turns], axis=1).astype(np.int64)
 
 

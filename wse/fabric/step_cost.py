@@ -72,7 +72,7 @@ class StepCosts:
         self, phase: Phase, step: int, slots: Slots, turn: int, chosen: frozenset[int] | None
     ) -> LineTime:
         """Whole cycles of a step for which a task is dispatched."""
-        in_group = bool(phase.steps.overlap[step] >= 0)
+        in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]
             launch = NO_CYCLES if in_group else self._task()
@@ -83,6 +83,11 @@ class StepCosts:
         if _is_along_lines(transfer):
             return self._line_time(transfer, in_group=in_group, in_loop=bool(phase.steps.loop[step] >= 0))
         return LineTime(self._cycles(transfer).whole())
+
+    def _is_dispatched(self, phase: Phase, step: int) -> bool:
+        """Whether a task is dispatched for a step of a group: a transfer of its chain, and what waits for one."""
+        in_chain = phase.steps.in_chain
+        return bool(in_chain[step] or (phase.steps.computes(step) and step > 0 and in_chain[step - 1]))
 
     def _cycles(self, transfer: Transfer) -> Cycles:
         """Cycles of a transfer that does not go along lines."""

@@ -71,6 +71,8 @@ class Steps:
         stage, op: int32 ``[steps]``: indices into ``Program.stages`` and ``Program.op_names``.
         loop: int32 ``[steps]``: index into ``loops`` or -1.
         overlap: int32 ``[steps]``: steps of one overlap group, which run at the same time, have one number; -1 alone.
+        in_chain: bool ``[steps]``: whether a transfer of an overlap group is one of the chain that the group's kernels
+            are, which follow each other: it starts when the kernel before it is done, and the next one waits for it.
         repaints: int32 ``[steps]``: how often the step's routes are rewritten, over all turns of its loop.
         routed: bool ``[steps]``: whether a step's work depends on which experts were chosen.
         joined: bool ``[steps]``: whether a step runs in the task of the step before it, which computes, and no task is
@@ -93,6 +95,7 @@ class Steps:
     op: I32
     loop: I32
     overlap: I32
+    in_chain: npt.NDArray[np.bool_]
     repaints: I32
     routed: npt.NDArray[np.bool_]
     joined: npt.NDArray[np.bool_]
@@ -152,6 +155,7 @@ _OF_STEPS = (
         "op",
         "loop",
         "overlap",
+        "in_chain",
         "repaints",
         "routed",
         "joined",

@@ -5,7 +5,8 @@ The state is the cycle from which each PE of each stage is free. Steps of one ov
 1. Routes of other patterns that stand in the place of its own are rewritten; then the step's task is dispatched, unless
    it runs in that of the step before, or the group is started and awaited at one cost.
 2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost;
-   kernels of one group follow each other.
+   kernels of one group follow each other, and with them the patterns of its chain, each a task of its own, which go
+   along other lines than the rest of the group.
 3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own; a shift
    of rows in a group is one of them.
 4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest
@@ -89,7 +90,11 @@ class PhaseWalk:
         for step in working:
             transfer = transfers.get(step)
             if transfer is None:
+                if step > first and phase.steps.in_chain[step - 1]:
+                    idle += self.software.task_dispatch_cycles
                 self._compute(step, turn, idle)  # 2
+            elif phase.steps.in_chain[step]:
+                self._follow(step, transfer, idle)  # 2
             elif len(steps) > 1 and isinstance(transfer.messages, RowShift):
                 lines += self._shift_lines(transfer, turn)
             elif not isinstance(transfer.messages, LineMessages):
@@ -126,6 +131,20 @@ class PhaseWalk:
         cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe, over_heads=over_heads)
         self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, idle)
         idle[a[0] : a[0] + a[1]] += math.ceil(cycles - 1e-9)
+
+    def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
+        """A pattern in the chain of its group; ``idle`` says from when each PE has no other part of the chain to do."""
+        if not self.phase.steps.joined[step]:
+            idle += self.software.task_dispatch_cycles
+        if transfer.in_memory:
+            self._copy(transfer, idle)
+            idle[:] = self.free[transfer.site.stage]
+        else:
+            assert isinstance(transfer.messages, LineMessages)
+            start, base = _relative(idle + self.issue)
+            ran = self.runs.lines([(transfer.messages, transfer)], start)
+            self._note_end(step, transfer.site.stage, base, ran)
+            idle[:] = np.maximum(idle, base + ran.ends)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
         """A pattern whose messages all stay on their PEs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from wse.arrays import I64
 from wse.compiler.state import Block, BlockRun, SymAddress
 from wse.isa.operands import VIEWS
 from wse.program.steps import OPERAND_COUNT
+
+FLAGS: Final = ("routed", "joined", "over_heads", "in_chain")
+"""What a step is or is not, by the field of both ``wse.program.steps.Steps`` and SymStep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,7 +78,7 @@ def block_arrays(block: Block) -> BlockArrays:
     }
     return BlockArrays(
         fields={name: np.array(values, np.int32) for name, values in columns.items()}
-        | {name: np.array([getattr(s, name) for s in steps], np.bool_) for name in ("routed", "joined", "over_heads")}
+        | {name: np.array([getattr(s, name) for s in steps], np.bool_) for name in FLAGS}
         | operands,
         at=np.array(at, np.int64).reshape(-1, 3).T,
         turns=np.array(turns, np.int64).reshape(-1, 4).T,

@@ -3,7 +3,8 @@
 A softmax does not care by what it is shifted as long as nothing overflows. Each row of PEs shifts by the largest score
 of its own cache entries, and rescales its sums and values by exp(own - common) before they are summed.
 
-1. The maxima are copied; the copies are reduced while weights, and with them values, are made with the row's own.
+1. The maxima are copied; the copies are reduced while weights, and with them values, are made with the row's own: all
+   that comes before the place to rescale, words along the other axis with it, is a chain beside that all-reduce.
 2. Before the sums and values of all rows are added, each row's are multiplied with exp(own - common).
 
 Sums and values must travel in one message (`merged_sums`), so that there is one place to rescale.
@@ -23,6 +24,7 @@ from wse.compiler.rewrites.steps import (
     count,
     in_place,
     is_line,
+    kernel_of,
     runs,
     touches,
     with_operands,
@@ -49,9 +51,15 @@ def _makes_weights(step: SymStep) -> bool:
     return runs(step, "attention_exp") or runs(step, "attention_exp_share")
 
 
-def _may_join(step: SymStep) -> bool:
-    """Whether a step mixes values of a cache that is the only user's: in a loop it would take another user's."""
-    return runs(step, "attention_values") and step.loop < 0 and not address(step, "v").per_round
+def _may_join(step: SymStep, reduce_: SymStep) -> bool:
+    """Whether a step may be in the chain beside the all-reduce ``reduce_``, of whose result it knows nothing.
+
+    In the loop of the group what goes by rounds of a loop would go by other ones.
+    """
+    by_rounds = any(operand.per_round for operand in step.operands.values())
+    alone = step.loop < 0 and step.overlap < 0 and not step.routed and not by_rounds
+    moves = is_line(step) and step.axis != reduce_.axis
+    return alone and (kernel_of(step) is not None or moves) and not touches(step, address(reduce_, "source").buffer)
 
 
 def _summed(steps: list[SymStep], exp: int) -> int | None:
@@ -87,13 +95,13 @@ def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
     steps.insert(summed, compute_step(weights, "softmax_rescale", **operands))
     # 1. The maxima reduced beside the exponentials and values.
     loop, overlap = draft.add_loop(1), draft.add_group()
-    end = exp + 2 if _may_join(steps[exp + 1]) else exp + 1
+    end = next(i for i in range(exp + 1, len(steps)) if not _may_join(steps[i], reduce_))
     steps[exp - 2 : end] = [
         with_operands(largest, out=own),
         compute_step(weights, "copy_statistics", out=common, x=own, n=heads),
         replace(reduce_, loop=loop, overlap=overlap),
         replace(with_operands(weights, maxima=own), loop=loop, overlap=overlap),
-        *(replace(step, loop=loop, overlap=overlap) for step in steps[exp + 1 : end]),
+        *(replace(step, loop=loop, overlap=overlap, in_chain=is_line(step)) for step in steps[exp + 1 : end]),
     ]
 
 
