@@ -61,6 +61,23 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
                     act[block, target + e, lane] = act[block, source + e, lane] if h >= 0 else zero
 
 
+def finish_heads(block, act, acc, f32, x, sums, heads, out, M, H, Hl, n):
+    """out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H], head by head; heads[Hl] are their ordinals.
+
+    Zeros for padding, and where a sum is not positive.
+    """
+    lanes = act.shape[2]
+    for i in range(Hl):
+        h = np.int64(f32[block, heads + i, 0]) - 1
+        for m in range(M):
+            mh, target = m * H + max(h, 0), out + (i * M + m) * n
+            for e in range(n):
+                for lane in range(lanes):
+                    total = f32[block, sums + mh, lane] if h >= 0 else np.float32(0.0)
+                    value = widen(acc[block, x + mh * n + e, lane]) / total if total > 0.0 else np.float32(0.0)
+                    act[block, target + e, lane] = narrow(value, act[block, target + e, lane])
+
+
 def turn_block(block, block_row, block_col, act, acc, x, out, M, K, N, to_rows):
     """out[M, N] = what a PE's block x[M, K] of a vector and its block on the other axis share, zeros elsewhere.
 

@@ -68,6 +68,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "place_heads": ("M", "H", "Hl", "n"),
     "place_rotated": ("M", "H", "Hl", "K", "n"),
     "pick_heads": ("M", "H", "Hl", "n"),
+    "finish_heads": ("M", "H", "Hl", "n"),
     "turn_block": ("M", "K", "N"),
     "activate": ("M", "n"),
     "activate_share": ("M", "n"),
@@ -195,7 +196,7 @@ def _contents(
             return {"w": rng.integers(0, 256, (*line, counts["w"])), "groups": groups}
         case "matmul_mxfp4" | "matmul_fp8_blocks":
             return expert_shapes.factored(kernel, p, counts["w"], counts["scale"], line, rng)
-        case "place_heads" | "place_rotated" | "pick_heads":
+        case "place_heads" | "place_rotated" | "pick_heads" | "finish_heads":
             return _ordinals(kernel, p, rows, cols, rng)
         case _:
             return {}

@@ -52,6 +52,18 @@ LATENT: Final = (
         cycles=lambda c, M, Hl, n: Hl * M * (c.loop + c.vector(n, c.act)),
     ),
     Kernel(
+        name="finish_heads",
+        operands=(
+            acc("x", "M H n"),
+            f32("sums", "M H"),
+            f32("heads", "Hl"),
+            act("out", "Hl M n", output=True),
+            *numbers("M H Hl n"),
+        ),
+        work=lambda M, Hl, n: M * Hl * n,
+        cycles=lambda c, M, Hl, n: Hl * M * (c.loop + c.function + c.vector(n, c.convert)),
+    ),
+    Kernel(
         name="turn_block",
         operands=(act("x", "M K"), acc("out", "M N", output=True), *numbers("M K N to_rows")),
         work=lambda M, N: M * N,

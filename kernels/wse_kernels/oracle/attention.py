@@ -250,6 +250,14 @@ def pick_heads(pe, x, heads, out, M, H, Hl, n):
     pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
 
 
+def finish_heads(pe, x, sums, heads, out, M, H, Hl, n):
+    """act[Hl, M, n] = the row's heads of acc[M, H, n] / f32[M, H], head by head; zeros for padding, or no sum."""
+    total = pe.read("f32", sums, M, H, 1)
+    quotient = np.where(total > 0, pe.read("acc", x, M, H, n) / np.where(total > 0, total, np.float32(1.0)), 0)
+    padded = np.concatenate([np.zeros((M, 1, n), np.float32), quotient.astype(np.float32)], axis=1)
+    pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
+
+
 def turn_block(pe, x, out, M, K, N, to_rows):
     """acc[M, N] = what a PE's block act[M, K] of a vector and its block on the other axis share, zeros elsewhere."""
     source, target = (pe.col, pe.row) if to_rows else (pe.row, pe.col)

@@ -76,6 +76,7 @@ def lines_of(program: Program, axis: int) -> int:
         ("norm-scales,shared-activation", tiny_spec()),
         ("shared-exp", replace(tiny_spec(kv_heads=1, heads=4), score_cap=3.0)),
         ("merged-sums,shared-exp,local-maxima", latent_spec()),
+        ("picked-heads", latent_spec()),
         ("early-shift", tiny_spec()),
     ],
     ids=lambda value: value.replace(",", " and ") if isinstance(value, str) else value.family,
@@ -182,6 +183,19 @@ def test_exponentials_are_shared_inside_a_head_group() -> None:
     assert kernels_of(program)["attention_exp_share"] == kernels_of(program)["softmax_sums"] == 2
     assert lines_of(program, ROWS) == lines_of(program_of(RELEASED, tiny_spec(kv_heads=1), mesh=(3, 17)), ROWS) + 2
     assert not kernels_of(program_of("shared-exp", mesh=(9, 15)))["attention_exp_share"]  # groups of 7 and 8 columns
+
+
+def test_a_row_divides_the_heads_that_it_goes_on_with() -> None:
+    """In a decoded token and in prefill, one layer as the other; nothing moves otherwise."""
+    spec = latent_spec()
+    (released, costs), (picked, others) = (
+        (run.program, run.fabric().decode_cost(len(PROMPT)))
+        for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (RELEASED, "picked-heads"))
+    )
+    assert kernels_of(released)["pick_heads"] == kernels_of(picked)["finish_heads"] == spec.layer_count
+    assert kernels_of(picked)["pick_heads"] == kernels_of(picked)["attention_finish"] == 0
+    assert np.array_equal(costs.links, others.links)
+    assert others.cycles < costs.cycles
 
 
 def test_activation_is_shared_by_no_more_neighbours_than_there_are() -> None:
