@@ -18,6 +18,9 @@ DTYPES: Final = ("float32", "float16", "bfloat16")
 
 ELEMENT_BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
 
+WORD_BYTES: Final = 4
+"""Bytes of a word on the links between PEs."""
+
 SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
 """Bits of a number's mantissa, the leading one among them."""
 

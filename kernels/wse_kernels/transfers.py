@@ -24,15 +24,16 @@ NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
 def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages between the PEs of each mesh row.
 
-    ``messages`` int32 ``[m, 3]`` are (source, target, arrival); row r carries out those from ``first[v]`` to
-    ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks a row, 3 source address, 4 target
-    address (elements of ``view``), 5 elements, 6 words on the wire.
+    ``messages`` int32 ``[m, 6]`` are (source, target, arrival, first element, elements, words on the wire); row r
+    carries out those from ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks
+    a row, 3 source address, 4 target address (elements of ``view``), 5 elements of all parts.
     """
-    per_row, lanes, source, target, n, words = a[2], view.shape[2], a[3], a[4], a[5], a[6]
+    per_row, lanes = a[2], view.shape[2]
     for row in prange(a[0], a[0] + a[1]):
         base = row * per_row
         for i in range(first[variant[row]], first[variant[row] + 1]):
             start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+            source, target, n, words = a[3] + messages[i, 3], a[4] + messages[i, 3], messages[i, 4], messages[i, 5]
             if arrival != DROP:
                 step = 1 if end >= start else -1
                 for col in range(start if arrival == MULTICAST else end, end + step, step):
@@ -49,10 +50,10 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
     """Messages between the PEs of each mesh column.
 
     As ``along_rows``; here sources and targets are rows, all columns of one block carry out the same variant when
-    ``a[7]`` is 0, and column c carries out ``variant[c]`` when it is 1. Operands 0 to 6 as there, with the rows of the
+    ``a[7]`` is 0, and column c carries out ``variant[c]`` when it is 1. Operands 0 to 5 as there, with the rows of the
     messages counted from 0; 8 is the number of columns.
     """
-    per_row, lanes, source, target, n, words = a[2], view.shape[2], a[3], a[4], a[5], a[6]
+    per_row, lanes, source, target, n = a[2], view.shape[2], a[3], a[4], a[5]
     by_column, columns = a[7], a[8]
     if by_column == 0:
         pairs = (n + 1) // 2
@@ -62,15 +63,16 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
             low, high = 2 * (pairs * piece // pieces), min(n, 2 * (pairs * (piece + 1) // pieces))
             for i in range(first[variant[0]], first[variant[0] + 1]):
                 start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+                begin, stop = max(low, messages[i, 3]), min(high, messages[i, 3] + messages[i, 4])
                 sender = start * per_row + column_block
-                if arrival != DROP:
+                if arrival != DROP and begin < stop:
                     step = 1 if end >= start else -1
                     for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
-                        _deliver_lanes(view, sender, source + low, receiver, target + low, high - low, arrival)
+                        _deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
                 if arrival != COPY and piece == 0:
                     west = column_block * lanes
-                    _count_column_words(links, start, end, west, min(west + lanes, columns), words)
+                    _count_column_words(links, start, end, west, min(west + lanes, columns), messages[i, 5])
     else:
         for col in prange(columns):
             column_block, lane = col // lanes, col % lanes
@@ -81,9 +83,10 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                     step = 1 if end >= start else -1
                     for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
-                        _deliver(view, sender, lane, source, receiver, lane, target, n, arrival)
+                        e, count = messages[i, 3], messages[i, 4]
+                        _deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival)
                 if arrival != COPY:
-                    _count_column_words(links, start, end, col, col + 1, words)
+                    _count_column_words(links, start, end, col, col + 1, messages[i, 5])
 
 
 def along_columns_counted(
@@ -91,9 +94,9 @@ def along_columns_counted(
 ) -> None:
     """Messages between the PEs of each mesh column, as long as the column's count says.
 
-    As ``along_columns`` with the variant of column 0 on all; arrivals replace, add or multicast. A message has so many
-    times the elements of operand 5 as its sender finds at address 9 of ``count_view`` (float32), at most operand 10
-    times; operand 6 is the bytes of an element.
+    As ``along_columns`` with the variant of column 0 on all; arrivals replace, add or multicast. ``messages`` int32
+    ``[m, 3]`` are (source, target, arrival): a message has so many times the elements of operand 5 as its sender finds
+    at address 9 of ``count_view`` (float32), at most operand 10 times; operand 6 is the bytes of an element.
     """
     per_row, lanes, source, target, unit, element_bytes = a[2], view.shape[2], a[3], a[4], a[5], a[6]
     columns, count, most = a[8], a[9], a[10]

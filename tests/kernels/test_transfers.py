@@ -58,6 +58,14 @@ def random_messages(rng: np.random.Generator, length: int, n: int) -> tuple[Arra
     return messages, first
 
 
+def random_stretches(rng: np.random.Generator, messages: Array, n: int) -> Array:
+    """The first element, elements and words of each message; whole where it has pairs."""
+    first = rng.integers(0, n, len(messages))
+    stretches = np.stack([first, rng.integers(0, n - first + 1), rng.integers(0, 9, len(messages))], axis=1)
+    stretches[messages[:, 2] == ARGMAX, :2] = 0, n
+    return stretches.astype(np.int32)
+
+
 def functions(name: str) -> list[Callable[..., None]]:
     """The builds of a kernel: that for all cores, which takes long to compile, in the lane with bounds checks alone.
 
@@ -72,11 +80,12 @@ def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: 
     memory, stretches = filled(rng, rows, cols, [n, n], element)
     length, lines = (cols, rows) if name == "along_rows" else (rows, cols)
     messages, first = random_messages(rng, length, n)
+    messages = np.concatenate([messages, random_stretches(rng, messages, n)], axis=1)
     variant = rng.integers(0, 3, lines).astype(np.int32)
     source, target = stretches[0].address, stretches[options["apart"]].address
     per_row = lanes_of(cols)[0]
     first_row, rows_used = options.get("used", (0, rows))
-    a = np.array([first_row, rows_used, per_row, source, target, n, 5, options["by_column"], cols], np.int64)
+    a = np.array([first_row, rows_used, per_row, source, target, n, 0, options["by_column"], cols], np.int64)
     started = rng.integers(0, 9, (4, rows, cols))
     want, links = memory.copy(), started.copy()
     getattr(oracle, name)(want, element, links, messages, first, variant, np.where(np.arange(9) == 2, -1, a))

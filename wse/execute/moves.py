@@ -6,6 +6,7 @@ wafer are counted by `wse.execute.streams`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from wse.arrays import I64
 from wse.execute.arena import Arena
 from wse.execute.outputs import Routing
 from wse.execute.streams import Call, Streams
+from wse.number_formats import WORD_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, Slots
@@ -22,6 +24,7 @@ from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
 from wse_kernels.library import compiled_kernel
+from wse_mappings.schedule import LineSchedule
 
 
 class Moves:
@@ -99,11 +102,13 @@ class Moves:
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_rows`` or ``along_columns``; it counts words on a mesh alone."""
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
-        operands = self._line_operands(transfer, messages, n, 0 if transfer.leaves_wafer else transfer.words)
+        view = self._view(transfer)
+        carried = _stretches(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
+        operands = self._line_operands(transfer, messages, n, 0)
         name = "along_columns" if messages.axis == COLUMNS else "along_rows"
         work = 0 if transfer.leaves_wafer else n * arena.blocks * arena.lanes
         variant = schedule.variants[messages.round % len(schedule.variants)]
-        arguments = (self._view(transfer), arena.links, schedule.messages, schedule.first, variant, operands)
+        arguments = (view, arena.links, carried, schedule.first, variant, operands)
         return compiled_kernel(name).for_work(work), arguments
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
@@ -149,3 +154,20 @@ class Moves:
 
     def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
         return self._views[transfer.site.stage][transfer.site.view]
+
+
+@lru_cache(maxsize=1024)
+def _stretches(schedule: LineSchedule, elements: int, element_bytes: int, *, on_mesh: bool) -> npt.NDArray[np.int32]:
+    """int32 ``[m, 6]``: the messages of a schedule, the first element and elements of each, and its words on a mesh.
+
+    Parts are cut where words end.
+    """
+    words = -(-elements * element_bytes // WORD_BYTES)
+    first, last = np.zeros((2, len(schedule.messages)), np.int64)
+    last += words
+    if schedule.part is not None:
+        cuts = np.arange(schedule.parts + 1) * words // schedule.parts
+        first, last = cuts[schedule.part], cuts[schedule.part + 1]
+    begin, end = (np.minimum(place * WORD_BYTES // element_bytes, elements) for place in (first, last))
+    stretches = np.stack([begin, end - begin, (last - first) * on_mesh], axis=1)
+    return np.concatenate([schedule.messages, stretches.astype(np.int32)], axis=1)

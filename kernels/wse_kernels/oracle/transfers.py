@@ -41,9 +41,10 @@ def along_columns_counted(
     for col in range(a[8]):
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
         n = count * a[5]
-        operands = np.array([*a[:5], n, -(-n * a[6] // 4)], np.int64)
         line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
-        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], line_messages, operands)
+        stretch = np.tile(np.array([0, n, -(-n * a[6] // 4)], np.int32), (len(line_messages), 1))
+        line_messages = np.concatenate([line_messages, stretch], axis=1)
+        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], line_messages, a)
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
@@ -79,8 +80,8 @@ def hand_over(
 
 def _carry(line: Bytes, element: str, onward: I64, back: I64, messages: I32, a: I64) -> None:
     """Carry out messages on one line ``[PE, bytes]``; words count ``onward`` where the index grows, else ``back``."""
-    source, target, n, words = a[3:7]
-    for start, end, arrival in messages.tolist():
+    for start, end, arrival, place, n, words in messages.tolist():
+        source, target = a[3] + place, a[4] + place
         sent = take(line[start], element, source, n)
         for pe in range(min(start, end), max(start, end) + 1) if arrival == MULTICAST else [end]:
             if arrival != DROP:

@@ -72,6 +72,7 @@ def lines_of(program: Program, axis: int) -> int:
         ("joint-blocks", SHARED),
         ("norm-scales,joint-blocks,shared-activation,joined-tasks", SHARED),
         ("router-scores", mixture_spec(MIXTURES["softmax"])),
+        ("router-scores,gathers", SHARED),
         ("shared-activation", tiny_spec()),
         ("norm-scales,shared-activation", tiny_spec()),
         ("shared-exp", replace(tiny_spec(kv_heads=1, heads=4), score_cap=3.0)),
@@ -185,6 +186,19 @@ def test_exponentials_are_shared_inside_a_head_group() -> None:
     assert not kernels_of(program_of("shared-exp", mesh=(9, 15)))["attention_exp_share"]  # groups of 7 and 8 columns
 
 
+def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
+    """With fewer words than an all-reduce moves: none comes to a PE to be added and goes back."""
+    (released, summed), (fused, gathered) = (
+        (run.program, run.fabric().decode_cost(len(PROMPT)))
+        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=s) for s in (RELEASED, "gathers"))
+    )
+    layers = sum(layer.experts for layer in SHARED.layers)
+    assert lines_of(fused, ROWS) - lines_of(released, ROWS) == layers
+    names = Counter(fused.patterns[pattern].name for pattern in fused.decode.steps.pattern if pattern >= 0)
+    assert names["gather"] == layers
+    assert gathered.links.sum() < summed.links.sum()
+
+
 def test_a_row_divides_the_heads_that_it_goes_on_with() -> None:
     """In a decoded token and in prefill, one layer as the other; nothing moves otherwise."""
     spec = latent_spec()
@@ -216,6 +230,8 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("norm-scales", tiny_spec(), {"dtype": "float16"}, "float16 activations may overflow"),
         ("norm-scales", LAYER_NORMS, {"dtype": "int8", "activations": "float32"}, "LayerNorm, whose gains and biases"),
         ("merged-sums", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
+        ("picked-heads", tiny_spec(), {}, "no latent attention"),
+        ("gathers", tiny_spec(), {}, "no router"),
         ("local-maxima", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("router-scores", tiny_spec(), {}, "no router"),
         ("joint-blocks", mixture_spec(MIXTURES["softmax"]), {}, "no block beside its experts"),
@@ -239,7 +255,9 @@ def test_a_rewrite_is_kept_off_where_it_is_not_valid(
 
 
 def test_an_unknown_schedule_is_refused() -> None:
-    with pytest.raises(UnknownName, match="unknown schedule 'fastest': known: early-shift, fused, joined-tasks"):
+    with pytest.raises(
+        UnknownName, match="unknown schedule 'fastest': known: early-shift, fused, gathers, joined-tasks"
+    ):
         rewrites_of(tiny_spec(), replace(OPTIONS, schedule="fastest"))
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
 from wse.compiler.state import SymAddress
-from wse.number_formats import ELEMENT_BYTES
+from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS
 from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.multicast import shared_multicast
-
-WORD_BYTES: Final = 4
 
 
 class _Columns(NamedTuple):

@@ -9,6 +9,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.options import FUSED, RELEASED, SCHEDULES, Options, Rewrites
 from wse.compiler.rewrites import (
     early_shift,
+    gathers,
     joined_tasks,
     joint_blocks,
     local_maxima,
@@ -34,6 +35,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
         local_maxima,
         picked_heads,
         router_scores,
+        gathers,
         shared_activation,
         vectors_over_heads,
         early_shift,

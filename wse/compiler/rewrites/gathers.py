@@ -1,0 +1,54 @@
+"""A router's outputs gathered from the columns that have them, where they were summed with the zeros of all others.
+
+Each output of a router is on one column, and every PE needs all.
+
+1. In place of a reduce, each column sends the outputs that it has to one root: no word waits for a sum.
+2. That column sends all of them to every column, as an all-reduce does.
+
+Where a region spans wafers the outputs are summed as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.compiler.lower.builder import Draft
+from wse.compiler.lower.context import Context
+from wse.compiler.options import Options
+from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
+from wse.compiler.rewrites.steps import address, count, in_place, is_line, line_step, number, runs
+from wse.models.spec import ModelSpec
+from wse.program.steps import ROWS
+from wse_mappings.patterns.gather import gather
+from wse_mappings.patterns.multicast import multicast
+
+
+def _apply(c: Context, draft: Draft, setting: int) -> None:
+    steps = draft.steps
+    if c.cut.span > 1:
+        return  # outputs go between wafers, where words that add up to one travel as one
+    for place in [step for step in steps if runs(step, "router_place") and count(step, "M") == 1]:
+        index = steps.index(place) + 1
+        step = steps[index]
+        columns, remainder = divmod(count(place, "E"), count(place, "n"))
+        if is_line(step) and step.axis == ROWS and in_place(step) and not remainder:
+            length, lines = c.lines(ROWS)
+            patterns = (
+                c.patterns.get(gather, length, lines, tuple(range(columns))),  # 1
+                c.patterns.get(multicast, length, lines, columns - 1),  # 2
+            )
+            at, elements = address(step, "source"), number(step, "elements")
+            steps[index : index + 1] = [line_step(step, pattern, ROWS, at, elements) for pattern in patterns]
+
+
+def _invalid(spec: ModelSpec, options: Options) -> str:
+    return needs_float32_sums(spec, options) if spec.experts else f"{spec.name} has no router"
+
+
+REWRITE: Final = Rewrite(
+    name="gathers",
+    summary="A router's outputs are gathered from the columns that have them, and summed with no zeros.",
+    source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
+    apply=_apply,
+    invalid=_invalid,
+)
