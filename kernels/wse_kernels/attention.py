@@ -8,6 +8,8 @@ the start of its stretch of ``chunk`` tokens; a window or a chunk of 0 leaves th
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from wse_kernels._jit import helper_function, narrow, widen
@@ -15,6 +17,10 @@ from wse_kernels._shares import group_of_column, share_of_place
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
 LOWEST = np.float32(-3.0e38)
+ZERO = np.float32(0.0)
+LOG2_E, LN_2 = np.float32(math.log2(math.e)), np.float32(math.log(2))
+LEAST_EXPONENT = np.float32(-(2**22))  # float32 has whole numbers and halves as far as that
+LEAST_NORMAL = np.float32(-126.0)  # exponent of the smallest normal float32
 BY_COLUMN = -1  # in place of a capacity: columns have entries of different rows
 
 
@@ -287,17 +293,28 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
             f32[block, sums + mh, lane] += np.exp(sink - f32[block, maxima + mh, lane])
 
 
+def round_maxima(block, f32, x, n):
+    """x[n] = the nearest whole multiple of ln 2, which is -2^22 ln 2 at the least."""
+    for i in range(x, x + n):
+        for lane in range(f32.shape[2]):
+            multiple = max(np.rint(f32[block, i, lane] * LOG2_E), LEAST_EXPONENT)
+            f32[block, i, lane] = multiple * LN_2
+
+
 def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
-    """sums[M, H] and x[M, H, F] *= exp(own[M, H] - maxima[M, H])."""
+    """sums[M, H] and x[M, H, F] *= exp(own[M, H] - maxima[M, H]), both whole multiples of ln 2: a power of two.
+
+    It is 0 where it is below the normal numbers of float32.
+    """
     lanes = f32.shape[2]
     for mh in range(M * H):
-        for f in range(F):
-            for lane in range(lanes):
-                factor = np.exp(f32[block, own + mh, lane] - f32[block, maxima + mh, lane])
+        for lane in range(lanes):
+            exponent = np.rint((f32[block, own + mh, lane] - f32[block, maxima + mh, lane]) * LOG2_E)
+            factor = np.float32(math.ldexp(1.0, int(max(exponent, LEAST_NORMAL)))) if exponent >= LEAST_NORMAL else ZERO
+            f32[block, sums + mh, lane] *= factor
+            for f in range(F):
                 value = acc[block, x + mh * F + f, lane]
                 acc[block, x + mh * F + f, lane] = narrow(widen(value) * factor, value)
-        for lane in range(lanes):
-            f32[block, sums + mh, lane] *= np.exp(f32[block, own + mh, lane] - f32[block, maxima + mh, lane])
 
 
 def attention_finish(block, act, acc, f32, x, sums, out, M, H, F):

@@ -55,13 +55,24 @@ def _values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, 
     return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
 
 
+def _round_cycles(c: PeCosts, n: int) -> float:
+    """Times log2(e), plus and minus the float32 that has no fraction left, no less than the least, times ln 2."""
+    return 4 * c.vector(n, c.f32) + c.vector(n, c.largest)
+
+
+def _powers_cycles(c: PeCosts, heads: int) -> float:
+    """Differences times log2(e) as whole numbers, no less than the least, shifted to where a float32 has its exponent;
+    and the sums times these."""
+    whole = 2 * c.vector(heads, c.f32) + c.vector(heads, c.largest) + c.vector(heads, c.convert)
+    return whole + c.vector(heads, c.half) + c.vector(heads, c.shift) + c.vector(heads, c.f32)
+
+
 def _rescale_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
-    return M * H * (c.loop + c.function + c.vector(1, c.f32) + c.vector(F, c.scale_acc))
+    return _powers_cycles(c, M * H) + M * H * (c.loop + c.vector(F, c.scale_acc))
 
 
 def _rescale_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
-    differences_and_sums = 2 * c.vector(M * H, c.f32)
-    return M * H * c.function + differences_and_sums + c.loop + F * c.strided(M * H, c.scale_acc)
+    return _powers_cycles(c, M * H) + c.loop + F * c.strided(M * H, c.scale_acc)
 
 
 def _finish_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
@@ -208,6 +219,12 @@ ATTENTION: Final = (
         operands=(f32("sums", "M H"), f32("maxima", "M H"), wgt("sinks", "H"), *numbers("M H")),
         work=lambda M, H: M * H,
         cycles=lambda c, M, H: M * (c.loop + H * c.function + 2 * c.vector(H, c.f32)),
+    ),
+    Kernel(
+        name="round_maxima",
+        operands=(f32("x", "n"), *numbers("n")),
+        work=lambda n: n,
+        cycles=_round_cycles,
     ),
     Kernel(
         name="softmax_rescale",

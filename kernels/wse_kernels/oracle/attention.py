@@ -195,9 +195,16 @@ def sink_sums(pe, sums, maxima, sinks, M, H):
     pe.write("f32", sums, pe.read("f32", sums, M, H) + weight)
 
 
+def round_maxima(pe, x, n):
+    """f32[n] = the nearest multiple of ln 2 by a whole number, from -2^22 on."""
+    doublings = np.rint(pe.read("f32", x, n) * np.float32(np.log2(np.e)))
+    pe.write("f32", x, np.maximum(doublings, np.float32(-(2**22))) * np.float32(np.log(2)))
+
+
 def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
-    """f32[M, H] and acc[M, H, F] *= exp(own[M, H] - maxima[M, H])."""
-    factor = np.exp(pe.read("f32", own, M, H) - pe.read("f32", maxima, M, H))
+    """f32[M, H] and acc[M, H, F] *= 2 to the whole number of (own[M, H] - maxima[M, H]) / ln 2; 0 below -126."""
+    doublings = np.rint((pe.read("f32", own, M, H) - pe.read("f32", maxima, M, H)) * np.float32(np.log2(np.e)))
+    factor = np.where(doublings < -126, 0, np.exp2(np.maximum(doublings, -126))).astype(np.float32)
     pe.write("acc", x, pe.read("acc", x, M, H, F) * factor[:, :, None])
     pe.write("f32", sums, pe.read("f32", sums, M, H) * factor)
 

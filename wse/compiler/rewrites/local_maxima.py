@@ -1,10 +1,12 @@
 """Softmax shifted by each row's own maximum, so that the all-reduce of maxima runs beside exponentials and values.
 
 A softmax does not care by what it is shifted as long as nothing overflows. Each row of PEs shifts by the largest score
-of its own cache entries, and rescales its sums and values by exp(own - common) before they are summed.
+of its own cache entries, rounded to a whole multiple of ln 2, and rescales its sums and values by exp(own - common)
+before they are summed: a power of two, for which no exponential is taken and which rounds nothing.
 
-1. The maxima are copied; the copies are reduced while weights, and with them values, are made with the row's own: all
-   that comes before the place to rescale, words along the other axis with it, is a chain beside that all-reduce.
+1. The maxima are rounded and copied; the copies are reduced while weights, and with them values, are made with the
+   row's own: all that comes before the place to rescale, words along the other axis with it, is a chain beside that
+   all-reduce.
 2. Before the sums and values of all rows are added, each row's are multiplied with exp(own - common).
 
 Sums and values must travel in one message (`merged_sums`), so that there is one place to rescale.
@@ -98,6 +100,7 @@ def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
     end = next(i for i in range(exp + 1, len(steps)) if not _may_join(steps[i], reduce_))
     steps[exp - 2 : end] = [
         with_operands(largest, out=own),
+        compute_step(weights, "round_maxima", x=own, n=heads),
         compute_step(weights, "copy_statistics", out=common, x=own, n=heads),
         replace(reduce_, loop=loop, overlap=overlap),
         replace(with_operands(weights, maxima=own), loop=loop, overlap=overlap),
