@@ -141,8 +141,8 @@ def line_step(like: SymStep, pattern: int, axis: int, at: SymAddress, elements: 
 def _alone(like: SymStep, **fields: Any) -> SymStep:
     """A step of other ``fields`` on the rows and for the op of another, outside of loops, in a task of its own."""
     rows = {i: like.operands[i] for i in (0, 1)}
-    flags = {"routed": False, "joined": False, "over_heads": False, "in_chain": False}
-    return replace(like, loop=-1, overlap=-1, operands=rows, **flags, **fields)
+    plain = replace(like, loop=-1, overlap=-1, routed=False, joined=False, over_heads=False, in_chain=False)
+    return replace(plain, operands=rows, **fields)
 
 
 def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
