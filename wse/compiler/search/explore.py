@@ -119,7 +119,8 @@ class _Family:
         macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
         self.candidates = Candidates(demand=setup.demand_with(experts))
         self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
-        self._further_bytes = Forecast((0.0,) * 7)  # beside weights and cache without padding
+        # beside the least, on a part of a mesh and on all of it
+        self._further_bytes = {is_part: Forecast((0.0,) * 7) for is_part in (True, False)}
         self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
 
     def fastest(self, free_bytes: float) -> _Pick | None:
@@ -128,7 +129,7 @@ class _Family:
         As long as none was timed it is one of a whole mesh, so that each mapping as it is has its turn.
         """
         known, features_of_all = self.candidates, self._features()
-        fits = known.least_bytes + self._further_bytes.of(features_of_all) <= free_bytes
+        fits = self._bytes(features_of_all) <= free_bytes
         numbers = np.flatnonzero(known.open & fits).tolist()
         if not self._cycles.trials:
             numbers = [number for number in numbers if known.layouts[number].mesh is None] or numbers
@@ -141,7 +142,7 @@ class _Family:
         """
         known, misses = self.candidates, self.byte_misses[-PATIENCE:]
         numbers = np.flatnonzero(known.open & (known.least_bytes <= free_bytes)).tolist()
-        pick = self._least(numbers, known.least_bytes + self._further_bytes.of(self._features()))
+        pick = self._least(numbers, self._bytes(self._features()))
         settled = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
         return None if settled else pick
 
@@ -154,9 +155,16 @@ class _Family:
     def learn(self, number: int, needed_bytes: float, cycles: float | None) -> None:
         """Take in the bytes that a candidate needs, beside what is reserved, and its cycles if it was timed."""
         of_candidate = self._features()[number]
-        self._further_bytes.learn(of_candidate, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
+        further = self._further_bytes[self.candidates.layouts[number].mesh is not None]
+        further.learn(of_candidate, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
         if cycles is not None:
             self._cycles.learn(of_candidate, cycles)
+
+    def _bytes(self, features_of_all: F64) -> F64:
+        """The bytes that are forecast for each candidate, on a part of a mesh by what others on a part needed."""
+        is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
+        further = {part: forecast.of(features_of_all) for part, forecast in self._further_bytes.items()}
+        return self.candidates.least_bytes + np.where(is_part, further[True], further[False])
 
     def _features(self) -> F64:
         of = self.candidates
