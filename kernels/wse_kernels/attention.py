@@ -294,7 +294,7 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
 
 
 def round_maxima(block, f32, x, n):
-    """x[n] = the nearest whole multiple of ln 2, which is -2^22 ln 2 at the least."""
+    """x[n] = the nearest whole multiple of ln 2, -2^22 ln 2 at the least: scores below -2.9e6 count as none."""
     for i in range(x, x + n):
         for lane in range(f32.shape[2]):
             multiple = max(np.rint(f32[block, i, lane] * LOG2_E), LEAST_EXPONENT)

@@ -103,12 +103,12 @@ class Moves:
         """Kernel ``along_rows`` or ``along_columns``; it counts words on a mesh alone."""
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
         view = self._view(transfer)
-        carried = _stretches(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
+        stretches = _stretches(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
         operands = self._line_operands(transfer, messages, n, 0)
         name = "along_columns" if messages.axis == COLUMNS else "along_rows"
         work = 0 if transfer.leaves_wafer else n * arena.blocks * arena.lanes
         variant = schedule.variants[messages.round % len(schedule.variants)]
-        arguments = (view, arena.links, carried, schedule.first, variant, operands)
+        arguments = (view, arena.links, stretches, schedule.first, variant, operands)
         return compiled_kernel(name).for_work(work), arguments
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
@@ -156,7 +156,7 @@ class Moves:
         return self._views[transfer.site.stage][transfer.site.view]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _stretches(schedule: LineSchedule, elements: int, element_bytes: int, *, on_mesh: bool) -> npt.NDArray[np.int32]:
     """int32 ``[m, 6]``: the messages of a schedule, the first element and elements of each, and its words on a mesh.
 

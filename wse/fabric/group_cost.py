@@ -139,8 +139,8 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
                 elif slowest in moving:
                     time = replace(overlap, cycles=time.cycles)
             longest = {slowest: time}
-        chained = sum(times[i].cycles.total for i in chain)
-        if chain and chained >= sum(time.cycles.total for time in longest.values()):
+        cycles_of_chain = sum(times[i].cycles.total for i in chain)
+        if chain and cycles_of_chain >= sum(time.cycles.total for time in longest.values()):
             longest = {i: times[i] for i in chain}
         first = min(longest)
         if phase.steps.overlap[group[0]] >= 0:

@@ -85,9 +85,11 @@ class StepCosts:
         return LineTime(self._cycles(transfer).whole())
 
     def _is_dispatched(self, phase: Phase, step: int) -> bool:
-        """Whether a task is dispatched for a step of a group: a transfer of its chain, and what waits for one."""
-        in_chain = phase.steps.in_chain
-        return bool(in_chain[step] or (phase.steps.computes(step) and step > 0 and in_chain[step - 1]))
+        """Whether a task is dispatched for a step of a group: a transfer of its chain, or a kernel behind one."""
+        steps = phase.steps
+        if steps.in_chain[step] or not steps.computes(step):
+            return bool(steps.in_chain[step])
+        return bool(step > 0 and steps.in_chain[step - 1] and steps.overlap[step - 1] == steps.overlap[step])
 
     def _cycles(self, transfer: Transfer) -> Cycles:
         """Cycles of a transfer that does not go along lines."""

@@ -5,8 +5,9 @@ The state is the cycle from which each PE of each stage is free. Steps of one ov
 1. Routes of other patterns that stand in the place of its own are rewritten; then the step's task is dispatched, unless
    it runs in that of the step before, or the group is started and awaited at one cost.
 2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost;
-   kernels of one group follow each other, and with them the patterns of its chain, each a task of its own, which go
-   along other lines than the rest of the group.
+   kernels of one group follow each other, and with them the patterns of its chain. A task is dispatched for such a
+   pattern, unless it is joined to the kernel before it, and for a kernel behind it. It goes along other lines than the
+   rest of the group; that both may want a PE's ramp in one cycle is left out.
 3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own; a shift
    of rows in a group is one of them.
 4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest

@@ -25,8 +25,7 @@ def gather(length: int, lines: int, owners: Sequence[int]) -> LineSchedule:
     nearest_first = list(enumerate(others))[::-1]
     messages = [(pe, root, Arrival.REPLACE) for _, pe in nearest_first]
     schedule = uniform_schedule("gather", length, lines, messages, colours=1, message_colours=[0] * len(messages))
-    carried = np.array([part for part, _ in nearest_first], np.int32)
-    return replace(schedule, parts=len(owners), part=carried)
+    return replace(schedule, parts=len(owners), part=np.array([part for part, _ in nearest_first], np.int32))
 
 
 def _sample(sizes: Sizes) -> Case:

@@ -17,6 +17,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import address, count, in_place, is_line, line_step, number, runs
+from wse.compiler.state import SymStep
 from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather
@@ -27,11 +28,11 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     steps = draft.steps
     if c.cut.span > 1:
         return  # outputs go between wafers, where words that add up to one travel as one
-    for place in [step for step in steps if runs(step, "router_place") and count(step, "M") == 1]:
+    for place in [step for step in steps[:-1] if runs(step, "router_place") and count(step, "M") == 1]:
         index = steps.index(place) + 1
         step = steps[index]
         columns, remainder = divmod(count(place, "E"), count(place, "n"))
-        if is_line(step) and step.axis == ROWS and in_place(step) and not remainder:
+        if not remainder and _sums_outputs(step, place):
             length, lines = c.lines(ROWS)
             patterns = (
                 c.patterns.get(gather, length, lines, tuple(range(columns))),  # 1
@@ -41,13 +42,20 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             steps[index : index + 1] = [line_step(step, pattern, ROWS, at, elements) for pattern in patterns]
 
 
+def _sums_outputs(step: SymStep, place: SymStep) -> bool:
+    """Whether a step is an all-reduce along rows of what step ``place`` has placed, and of nothing else."""
+    alone = step.loop < 0 and step.overlap < 0
+    same = is_line(step) and address(step, "source") == address(place, "out") and in_place(step)
+    return alone and same and step.axis == ROWS and count(step, "elements") == count(place, "E")
+
+
 def _invalid(spec: ModelSpec, options: Options) -> str:
     return needs_float32_sums(spec, options) if spec.experts else f"{spec.name} has no router"
 
 
 REWRITE: Final = Rewrite(
     name="gathers",
-    summary="A router's outputs are gathered from the columns that have them, and summed with no zeros.",
+    summary="A router's outputs are gathered and sent to all columns, in place of being summed with zeros.",
     source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
     apply=_apply,
     invalid=_invalid,

@@ -2,7 +2,7 @@
 
 A softmax does not care by what it is shifted as long as nothing overflows. Each row of PEs shifts by the largest score
 of its own cache entries, rounded to a whole multiple of ln 2, and rescales its sums and values by exp(own - common)
-before they are summed: a power of two, for which no exponential is taken and which rounds nothing.
+before they are summed: by a power of two, for which no exponential is taken and which rounds nothing itself.
 
 1. The maxima are rounded and copied; the copies are reduced while weights, and with them values, are made with the
    row's own: all that comes before the place to rescale, words along the other axis with it, is a chain beside that
@@ -24,6 +24,7 @@ from wse.compiler.rewrites.steps import (
     address,
     compute_step,
     count,
+    goes_by_rounds,
     in_place,
     is_line,
     kernel_of,
@@ -49,8 +50,8 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Whether a step takes exponentials, all of them or a share."""
-    return runs(step, "attention_exp") or runs(step, "attention_exp_share")
+    """Whether a step takes exponentials, all of them or a share, the same in all rounds of a loop."""
+    return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not goes_by_rounds(step)
 
 
 def _may_join(step: SymStep, reduce_: SymStep) -> bool:
@@ -58,8 +59,7 @@ def _may_join(step: SymStep, reduce_: SymStep) -> bool:
 
     In the loop of the group what goes by rounds of a loop would go by other ones.
     """
-    by_rounds = any(operand.per_round for operand in step.operands.values())
-    alone = step.loop < 0 and step.overlap < 0 and not step.routed and not by_rounds
+    alone = step.loop < 0 and step.overlap < 0 and not step.routed and not goes_by_rounds(step)
     moves = is_line(step) and step.axis != reduce_.axis
     return alone and (kernel_of(step) is not None or moves) and not touches(step, address(reduce_, "source").buffer)
 
@@ -97,7 +97,7 @@ def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
     steps.insert(summed, compute_step(weights, "softmax_rescale", **operands))
     # 1. The maxima reduced beside the exponentials and values.
     loop, overlap = draft.add_loop(1), draft.add_group()
-    end = next(i for i in range(exp + 1, len(steps)) if not _may_join(steps[i], reduce_))
+    end = next((i for i in range(exp + 1, summed) if not _may_join(steps[i], reduce_)), summed)
     steps[exp - 2 : end] = [
         with_operands(largest, out=own),
         compute_step(weights, "round_maxima", x=own, n=heads),

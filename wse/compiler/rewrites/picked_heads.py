@@ -20,8 +20,8 @@ from wse.models.spec import ModelSpec
 def _apply(c: Context, draft: Draft, setting: int) -> None:
     steps = draft.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:
-        divided = address(pick, "x").buffer
-        users = [step for step in steps if touches(step, divided)]
+        values = address(pick, "x").buffer
+        users = [step for step in steps if touches(step, values)]
         if len(users) != 2 or not runs(users[0], "attention_finish") or users[1] is not pick:
             continue
         finish = users[0]

@@ -90,6 +90,15 @@ def touches(step: SymStep, buffer: SymBuffer) -> bool:
     return False
 
 
+def goes_by_rounds(step: SymStep) -> bool:
+    """Whether an operand of a step differs from round to round of a loop."""
+    return any(
+        operand.per_round
+        or (isinstance(operand, SymAddress) and (operand.per_slot_round or operand.odd_round_buffer is not None))
+        for operand in step.operands.values()
+    )
+
+
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
     """The steps from where the value that a buffer has at step ``index`` is made to where the next one is.
 
