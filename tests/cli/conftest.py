@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,12 +25,16 @@ class Outcome:
     err: str
 
     def refusal(self) -> str:
-        """The one line of a user error, checked to be one: exit 2, nothing on stdout, no traceback."""
+        """The one line of a user error, checked to be one: exit 2, nothing on stdout, no traceback.
+
+        Where a command took a second, the lines of its progress stand before it.
+        """
         assert self.code == 2, self
         assert self.out == "", self
-        assert self.err.startswith("wse: "), self
-        assert self.err.endswith("\n"), self
-        line = self.err[:-1]
+        error = re.sub(r"\A(\w+(\.\.\.|: \d+ of \d+, .* left)\n)*", "", self.err)
+        assert error.startswith("wse: "), self
+        assert error.endswith("\n"), self
+        line = error[:-1]
         assert line.isprintable(), repr(line)
         return line
 
