@@ -27,18 +27,18 @@ WriteMapping = Annotated[
 
 def mapping_path(write_mapping: str | None) -> Path | None:
     """The path that --write-mapping names, checked before anything long is done. Raises BadInput where it is none."""
-    from wse.report.output_file import output_path
-
     if write_mapping is None:
         return None
+    from wse.report.output_file import output_path  # reads no trace, but knows their errors, and h5py with them
+
     return output_path("--write-mapping", write_mapping, suffix=".toml", kind="a mapping file")
 
 
 def write_mapping_file(path: Path | None, system: SystemResult) -> None:
     """Write the regions of a result where --write-mapping asks for it. Raises BadInput where that cannot be."""
-    from wse.report.output_file import write_output
-
     if path is not None:
+        from wse.report.output_file import write_output
+
         write_output("--write-mapping", path, system.mapping_file().encode())
 
 
