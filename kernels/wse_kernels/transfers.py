@@ -26,7 +26,8 @@ def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a
 
     ``messages`` int32 ``[m, 6]`` are (source, target, arrival, first element, elements, words on the wire); row r
     carries out those from ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks
-    a row, 3 source address, 4 target address (elements of ``view``), 5 elements of all parts; 6 is left unread.
+    a row, 3 source address, 4 target address (elements of ``view``), 5 elements of all parts; 6, the bytes of
+    an element, is left unread.
     """
     per_row, lanes = a[2], view.shape[2]
     for row in prange(a[0], a[0] + a[1]):

@@ -89,10 +89,14 @@ class LineSchedule:
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
         """int64 ``[m]``: words of each message, of ``words`` in all."""
-        if self.part is None:
-            return np.full(len(self.messages), words, np.int64)
-        begin = np.arange(self.parts + 1) * words // self.parts
-        return np.asarray(np.diff(begin)[self.part], np.int64)
+        first, end = self.spans_of_messages(words)
+        return np.asarray(end - first, np.int64)
+
+    def spans_of_messages(self, words: int) -> npt.NDArray[np.int64]:
+        """int64 ``[2, m]``: the first word of each message, and one past the last, of ``words`` in all."""
+        part = np.zeros(len(self.messages), np.int64) if self.part is None else self.part
+        cuts = np.arange(self.parts + 1) * words // self.parts
+        return np.stack([cuts[part], cuts[part + 1]])
 
     def of_line(self, line: int, round_: int = 0) -> I32:
         """The messages ``[m, 3]`` of one line in one round."""

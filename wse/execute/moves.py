@@ -104,7 +104,7 @@ class Moves:
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
         view = self._view(transfer)
         stretches = _stretches(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
-        operands = self._line_operands(transfer, messages, n, 0)
+        operands = self._line_operands(transfer, messages, n)
         name = "along_columns" if messages.axis == COLUMNS else "along_rows"
         work = 0 if transfer.leaves_wafer else n * arena.blocks * arena.lanes
         variant = schedule.variants[messages.round % len(schedule.variants)]
@@ -117,7 +117,7 @@ class Moves:
         index = operand_index(TRANSFERS[phase.steps.code[step]])
         assert len(schedule.first) == 2, "one variant"
         per_pair = int(phase.steps.per_pair[step, index["elements"]])
-        operands = self._line_operands(transfer, messages, per_pair, view.itemsize)
+        operands = self._line_operands(transfer, messages, per_pair)
         pairs_at = phase.steps.operands(step, self._program.cache_slots(0))[index["count"]]
         operands = np.append(operands, (pairs_at, phase.steps.most_pairs[step]))
         variant = schedule.variants[messages.round % len(schedule.variants)]
@@ -129,12 +129,12 @@ class Moves:
             transfer.elements * arena.blocks * arena.lanes
         ), arguments
 
-    def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int, words: int) -> I64:
+    def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int) -> I64:
         arena = self._arenas[transfer.site.stage]
         return np.array(
             [
                 *(messages.first_row, messages.rows, arena.blocks_per_row, transfer.source, transfer.target, elements),
-                *(words, len(messages.schedule.first) > 2, arena.cols),
+                *(self._view(transfer).itemsize, len(messages.schedule.first) > 2, arena.cols),
             ],
             np.int64,
         )
@@ -163,11 +163,7 @@ def _stretches(schedule: LineSchedule, elements: int, element_bytes: int, *, on_
     Parts are cut where words end.
     """
     words = -(-elements * element_bytes // WORD_BYTES)
-    first, last = np.zeros((2, len(schedule.messages)), np.int64)
-    last += words
-    if schedule.part is not None:
-        cuts = np.arange(schedule.parts + 1) * words // schedule.parts
-        first, last = cuts[schedule.part], cuts[schedule.part + 1]
-    begin, end = (np.minimum(place * WORD_BYTES // element_bytes, elements) for place in (first, last))
-    stretches = np.stack([begin, end - begin, (last - first) * on_mesh], axis=1)
+    spans = schedule.spans_of_messages(words)
+    begin, end = np.minimum(spans * WORD_BYTES // element_bytes, elements)
+    stretches = np.stack([begin, end - begin, (spans[1] - spans[0]) * on_mesh], axis=1)
     return np.concatenate([schedule.messages, stretches.astype(np.int32)], axis=1)

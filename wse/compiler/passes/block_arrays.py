@@ -13,7 +13,7 @@ from wse.isa.operands import VIEWS
 from wse.program.steps import OPERAND_COUNT
 
 FLAGS: Final = ("routed", "joined", "over_heads", "in_chain")
-"""What a step is or is not, by the field of both ``wse.program.steps.Steps`` and SymStep."""
+"""The flags of a step: fields of ``wse.program.steps.Steps`` and of SymStep by the same names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
