@@ -36,6 +36,14 @@ def write(folder: Path, *regions: Region, name: str = "two.toml", head: str = ""
     return path
 
 
+def test_a_strategy_wins_over_a_file_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, LEFT, RIGHT, name="region")
+    write(tmp_path, LEFT, RIGHT, name="regions")
+    monkeypatch.chdir(tmp_path)
+    assert load_mapping("region").file == ""
+    assert load_mapping("regions").file == "regions"
+
+
 def test_layers_are_inclusive_in_the_file_and_the_wafer_is_the_first_unless_stated(tmp_path: Path) -> None:
     table_alone = {"wafer": 1, "row": 3, "col": 0, "rows": 2, "cols": 2, "layers": []}
     mapping = load_mapping(write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, table_alone))

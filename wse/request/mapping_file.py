@@ -23,7 +23,7 @@ from typing import Annotated, Final, NamedTuple
 import pydantic
 
 from wse.compiler.options import Options
-from wse.compiler.strategies import strategy
+from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, BadMapping, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
 from wse.hardware.mesh import LONGEST_SIDE, turned_wafer
@@ -83,7 +83,7 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
         BadInput: a package brings a strategy that cannot be used.
     """
     where = str(name_or_path)
-    if not names_toml_file(where):
+    if not names_toml_file(where) or where in strategies():
         return Mapping(strategy(where, where="--mapping").name)
     path = Path(where)
     if not path.name.isprintable():
