@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
-from wse.fabric.step_classes import by_slots, content_of
+from wse.fabric.step_classes import by_slots, contents_of
 from wse.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
@@ -38,6 +38,31 @@ MOST_GROUPS: Final = 4096
 """Groups whose costs are kept for a wafer, software and types of elements: some 2 kB each, beside their patterns."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _GroupClass:
+    """A class of groups of a phase, and one of them.
+
+    Attributes:
+        group: The steps of one.
+        routed: Whether its work differs from run to run.
+        growing_stages: The stages of those of its steps that go by cache slots.
+        content: All that its cost depends on besides; None where that is where PEs and wafers are.
+    """
+
+    group: range
+    routed: bool
+    growing_stages: tuple[int, ...]
+    content: Hashable
+
+
+class _GroupClasses(NamedTuple):
+    """The classes of the groups of a phase, and the row of each of its steps, int64 ``[steps]``, of their costs in
+    turn."""
+
+    classes: list[_GroupClass]
+    rows: I64
+
+
 class GroupCosts:
     """The costs of groups of steps. Keeps that of each class of groups, with so many cache slots where it goes by them.
 
@@ -48,47 +73,66 @@ class GroupCosts:
 
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
-        self._by_slots, self._by_place = cache(by_slots), cache(self._goes_by_place)
-        self._known: dict[tuple[Steps, bool, tuple[int, ...], tuple[int, ...]], GroupCost] = {}
+        self._of_steps: dict[Steps, _GroupClasses] = {}
+        self._known: dict[tuple[_GroupClass, bool, tuple[int, ...]], GroupCost] = {}
         self._of_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
-        """The cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps."""
-        numbers = classes.tolist()
+        """The cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps.
+
+        ``classes`` int64 ``[steps]`` are those of its steps, the same for all phases that share them.
+        """
+        if phase.steps not in self._of_steps:
+            self._of_steps[phase.steps] = self._classes(phase.steps, classes, first)
+        of_groups, rows = self._of_steps[phase.steps]
+        known = [self._of_class(phase, of_group, slots) for of_group in of_groups]
+        return GroupCost(*(np.concatenate(columns)[rows] for columns in zip(*known, strict=True)))
+
+    def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
+        """The classes of groups of steps, by the ``classes`` of steps."""
+        numbers, patterns = classes.tolist(), self._costs.program.patterns
         keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
         begins = dict(zip(keys, first.tolist(), strict=True))  # of one group of each class
-        known = {key: self._of_class(phase, key, begin, slots) for key, begin in begins.items()}
-        lengths = np.array([len(key) for key in known])
-        row = dict(zip(known, (lengths.cumsum() - lengths).tolist(), strict=True))  # of each class's first step
+        distinct = np.unique(classes)
+        contents = dict(zip(distinct.tolist(), contents_of(steps, distinct), strict=True))
+        grows, by_place = by_slots(steps), self._goes_by_place(steps)
+        of_groups = []
+        for key, begin in begins.items():
+            group = range(begin, begin + len(key))
+            of_pattern = tuple(patterns[i] if i >= 0 else None for i in steps.pattern[group].tolist())
+            of_groups.append(
+                _GroupClass(
+                    group=group,
+                    routed=bool(steps.routed[begin]),
+                    growing_stages=tuple(steps.stage[group][grows[group]].tolist()),
+                    content=None if by_place[group].any() else (tuple(contents[n] for n in key), of_pattern),
+                )
+            )
+        lengths = np.array([len(key) for key in begins])
+        row = dict(zip(begins, (lengths.cumsum() - lengths).tolist(), strict=True))  # of each class's first step
         rows = np.repeat([row[key] for key in keys] - first, np.diff(first, append=len(numbers)))
-        rows += np.arange(len(numbers))
-        return GroupCost(*(np.concatenate(columns)[rows] for columns in zip(*known.values(), strict=True)))
+        return _GroupClasses(of_groups, rows + np.arange(len(numbers)))
 
-    def _of_class(self, phase: Phase, key: tuple[int, ...], begin: int, slots: Slots) -> GroupCost:
-        """The cost of a group of a class, one that begins with some step."""
-        if phase.steps.routed[begin]:
-            return _no_cost(len(key))
-        group = range(begin, begin + len(key))
-        grows = self._by_slots(phase.steps)
-        in_use = tuple(slots[phase.steps.stage[step]] for step in group if grows[step])
-        known = (phase.steps, phase.begins, key, in_use)
-        if known not in self._known:
-            self._known[known] = self._of_group(phase, group, in_use, slots)
-        return self._known[known]
+    def _of_class(self, phase: Phase, of_group: _GroupClass, slots: Slots) -> GroupCost:
+        """The cost of the groups of a class."""
+        if of_group.routed:
+            return _no_cost(len(of_group.group))
+        in_use = tuple(slots[stage] for stage in of_group.growing_stages)
+        key = (of_group, phase.begins, in_use)
+        if key not in self._known:
+            self._known[key] = self._of_group(phase, of_group, in_use, slots)
+        return self._known[key]
 
-    def _of_group(self, phase: Phase, group: range, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
+    def _of_group(self, phase: Phase, of_group: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
         """The cost of a group, as another Program has shown it where it goes by nothing else of this one."""
-        if self._by_place(phase.steps)[group].any():
-            return _cost(self._costs, phase, group, slots)
-        steps, program = phase.steps, self._costs.program
-        contents = tuple(content_of(steps, step) for step in group)
-        patterns = tuple(program.patterns[i] if i >= 0 else None for i in steps.pattern[group].tolist())
-        key = (contents, patterns, in_use)
+        if of_group.content is None:
+            return _cost(self._costs, phase, of_group.group, slots)
+        key = (of_group.content, in_use)
         cost = self._of_content.get(key)
         if cost is None:
             if len(self._of_content) >= MOST_GROUPS:
                 self._of_content.clear()
-            cost = self._of_content[key] = _cost(self._costs, phase, group, slots)
+            cost = self._of_content[key] = _cost(self._costs, phase, of_group.group, slots)
         return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:

@@ -20,6 +20,7 @@ def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 _OF_KERNEL: Final = np.stack([_addresses(kernel.addresses) for kernel in KERNELS])
 _OF_TRANSFER: Final = np.stack([_addresses(sorted(indices)) for indices in ADDRESSES])
+_Which = slice | I64
 _ALL: Final = slice(None)
 
 
@@ -37,16 +38,16 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)
 
 
-def content_of(steps: Steps, step: int) -> bytes:
-    """All of a step that its cost depends on, except its pattern, its region, and the cache slots in use.
+def contents_of(steps: Steps, which: I64) -> list[bytes]:
+    """All of some steps that their costs depend on, except pattern, region, and the cache slots in use.
 
     Steps of different Programs that have one content, and no words that go by where regions stand, cost the same.
     """
-    alone = slice(step, step + 1)
-    return np.concatenate([_traits(steps, alone), *_numbers(steps, alone)], axis=1).tobytes()
+    rows = np.concatenate([_traits(steps, which), *_numbers(steps, which)], axis=1)
+    return [row.tobytes() for row in rows]
 
 
-def _traits(steps: Steps, which: slice) -> I64:
+def _traits(steps: Steps, which: _Which) -> I64:
     """int64 ``[steps, traits]``: what kind of step each is, and how it runs; without its pattern and its stage."""
     loop = steps.loop[which]
     turns = np.append(steps.loops[:, 2], 1)[loop]
@@ -55,7 +56,7 @@ def _traits(steps: Steps, which: slice) -> I64:
     return np.stack([*kinds, *flags, turns], axis=1).astype(np.int64)
 
 
-def _numbers(steps: Steps, which: slice) -> Iterator[I64]:
+def _numbers(steps: Steps, which: _Which) -> Iterator[I64]:
     """int64 ``[steps, OPERAND_COUNT]`` for each of their terms: the operands of steps, 0 for addresses."""
     address = _is_address(steps, which)
     return (np.where(address, 0, values[which]) for values in steps.linear)
@@ -67,7 +68,7 @@ def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
     return np.asarray((grows & ~_is_address(steps, _ALL)).any(axis=1), np.bool_)
 
 
-def _is_address(steps: Steps, which: slice) -> npt.NDArray[np.bool_]:
+def _is_address(steps: Steps, which: _Which) -> npt.NDArray[np.bool_]:
     """bool ``[steps, OPERAND_COUNT]``: which operands are addresses."""
     computes, code = steps.kind[which] == Kind.COMPUTE, steps.code[which]
     of_kernel = _OF_KERNEL[np.where(computes, code, 0)]
