@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from wse.arrays import I64
 from wse.fabric.line.line_time import LineTime
-from wse.fabric.links.link_map import scale_words
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import PhaseCost, PhaseTraffic
 from wse.fabric.step_cost import StepCosts
@@ -24,7 +23,7 @@ from wse.isa.kernel import Kernel
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps
-from wse.program.transfers.kinds import TRANSFERS, transfer_of
+from wse.program.transfers.kinds import TRANSFERS, transfer_of, transfer_steps
 from wse.program.transfers.transfer import WaferPair
 
 Pairs = Mapping[int, I64]
@@ -35,14 +34,14 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """A class of steps of one stage, for one choice of experts: what each costs, and between which wafers it moves.
+    """A class of steps, for one choice of experts: what each costs, and between which wafers it moves.
 
-    ``count_traffic``: what counts the traffic of one of its steps.
+    ``steps`` int64 ``[n]`` are those of it; ``count_traffic`` counts the traffic of the first.
     """
 
     cost: LineTime
     crossings: tuple[WaferPair, ...] | None
-    steps: list[int]
+    steps: I64
     count_traffic: Callable[[], StepTraffic]
 
 
@@ -52,33 +51,31 @@ class RoutedCosts:
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
         self._known: dict[tuple[Steps, int, int], LineTime] = {}
+        self._even: dict[Steps, list[_RoutedClass]] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
-        """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says."""
-        steps = np.flatnonzero(phase.steps.routed)
-        if not len(steps):
+        """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says.
+
+        None of them goes by cache slots.
+        """
+        steps = phase.steps
+        if not steps.routed.any():
             return cost
-        later = np.zeros(len(phase.steps) + 1)  # by how much a step and all after it start later
+        if pairs:
+            of_classes = self._classes(phase, classes, slots, pairs)
+        else:
+            if steps not in self._even:
+                self._even[steps] = self._classes(phase, classes, slots, pairs)
+            of_classes = self._even[steps]
+        later = np.zeros(len(steps) + 1)  # by how much a step and all after it start later
         by_cause, contention, streams = cost.by_cause.copy(), cost.contention.copy(), cost.streams.copy()
         crossed: dict[int, tuple[WaferPair, ...]] = {}
-        chosen: dict[tuple[int, int], I64] = {}
-        by_class: dict[tuple[int, int, int], _RoutedClass] = {}
-        for step in steps.tolist():
-            layer, stage = self.program.op_layers[int(phase.steps.op[step])], int(phase.steps.stage[step])
-            layer = layer if layer in pairs else -1  # all others choose evenly
-            if (stage, layer) not in chosen:
-                chosen[stage, layer] = by_column(self.program, phase, step, pairs)
-            key = (int(classes[step]), stage, layer)
-            if key not in by_class:
-                by_class[key] = self._class(phase, step, key[0], slots, chosen[stage, layer])
-            of_class = by_class[key]
-            of_class.steps.append(step)
-            later[step + 1] = of_class.cost.cycles.total
-            if of_class.crossings is not None:
-                crossed[step] = of_class.crossings
-        for of_class in by_class.values():
-            by_cause[of_class.steps] += of_class.cost.cycles[1:]
-            contention[of_class.steps], streams[of_class.steps] = of_class.cost.contention_cycles, of_class.cost.streams
+        for time, crossings, of_class, _ in of_classes:
+            later[of_class + 1] = time.cycles.total
+            by_cause[of_class] += time.cycles[1:]
+            contention[of_class], streams[of_class] = time.contention_cycles, time.streams
+            if crossings is not None:
+                crossed |= dict.fromkeys(of_class.tolist(), crossings)
         return replace(
             cost,
             start=cost.start + later[:-1].cumsum(),
@@ -86,22 +83,50 @@ class RoutedCosts:
             crossed=crossed,
             contention=contention,
             streams=streams,
-            count_traffic=partial(_with_routed_traffic, cost, list(by_class.values())),
+            count_traffic=partial(self._with_routed_traffic, cost, phase, of_classes),
         )
 
-    def _class(self, phase: Phase, step: int, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
+    def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
+        """The routed steps of a phase by the ``classes`` of its steps, the layer whose tokens chose, and the stage.
+
+        Layers that are missing in ``pairs`` are one, and so are stages with the same columns of experts. What goes by
+        where stages stand, as steps between wafers and all steps where PEs are dead, is of one stage.
+        """
+        steps, program = np.flatnonzero(phase.steps.routed), self.program
+        layer, stage = np.array(program.op_layers)[phase.steps.op[steps]], phase.steps.stage[steps]
+        layer = np.where(np.isin(layer, list(pairs)), layer, -1)
+        alike = np.array([program.mixtures.index(mixture) for mixture in program.mixtures])[stage]
+        by_place = transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)[steps]
+        of_stage = np.where(by_place | (not self._steps.on_whole_wafers), stage, alike)
+        keys = np.stack([classes[steps], layer, of_stage], axis=1)
+        _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        by_columns: dict[tuple[int, int], I64] = {}
+        of_classes = []
+        for number, at in enumerate(first.tolist()):
+            step, of_layer = int(steps[at]), (int(layer[at]), int(alike[at]))
+            if of_layer not in by_columns:
+                by_columns[of_layer] = by_column(program, phase, step, pairs)
+            members = steps[which == number]
+            of_classes.append(self._class(phase, members, int(classes[step]), slots, by_columns[of_layer]))
+        return of_classes
+
+    def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
         """The work and traffic of the steps of a class, with so many pairs on each column."""
+        step = int(steps[0])
         moves = not phase.steps.computes(step)
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
             crossings = transfer_of(self.program, phase, step, slots, chosen=chosen).crossings
             cost = self._crossing_cost(phase, step, step_class, slots, chosen, len(crossings))
-            return _RoutedClass(cost, crossings, [], partial(self._traffic.step_traffic, phase, step, slots, chosen))
+            traffic = cache(partial(self._traffic.step_traffic, phase, step, slots, chosen))
+            return _RoutedClass(cost, crossings, steps, traffic)
         most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
         cost = self._cost(phase, step, step_class, slots, most)
         if not moves:
-            return _RoutedClass(cost, None, [], lambda: NO_TRAFFIC)
-        return _RoutedClass(cost, None, [], partial(self._traffic.traffic_by_pairs, phase, step, slots, columns))
+            return _RoutedClass(cost, None, steps, lambda: NO_TRAFFIC)
+        return _RoutedClass(
+            cost, None, steps, cache(partial(self._traffic.traffic_by_pairs, phase, step, slots, columns))
+        )
 
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen: frozenset[int], crossings: int
@@ -119,16 +144,16 @@ class RoutedCosts:
             self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
         return self._known[key]
 
-
-def _with_routed_traffic(cost: PhaseCost, classes: Sequence[_RoutedClass]) -> PhaseTraffic:
-    """The traffic of a phase with that of its routed steps."""
-    traffic = cost.traffic
-    words, hops, payload, links = traffic.words.copy(), traffic.hops.copy(), traffic.bytes.copy(), [traffic.shifts]
-    for of_class in classes:
-        moved = of_class.count_traffic()
-        words[of_class.steps], hops[of_class.steps], payload[of_class.steps] = moved.words, moved.hops, moved.bytes
-        links.append(scale_words(moved.rectangles, len(of_class.steps)))
-    return replace(traffic, words=words, hops=hops, bytes=payload, shifts=np.concatenate(links))
+    def _with_routed_traffic(self, cost: PhaseCost, phase: Phase, classes: Sequence[_RoutedClass]) -> PhaseTraffic:
+        """The traffic of a phase with that of its routed steps."""
+        traffic = cost.traffic
+        words, hops, payload, links = traffic.words.copy(), traffic.hops.copy(), traffic.bytes.copy(), [traffic.shifts]
+        for of_class in classes:
+            moved, steps = of_class.count_traffic(), of_class.steps
+            words[steps], hops[steps], payload[steps] = moved.words, moved.hops, moved.bytes
+            counts = np.bincount(phase.steps.stage[steps], minlength=len(self.program.stages))
+            links.append(self._traffic.in_stages(moved.rectangles, int(phase.steps.stage[steps[0]]), counts))
+        return replace(traffic, words=words, hops=hops, bytes=payload, shifts=np.concatenate(links))
 
 
 def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:

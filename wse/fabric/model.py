@@ -14,8 +14,8 @@ from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, GroupCosts, first_steps
-from wse.fabric.links.link_map import NOTHING, WORDS
-from wse.fabric.links.routes import DIRECTIONS, Routes
+from wse.fabric.links.link_map import NOTHING
+from wse.fabric.links.routes import Routes
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
 from wse.fabric.step_classes import by_slots, step_classes
@@ -58,17 +58,9 @@ class Fabric:
         self._steps = StepCosts(program, wafer, software, self.traffic)
         self._groups = GroupCosts(self._steps)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
-        rects = [stage.rect for stage in program.stages]
         shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
         shape_numbers = np.array([shapes.index(shape) for shape in shapes], np.int64)
         self._classes, self._shape_classes = cache(step_classes), cache(partial(step_classes, shapes=shape_numbers))
-        self._corners = np.array(
-            [
-                (stage.wafer * DIRECTIONS, rect.row, rect.row, rect.col, rect.col, 0, 0, 0, 0)
-                for stage, rect in zip(program.stages, rects, strict=True)
-            ],
-            np.int64,
-        )
         self._unrouted: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
         self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not go by cache slots
         self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
@@ -205,21 +197,14 @@ class Fabric:
         moved = [moved_by(step) for step in kinds.tolist()]
         totals = np.zeros((3, len(phase.steps)), np.int64)
         totals[:, counted] = np.array([(m.words, m.hops, m.bytes) for m in moved], np.int64).reshape(-1, 3)[which].T
-        counts = np.zeros((len(kinds), len(self._corners)), np.int64)
+        counts = np.zeros((len(kinds), len(self.program.stages)), np.int64)
         np.add.at(counts, (which, phase.steps.stage[counted]), 1)
         placed = [
-            self._place(of_class.rectangles, int(phase.steps.stage[step]), times)
+            self.traffic.in_stages(of_class.rectangles, int(phase.steps.stage[step]), times)
             for step, of_class, times in zip(kinds.tolist(), moved, counts, strict=True)
             if len(of_class.rectangles)
         ]
         return totals, np.concatenate([NOTHING, *placed])
-
-    def _place(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """The rectangles of a step of one stage, repeated in every stage that has such steps, times their number."""
-        stages = np.flatnonzero(counts)
-        placed = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
-        placed[:, :, WORDS] *= counts[stages, None]
-        return np.asarray(placed.reshape(-1, placed.shape[2]), np.int64)
 
 
 def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:

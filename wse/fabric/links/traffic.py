@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wse.arrays import I64
-from wse.fabric.links.link_map import COL, END_COL, NOTHING, PLANE, one_by_one
+from wse.fabric.links.link_map import COL, END_COL, NOTHING, PLANE, WORDS, one_by_one
 from wse.fabric.links.loads import (
     cache_shift,
     edge_streams,
@@ -51,6 +51,13 @@ class Traffic:
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
         self._unit_rectangles, self._carried_words = cache(_unit_rectangles), cache(_carried_words)
+        self._corners = np.array(
+            [
+                (stage.wafer * DIRECTIONS, stage.rect.row, stage.rect.row, stage.rect.col, stage.rect.col, 0, 0, 0, 0)
+                for stage in program.stages
+            ],
+            np.int64,
+        )
 
     def step_traffic(self, phase: Phase, step: int, slots: Slots, chosen: frozenset[int] | None = None) -> StepTraffic:
         """The traffic of a step; that of shifts of rows, whose number differs by token, is ``shift_traffic``.
@@ -91,6 +98,16 @@ class Traffic:
         region = stage.rect._replace(cols=stage.cols)
         rectangles = cache_shift(region, passing, transfer.words)
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
+
+    def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
+        """The rectangles of a step of one stage, in every stage that has such steps, times their number.
+
+        ``counts`` int64 ``[stages]`` are these numbers.
+        """
+        stages = np.flatnonzero(counts)
+        placed = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
+        placed[:, :, WORDS] *= counts[stages, None]
+        return np.asarray(placed.reshape(-1, placed.shape[2]), np.int64)
 
     def stretches(self, transfer: Transfer) -> list[I64]:
         """The rectangles of a transfer's streams, in the order in which words go through them; none in memory."""
