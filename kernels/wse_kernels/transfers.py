@@ -96,17 +96,18 @@ def along_columns_counted(
     """Messages between the PEs of each mesh column, as long as the column's count says.
 
     As ``along_columns`` with the variant of column 0 on all; arrivals replace, add or multicast. ``messages`` int32
-    ``[m, 3]`` are (source, target, arrival): a message has so many times the elements of operand 5 as its sender finds
-    at address 9 of ``count_view`` (float32), at most operand 10 times; operand 6 is the bytes of an element.
+    ``[m, 3]`` are (source, target, arrival): a message has operand 11 elements, and so many times those of operand 5 as
+    its sender finds at address 9 of ``count_view`` (float32), at most operand 10 times; operand 6 is the bytes of an
+    element.
     """
     per_row, lanes, source, target, unit, element_bytes = a[2], view.shape[2], a[3], a[4], a[5], a[6]
-    columns, count, most = a[8], a[9], a[10]
+    columns, count, most, without_pairs = a[8], a[9], a[10], a[11]
     for col in prange(columns):
         column_block, lane = col // lanes, col % lanes
         for i in range(first[variant[0]], first[variant[0] + 1]):
             start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
             sender = start * per_row + column_block
-            n = min(max(np.int64(count_view[sender, count, lane]), 0), most) * unit
+            n = without_pairs + min(max(np.int64(count_view[sender, count, lane]), 0), most) * unit
             step = 1 if end >= start else -1
             for row in range(start if arrival == MULTICAST else end, end + step, step):
                 receiver = row * per_row + column_block

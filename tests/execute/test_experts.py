@@ -53,7 +53,11 @@ def test_logits_are_those_of_a_plain_decoder_with_five_experts_in_groups(experts
 
 
 @pytest.mark.parametrize("experts", [*EXPERT_PLACEMENTS, "2"])
-@pytest.mark.parametrize(("mesh", "wafers"), [((3, 4), 2), ((3, 11), 1)], ids=["two wafers", "more columns"])
+@pytest.mark.parametrize(
+    ("mesh", "wafers"),
+    [((3, 4), 2), ((3, 11), 1), ((9, 5), 1)],
+    ids=["two wafers", "more columns", "rows that share activation"],
+)
 def test_words_on_links_are_those_of_the_experts_chosen(mesh: tuple[int, int], wafers: int, experts: str) -> None:
     run = executed(mesh, experts, wafers=wafers)
     costs = costs_of_what_runs(run)

@@ -134,14 +134,15 @@ def test_messages_along_columns(
     cols=st.sampled_from([1, 3, 130]),
     each=st.integers(1, 5),
     most=st.integers(1, 3),
+    without_pairs=st.integers(0, 3),
     apart=st.integers(0, 1),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_counted_messages_are_as_long_as_the_columns_count(
-    element: str, rows: int, cols: int, each: int, most: int, apart: int, seed: int
+    element: str, rows: int, cols: int, each: int, most: int, without_pairs: int, apart: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    n = each * most
+    n = without_pairs + each * most
     stretches, size = lay_out([(n, element), (n, element), (1, "float32")])
     memory = np.zeros((rows, cols, size), np.uint8)
     for stretch in stretches[:2]:
@@ -154,7 +155,8 @@ def test_counted_messages_are_as_long_as_the_columns_count(
     variant = rng.integers(0, 3, 1).astype(np.int32)
     element_bytes = NUMPY_TYPE[element].itemsize
     addresses = [stretches[0].address, stretches[apart].address]
-    a = np.array([0, rows, lanes_of(cols)[0], *addresses, each, element_bytes, 0, cols, stretches[2].address, most])
+    counted_by = (stretches[2].address, most, without_pairs)
+    a = np.array([0, rows, lanes_of(cols)[0], *addresses, each, element_bytes, 0, cols, *counted_by])
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.along_columns_counted(want, memory, element, links, messages, first, variant, a)
     for function in functions("along_columns_counted"):

@@ -119,7 +119,8 @@ class Moves:
         per_pair = int(phase.steps.per_pair[step, index["elements"]])
         operands = self._line_operands(transfer, messages, per_pair)
         pairs_at = phase.steps.operands(step, self._program.cache_slots(0))[index["count"]]
-        operands = np.append(operands, (pairs_at, phase.steps.most_pairs[step]))
+        most_pairs = int(phase.steps.most_pairs[step])
+        operands = np.append(operands, (pairs_at, most_pairs, transfer.elements - most_pairs * per_pair))
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (
             *(view, arena.view("float32"), arena.links),

@@ -40,7 +40,7 @@ def along_columns_counted(
     """Messages between the PEs of each mesh column, as long as the column's count says."""
     for col in range(a[8]):
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
-        n = count * a[5]
+        n = a[11] + count * a[5]
         line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
         stretch = np.tile(np.array([0, n, -(-n * a[6] // 4)], np.int32), (len(line_messages), 1))
         line_messages = np.concatenate([line_messages, stretch], axis=1)

@@ -132,7 +132,27 @@ def test_a_shared_block_takes_no_all_reduce_of_its_own() -> None:
         assert lines_of(released, axis) - lines_of(fused, axis) == layers
     assert kernels_of(released) == kernels_of(fused)
     own = tiny_session(SHARED, MESH, THIN_GEMM, PROMPT, 3, schedule="joint-blocks", experts="own").program
-    assert lines_of(own, ROWS) == lines_of(released, ROWS)  # pairs differ from column to column
+    assert lines_of(own, COLUMNS) == lines_of(fused, COLUMNS)  # pairs differ from column to column
+
+
+def test_joint_and_shared_work_on_the_pairs_of_a_column_leaves_the_logits_as_they_are() -> None:
+    schedule = "joint-blocks,shared-activation"
+    assert worst_logit_error(SHARED, MESH, chunk=4, schedule=schedule, experts="own") < 1e-5
+    own = tiny_session(SHARED, MESH, THIN_GEMM, PROMPT, 3, schedule=schedule, experts="own").program
+    mixtures = sum(layer.experts for layer in SHARED.layers)
+    assert kernels_of(own)["activate_share"] == len(SHARED.layers) + mixtures  # dense and shared blocks, and experts
+    assert not kernels_of(own)["activate"]
+
+
+def test_activation_of_pairs_that_end_inside_of_words_is_not_shared() -> None:
+    """Words of all tokens are those of their pairs, added up, only where each pair has whole ones."""
+    assert SHARED.experts is not None
+    for size, shared in ((6, 2), (5, 1)):  # on two columns each of float16: six features fill words, five do not
+        spec = replace(SHARED, experts=replace(SHARED.experts, count=2, active=1, ffn_size=size, shared_size=0))
+        run = tiny_session(
+            spec, (9, 2), THIN_GEMM, PROMPT, 3, schedule="shared-activation", experts="own", dtype="bfloat16"
+        )
+        assert kernels_of(run.program)["activate_share"] == shared
 
 
 def test_maxima_are_found_beside_the_exponentials() -> None:

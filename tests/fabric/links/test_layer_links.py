@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiers import slow_but
 from tiny_model import tiny_spec
@@ -126,6 +127,19 @@ def test_layers_that_are_alike_are_computed_once(name: str, most: int, monkeypat
     found = list(layer_links(fabric, runs_of(program), {}))
     assert len(maps) == len(found) <= most
     assert sum(len(part.layers) for part in found) > most
+
+
+def test_words_that_columns_have_beside_those_of_pairs_come_with_every_run() -> None:
+    """Sums of a shared block travel with those of the pairs of a column, which differ from token to token."""
+    spec = mixture_spec(MIXTURES["shared"])
+    options = replace(OPTIONS, experts="own")
+    program = compile_choice(spec, SMALL, SOFTWARE, options, replace(CHOICE, rewrites=(("joint-blocks", 1),)))
+    fabric, decode = Fabric(program, SMALL, SOFTWARE), len(program.phases) - 1
+    by_token = {9: np.array([1, 0, 1, 0, 0]), 10: np.array([1, 1, 0, 0, 0]), 11: np.array([0, 0, 0, 1, 1])}
+    runs = {(decode, program.cache_slots(length + 1), (length,)): 1 for length in by_token}
+    found = list(layer_links(fabric, runs, {decode: {1: np.array(sum(by_token.values()))}}))
+    costs = [fabric.decode_cost(length, pairs={1: pairs}) for length, pairs in by_token.items()]
+    assert np.array_equal(pattern_rectangles(program, found), sum(cost.links for cost in costs))
 
 
 def test_nothing_has_run() -> None:

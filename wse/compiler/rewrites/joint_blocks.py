@@ -1,11 +1,11 @@
 """The block that all tokens use beside the experts that they were routed to: one all-reduce inward, one outward.
 
 Both blocks read the same normalised vectors, and both are added to the residual stream. Their sums are taken along the
-same lines, so the shared block's travel behind the experts', and its own two all-reduces are saved.
+same lines, so the shared block's travel in front of the experts', and its own two all-reduces are saved.
 
 1. The experts' all-reduces and the step that joins the stream are found, and the same of the shared block behind them,
    whose products must be ready before the experts' first all-reduce.
-2. The shared block's sums stand behind the experts', in their buffers.
+2. The shared block's sums stand in front of the experts', in their buffers; those may be as many as a column has pairs.
 3. The order is: products inward of both, an all-reduce of both, what each makes of it, products outward of both, an
    all-reduce of both; then each joins the stream, in the order as before.
 """
@@ -13,7 +13,7 @@ same lines, so the shared block's travel behind the experts', and its own two al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft
@@ -23,17 +23,19 @@ from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import (
     address,
+    by_pairs,
     count,
     in_place,
     is_line,
     kernel_of,
     live_range,
     move_buffer,
+    number,
     same_lines,
     touches,
     with_operands,
 )
-from wse.compiler.state import SymBuffer, SymStep, fixed_number
+from wse.compiler.state import SymAddress, SymBuffer, SymStep
 from wse.models.spec import ModelSpec
 
 
@@ -51,20 +53,23 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     if blocks is None or expert_stage(c) is not None:
         return
     experts, shared = blocks
-    # 2. Behind the experts' sums.
-    ranges = [live_range(steps, _sums(steps[line]), line) for line in (shared.inward, shared.outward)]
-    if any(within is None or within.start < experts.end for within in ranges):
+    # 2. In front of the experts' sums.
+    lines = ((experts.inward, shared.inward), (experts.outward, shared.outward))
+    ranges = [tuple(live_range(steps, _sums(steps[line]), line) for line in pair) for pair in lines]
+    if any(own is None or other is None or other.start < experts.end for own, other in ranges):
         return
     all_reduces = []
-    for line, behind, within in zip(
-        (experts.inward, experts.outward), (shared.inward, shared.outward), ranges, strict=True
-    ):
-        assert within is not None
-        buffer, first = _sums(steps[line]), count(steps[line], "elements")
-        elements = first + count(steps[behind], "elements")
-        c.temp(buffer.name, elements, buffer.view, buffer.use)
-        move_buffer(steps, within, _sums(steps[behind]), buffer, first)
-        all_reduces.append(with_operands(steps[line], elements=fixed_number(elements)))
+    for (line, other_line), (own, other) in zip(lines, ranges, strict=True):
+        assert own is not None
+        assert other is not None
+        buffer, elements = _sums(steps[line]), number(steps[line], "elements")
+        first = count(steps[other_line], "elements")
+        both = replace(elements, fixed=elements.fixed + first)
+        c.temp(buffer.name, both.fixed, buffer.view, buffer.use)
+        move_buffer(steps, own, buffer, buffer, first)
+        move_buffer(steps, other, _sums(steps[other_line]), buffer, 0)
+        start = SymAddress(buffer=buffer)
+        all_reduces.append(with_operands(steps[line], source=start, target=start, elements=both))
     # 3. The order.
     draft.steps = [
         *steps[: experts.inward],
@@ -90,9 +95,10 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
     experts = _Block(inward=before[-1], outward=behind[0], end=behind[0] + 2)
     shared = _Block(inward=behind[1], outward=behind[2], end=behind[2] + 2)
     pairs = ((experts.inward, shared.inward), (experts.outward, shared.outward))
-    fixed = all(in_place(steps[i]) and count(steps[i], "elements") > 0 for pair in pairs for i in pair)
-    alike = all(same_lines(steps[a], steps[b]) and not address(steps[b], "source").offset for a, b in pairs)
-    if not fixed or not alike or any(step.loop >= 0 for step in steps[experts.inward : shared.end]):
+    fixed = all(in_place(steps[i]) and count(steps[i], "elements") > 0 for _, i in pairs)
+    whole = all(_is_whole(steps[i]) for pair in pairs for i in pair)
+    alike = all(same_lines(steps[a], steps[b]) for a, b in pairs)
+    if not (fixed and whole and alike) or any(step.loop >= 0 for step in steps[experts.inward : shared.end]):
         return None
     made = [_sums(steps[i]) for i in (experts.inward, experts.outward)]
     joined = steps[experts.outward + 1 : experts.end]
@@ -100,6 +106,12 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
     products = steps[experts.end : shared.inward]
     ready = not any(touches(step, buffer) for step in products for buffer in (stream, *made) if buffer is not None)
     return (experts, shared) if ready and stream is not None else None
+
+
+def _is_whole(line: SymStep) -> bool:
+    """Whether a pattern takes a buffer from its beginning on and leaves it there, as many elements in every turn."""
+    at = address(line, "source")
+    return at == address(line, "target") and not at.offset and by_pairs(number(line, "elements"))
 
 
 def _sums(line: SymStep) -> SymBuffer:

@@ -18,8 +18,22 @@ from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import gather_step
-from wse.compiler.rewrites.steps import address, compute_step, count, is_line, kernel_of, live_range, runs, touches
-from wse.compiler.state import SymStep, fixed_number
+from wse.compiler.rewrites.steps import (
+    NO_PAIRS,
+    address,
+    by_pairs,
+    compute_step,
+    count,
+    is_line,
+    kernel_of,
+    live_range,
+    number,
+    pairs_of,
+    runs,
+    touches,
+)
+from wse.compiler.state import SymBuffer, SymNumber, SymStep
+from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import COLUMNS
 from wse_mappings.cuts.split import even_segments
 
@@ -31,17 +45,23 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         return
     for step in [step for step in draft.steps if runs(step, "activate") and step.loop < 0]:
         index = draft.steps.index(step)
-        if count(step, "M") > 0 and _is_replicated(draft.steps[:index], step):
+        line = _last_line(draft.steps[:index], address(step, "x").buffer)
+        if line is not None and line.axis == COLUMNS and _whole_words(c, step):
             if _scales_for(draft.steps, index):
                 draft.steps[index - 1] = _scaled_share(c, draft.steps[index - 1], step, groups)
-            draft.steps[index : index + 1] = _shared(c, step, groups)
+            draft.steps[index : index + 1] = _shared(c, step, groups, line)
 
 
-def _is_replicated(before: Sequence[SymStep], step: SymStep) -> bool:
-    """Whether what a step activates was summed down whole columns."""
-    x = address(step, "x").buffer
-    line = next((s for s in reversed(before) if is_line(s) and touches(s, x)), None)
-    return line is not None and line.axis == COLUMNS
+def _last_line(before: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
+    """The last pattern that has summed what is in a buffer."""
+    return next((step for step in reversed(before) if is_line(step) and touches(step, buffer)), None)
+
+
+def _whole_words(c: Context, step: SymStep) -> bool:
+    """Whether what a step activates goes by cache slots nowhere, and each pair of a token and an expert fills words."""
+    tokens, out = number(step, "M"), address(step, "out").buffer
+    pair_bytes = tokens.per_pair * count(step, "n") * ELEMENT_BYTES[c.options.element_type(out.view)]
+    return by_pairs(tokens) and pair_bytes % WORD_BYTES == 0
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
@@ -64,13 +84,17 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
     return compute_step(scaling, "rms_scale_share", **operands, **sizes)
 
 
-def _shared(c: Context, step: SymStep, groups: int) -> list[SymStep]:
+def _shared(c: Context, step: SymStep, groups: int, line: SymStep) -> list[SymStep]:
+    """The activation of a share of what ``line`` has summed, and the all-reduce that brings shares together."""
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None
     operands = {name: step.operands[i] for name, i in kernel.index.items()}
     share = compute_step(step, "activate_share", **operands, length=rows, groups=groups)  # 2
-    out, elements = address(step, "out"), fixed_number(count(step, "M") * count(step, "n"))
-    return [share, gather_step(c, step, COLUMNS, even_segments(0, rows, groups), out, elements)]  # 3
+    tokens, n = number(step, "M"), count(step, "n")
+    elements = SymNumber(fixed=tokens.fixed * n, per_pair=tokens.per_pair * n)
+    pairs = pairs_of(line) if tokens.per_pair else NO_PAIRS
+    sets = even_segments(0, rows, groups)
+    return [share, gather_step(c, step, COLUMNS, sets, address(step, "out"), elements, pairs)]  # 3
 
 
 REWRITE: Final = Rewrite(

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wse.compiler.lower.context import Context
-from wse.compiler.rewrites.steps import line_step
+from wse.compiler.rewrites.steps import NO_PAIRS, line_step
 from wse.compiler.state import SymAddress, SymNumber, SymStep
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 
 
 def gather_step(
-    c: Context, like: SymStep, axis: int, sets: Sequence[tuple[int, int]], at: SymAddress, elements: SymNumber
+    c: Context,
+    like: SymStep,
+    axis: int,
+    sets: Sequence[tuple[int, int]],
+    at: SymAddress,
+    elements: SymNumber,
+    pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
     """The step that gives all PEs of each set the shares of the others: a sum over the set, which is exact.
 
-    ``sets`` are (start, length) of stretches of the lines along ``axis``; ``like`` is a step of the same rows and op.
+    ``sets`` are (start, length) of stretches of the lines along ``axis``; ``like`` is a step of the same rows and op;
+    ``pairs`` as of `line_step`.
     """
     length, lines = c.lines(axis)
     pattern = c.patterns.get(k_tree, length, lines, Arrival.ADD, broadcast=True, segments=tuple(sets), groups=())
-    return line_step(like, pattern, axis, at, elements)
+    return line_step(like, pattern, axis, at, elements, pairs)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from wse.compiler.lower.builder import Operand, kernel_operands
 from wse.compiler.state import SymAddress, SymBuffer, SymNumber, SymStep, fixed_number
@@ -17,6 +17,9 @@ from wse.program.transfers.patterns import AlongLine, CacheShift
 _LINE = TRANSFERS.index(AlongLine)
 _SHIFT = TRANSFERS.index(CacheShift)
 _LINE_OPERANDS = operand_index(AlongLine)
+
+NO_PAIRS: Final = fixed_number(0)
+"""The operand of a pattern whose elements are not by pairs: no address of their count."""
 
 
 def kernel_of(step: SymStep) -> Kernel | None:
@@ -71,8 +74,17 @@ def _index(step: SymStep) -> dict[str, int]:
 
 def in_place(step: SymStep) -> bool:
     """Whether a pattern's words arrive where they come from, and are as many for every column."""
-    without_count = _LINE_OPERANDS["count"] not in step.operands
-    return without_count and address(step, "source") == address(step, "target")
+    return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
+
+
+def pairs_of(step: SymStep) -> SymAddress | SymNumber:
+    """Where a pattern's elements are by pairs of tokens and experts, the address of their count; else NO_PAIRS."""
+    return _operand(step, "count")
+
+
+def by_pairs(value: SymNumber) -> bool:
+    """Whether a number is the same in every turn, and in every token on a column with as many pairs."""
+    return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
@@ -137,21 +149,36 @@ def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
 
     An operand may stand in a buffer of another view with elements of the same type.
     """
-    plain = _alone(like, kind=Kind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act")
-    return replace(plain, operands=plain.operands | kernel_operands(kernel, operands))
+    own = kernel_operands(kernel, operands)
+    return _alone(like, own, kind=Kind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act")
 
 
-def line_step(like: SymStep, pattern: int, axis: int, at: SymAddress, elements: SymNumber) -> SymStep:
-    """A step that carries a pattern out in place, on the rows and for the op of another step, outside of loops."""
-    plain = _alone(like, kind=Kind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view)
-    return with_operands(plain, source=at, target=at, elements=elements)
+def line_step(
+    like: SymStep,
+    pattern: int,
+    axis: int,
+    at: SymAddress,
+    elements: SymNumber,
+    pairs: SymAddress | SymNumber = NO_PAIRS,
+) -> SymStep:
+    """A step that carries a pattern out in place, on the rows and for the op of another step, outside of loops.
+
+    Where elements are by pair of a token and an expert, PEs find how many there are at ``pairs``.
+    """
+    operands: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": elements, "count": pairs}
+    own = {_LINE_OPERANDS[name]: value for name, value in operands.items() if value != NO_PAIRS}
+    return _alone(like, own, kind=Kind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view)
 
 
-def _alone(like: SymStep, **fields: Any) -> SymStep:
-    """A step of other ``fields`` on the rows and for the op of another, outside of loops, in a task of its own."""
+def _alone(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
+    """A step of other ``fields`` and operands, on the rows and for the op of another, outside of loops.
+
+    It runs in a task of its own.
+    """
     rows = {i: like.operands[i] for i in (0, 1)}
-    plain = replace(like, loop=-1, overlap=-1, routed=False, joined=False, over_heads=False, in_chain=False)
-    return replace(plain, operands=rows, **fields)
+    routed = any(isinstance(value, SymNumber) and value.per_pair for value in own.values())
+    plain = replace(like, loop=-1, overlap=-1, routed=routed, joined=False, over_heads=False, in_chain=False)
+    return replace(plain, operands=rows | dict(own), **fields)
 
 
 def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:

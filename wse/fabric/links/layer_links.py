@@ -134,7 +134,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
     return _Moves(
         regions=[_region(stage) for stage in stages],
         rectangles=[
-            _routed_rectangles(fabric, phase, step, pairs, reached)
+            _routed_rectangles(fabric, phase, step, runs.total(), pairs, reached)
             if phase.steps.routed[step]
             else _over_runs(fabric.traffic, phase, step, uses if grows[step] else in_all)
             for step in distinct.tolist()
@@ -143,12 +143,17 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
     )
 
 
-def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, pairs: Pairs, reached: Pairs) -> I64:
-    """The rectangles of a step by pairs over all runs of its phase: a pair has whole words."""
+def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, reached: Pairs) -> I64:
+    """The rectangles of a step by pairs over all runs of its phase: a pair has whole words.
+
+    The words that a step has beside those of pairs are the same in all runs.
+    """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _real(_crossing_rectangles(fabric, phase, step, reached))
-    columns = by_column(fabric.program, phase, step, pairs)
-    return _real(fabric.traffic.traffic_by_pairs(phase, step, fabric.program.cache_slots(0), columns).rectangles)
+    columns, empty = by_column(fabric.program, phase, step, pairs), fabric.program.cache_slots(0)
+    one_run = fabric.traffic.traffic_by_pairs(phase, step, empty, columns)
+    without_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, np.zeros_like(columns))
+    return _real(np.concatenate([one_run.rectangles, scale_words(without_pairs.rectangles, runs - 1)]))
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
