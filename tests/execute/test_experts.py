@@ -16,6 +16,8 @@ from wse.compiler.search.remedies import remedies
 from wse.errors import BadInput
 from wse.fabric.expert_costs import EVEN
 from wse.fabric.phase_cost import PhaseCost
+from wse.isa.instructions import KERNELS
+from wse.program.steps import Kind
 from wse.wavelet.phase import phase_run
 from wse.wavelet.size import check_size
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
@@ -86,6 +88,13 @@ def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> No
     assert together.cycles > apart.cycles
     assert together.links.sum() == apart.links.sum()
     assert fabric.decode_cost(7, pairs=EVEN).cycles == apart.cycles
+
+
+def test_gate_and_up_of_an_expert_are_one_product() -> None:
+    run = executed((4, 5), OWN)
+    steps, spec = run.program.decode.steps, mixture_spec(MIXTURES["shared"], layers=3)
+    codes = [KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE]]
+    assert codes.count("expert_in") == sum(layer.experts for layer in spec.layers)
 
 
 def test_what_spread_experts_cost_does_not_depend_on_the_choice() -> None:

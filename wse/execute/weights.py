@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -57,8 +57,14 @@ def store_weights(
                     share(part, values, first, strip)
                     for part, values, (first, _) in zip(parts, stretches_read, ranges, strict=True)
                 ]
-                whole = pack_codes(tile, shares[0] if len(shares) == 1 else np.concatenate(shares, axis=3))
+                whole = pack_codes(tile, shares[0] if len(shares) == 1 else _side_by_side(shares, tile.blocks))
                 arena.write(reader.element_type, tile.address, whole, strip.first_row, strip.first_col)
+
+
+def _side_by_side(shares: Sequence[Tensor], blocks: int) -> Tensor:
+    """The parts ``[rows, cols, outer, width]`` of a tile as a whole, in ``blocks``."""
+    cut = [share.reshape(*share.shape[:3], blocks, -1) for share in shares]
+    return np.concatenate(cut, axis=4).reshape(*shares[0].shape[:3], -1)
 
 
 class _Reader:

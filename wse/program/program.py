@@ -126,6 +126,8 @@ class Tile:
     """A weight tile that every PE of a stage holds: ``[outer, inner]`` elements of ``view``, row-major.
 
     With a ``coding`` they are codes, and those that share a byte are neighbours in a column, the first in its low bits.
+    Parts stand side by side; where there are several ``blocks``, the first of as many equal blocks of every part come
+    first, side by side, then the second ones.
     """
 
     stage: int
@@ -136,6 +138,7 @@ class Tile:
     inner: int
     parts: tuple[TilePart, ...]
     coding: str = ""
+    blocks: int = 1
 
     @property
     def elements(self) -> int:

@@ -99,22 +99,9 @@ def _inward(c: Context, op: Op) -> None:
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
     listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "local_experts": per_col}
-    for half in range(2):
-        out, w = SymAddress(buffer=gate_up, offset=half * F), SymAddress(buffer=tile, offset=half * per_col * F)
-        expert_product(
-            c,
-            "expert_in",
-            w,
-            d,
-            F,
-            x=normed,
-            out=out,
-            k_stride=2 * per_col * F,
-            out_stride=2 * F,
-            weighted=int(spec.weighs_input),
-            columns=c.cut.cols,
-            **listed,
-        )
+    strides = {"k_stride": 2 * per_col * F, "out_stride": 2 * F}
+    listed |= strides | {"weighted": int(spec.weighs_input), "columns": c.cut.cols}
+    expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **listed)
     for group in op.vectors:
         share = ceil_div(per_col * F, c.cut.rows)
         for half in range(2):

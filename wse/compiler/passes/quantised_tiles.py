@@ -39,11 +39,11 @@ def _first_matrix(tile: str) -> str:
     return tile.partition("+")[0].split(".", 2)[-1]
 
 
-def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, experts: int = 1) -> list[Tile]:
+def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str) -> list[Tile]:
     """The tiles that stand for a tile ``[inputs, outputs]`` of weights: itself, or what a coding makes of it.
 
-    Its parts hold the same inputs as the first, or none where a column has fewer experts than others. Outputs are
-    those of ``experts``, one after another in each part, alike.
+    Its parts hold the same inputs as the first, or none where a column has fewer experts than others. Blocks of a part
+    are experts, which are alike.
 
     Raises DoesNotFit when a PE would hold more groups than a byte can number.
     """
@@ -63,10 +63,10 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, experts: int = 1)
     scales = [replace(part, tensor=scales_name(part.tensor), outer=touched) for part in tile.parts]
     widths: list[TilePart] = []
     if coding.scale_view == "f32":
-        scales, widths = _in_runs(scales, codings, experts)
+        scales, widths = _in_runs(scales, codings, tile.blocks)
     tiles = [
         replace(tile, view="raw", coding=weight_type, parts=codes),
-        tile_of(scales, view=coding.scale_view, name=scales_name(tile.name)),
+        tile_of(scales, view=coding.scale_view, name=scales_name(tile.name), blocks=tile.blocks),
     ]
     if coding.group:
         numbers = tile_of([part_of(GROUP_NUMBERS, None, (number, axis))], view="raw", name=groups_name(tile.name))
@@ -76,22 +76,22 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, experts: int = 1)
     return tiles
 
 
-def _in_runs(scales: list[TilePart], codings: list[Coding], experts: int) -> tuple[list[TilePart], list[TilePart]]:
+def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
     """Parts of scales with one for each run of outputs in place of each output, and the parts of the runs' widths.
 
-    Runs of experts have the same widths, which are there once, as have the parts that then stand side by side.
+    The ``blocks`` of a part have runs of the same widths, which are there once.
     """
     of_runs, widths, runs = [], [], None
     for part, coding in zip(scales, codings, strict=True):
-        if runs is None or experts == 1:  # gate and up of experts have one cut
-            runs = _runs(part.inner.reshape(len(part.inner), experts, -1), coding.block)
+        if runs is None or blocks == 1:  # gate and up of experts have one cut
+            runs = _runs(part.inner.reshape(len(part.inner), blocks, -1), coding.block)
         block, width = runs
         offset = None
         if part.offset is not None:
             offset = np.where(part.offset < 0, np.int32(-1), part.offset // coding.block)
         of_runs.append(replace(part, inner=block, offset=offset))
         widths.append(part_of(GROUP_NUMBERS, None, (width, part.inner_axis)))
-    return of_runs, widths[:1] if experts > 1 else widths
+    return of_runs, widths
 
 
 def _runs(index: I32, block: int) -> tuple[I32, I32]:

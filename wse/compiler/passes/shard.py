@@ -223,9 +223,8 @@ def _op_tiles(
 @lru_cache(maxsize=6)  # an index of all experts for each column of many wafers takes tens of megabytes
 def _expert_tiles(spec: ModelSpec, dtype: str, op: Op, cut: RegionCut) -> list[tuple[Tile, int]]:
     """The tiles of a router or of experts, as of stage 0, and their elements on all PEs that are no padding."""
-    experts = cut.experts.experts_per_col if cut.experts is not None and op.kind == "experts" else 1
     whole_tiles = expert_tiles(op, cut, spec.hidden_size)
-    tiles = [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, dtype, experts)]
+    tiles = [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, dtype)]
     return _with_real_elements(tiles, cut)
 
 

@@ -58,8 +58,8 @@ def part_of(
     )
 
 
-def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "") -> Tile:
-    """The tile of parts that stand side by side; by default it has the names of their tensors."""
+def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blocks: int = 1) -> Tile:
+    """The tile of parts that stand side by side, in blocks of each; by default it has the names of their tensors."""
     outer = parts[0].outer
     return Tile(
         stage=0,
@@ -69,6 +69,7 @@ def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "") -> 
         outer=1 if outer is None else outer.shape[1],
         inner=sum(part.width for part in parts),
         parts=tuple(parts),
+        blocks=blocks,
     )
 
 
@@ -156,6 +157,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
     The correction of scores is float32 on every PE. What is added to sums over PEs is shared out among these: to
     gate's and up's among the rows, to down's among the columns of a group, of which each has some of the experts.
+    Gate and up of an expert are neighbours, as one matrix.
     """
     hidden = (cut.hidden, COLUMNS)
     if op.kind == "router":
@@ -167,7 +169,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     assert groups is not None
     if op.kind == "experts":
         rows = (groups.rows, ROWS)
-        matrices = _matrices(op.weights, hidden, *[rows] * len(op.weights))
+        matrices = replace(_matrices(op.weights, hidden, *[rows] * len(op.weights)), blocks=groups.experts_per_col)
         vectors = [[part_of(name, None, rows, sharers=cut.rows) for name in group] for group in op.vectors]
         return [matrices, *map(tile_of, vectors)]
     names = [(op.weights[0], False), *((name, True) for (name,) in op.vectors)]
