@@ -67,6 +67,7 @@ def lines_of(program: Program, axis: int) -> int:
         ("norm-scales", replace(SHARED, norm="layer")),  # one LayerNorm that rides along, one whose vectors others read
         ("norm-scales,shared-activation,joined-tasks", replace(tiny_spec(), norm="layer")),
         ("norm-scales", latent_spec(q_rank=0)),  # a product and a copy side by side
+        ("norm-scales", latent_spec()),  # norms of two vectors, summed together
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
         ("router-scores", SHARED),
         ("joint-blocks", SHARED),
@@ -105,6 +106,17 @@ def test_a_layer_norm_takes_no_all_reduce_of_its_own_but_where_its_vectors_are_r
     mixture = kernels_of(program_of("norm-scales", replace(SHARED, norm="layer")))
     assert mixture["layer_scale_sums"] >= len(SHARED.layers)
     assert mixture["layer_scale"] > 1
+
+
+def test_a_norm_rides_along_while_one_that_is_summed_with_it_waits() -> None:
+    """Of the source of queries and the latent vector, products with the first come before the second is read."""
+    spec = latent_spec()
+    released, fused = program_of(RELEASED, spec), program_of("norm-scales", spec)
+    assert lines_of(released, ROWS) - lines_of(fused, ROWS) == spec.layer_count
+    steps = fused.decode.steps
+    names = [KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE]]
+    assert names.count("sum_squares") == spec.layer_count + 1  # latent vectors, and before the head
+    assert names.count("rms_scale") == spec.layer_count + 1
 
 
 def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:

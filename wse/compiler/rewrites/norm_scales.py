@@ -5,15 +5,15 @@ sums of the product, so they travel in one message with these, and both the norm
 are saved. With a LayerNorm y = (W (g x) - mean(x) W g) / sigma(x) + W b: the sums are those of x and of its squares,
 and PEs hold W g and W b, worked out before a run.
 
-For every norm, the sums, their all-reduce and the scaling, which follow each other:
+For every norm, the sums, their all-reduce and the scaling:
 
 1. The next all-reduce along the same lines must be of products with the normalised vectors, and nothing else may read
-   these before it.
-2. Values and squares are summed, and x is multiplied by the gain, in one kernel. Its sums stand in front of the
-   products' own.
-3. One all-reduce has both.
+   these before it. Where the norms of several vectors have one all-reduce, the others must be read after the products.
+2. Values and squares are summed, and x is multiplied by the gain, in one kernel. Its sums, and those of the other
+   norms, stand in front of the products' own.
+3. One all-reduce has all.
 4. The products are scaled. Where the normalised vectors are read later, they are scaled too, but with a LayerNorm,
-   which then stays apart.
+   which then stays apart. The other norms' vectors are scaled now.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ from wse.compiler.rewrites.steps import (
     runs,
     same_lines,
     touches,
+    touches_elements,
     with_operands,
 )
-from wse.compiler.state import SymAddress, SymBuffer, SymStep, fixed_number
+from wse.compiler.state import SymAddress, SymStep, fixed_number
 from wse.isa.linear import LINEAR as PRODUCTS
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS
@@ -51,57 +52,109 @@ from wse.number_formats import CODINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Norm:
-    """A norm and what follows it: indices of its scaling, and of the all-reduce of products with what it makes.
+    """A norm and what follows it: indices of its steps, and of the all-reduce of products with what it makes.
 
-    ``parts`` are the products' places in their buffer: offset and width of each.
+    Attributes:
+        squares: The steps that sum for the norms of one all-reduce, this norm among them, one after another.
+        own: The one of this norm.
+        reduce: The all-reduce of all sums.
+        scaling: The norm's scaling.
+        others: The scalings of other norms before the products.
+        products: The all-reduce of products.
+        parts: The products' places in their buffer: offset and width of each.
+        within: The steps from where products' values are made to where the next ones are.
+        of_sums: The same of the sums.
     """
 
+    squares: range
+    own: int
+    reduce: int
     scaling: int
+    others: tuple[int, ...]
     products: int
     parts: tuple[tuple[int, int], ...]
-    within: range  # of the products' values
+    within: range
+    of_sums: range
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
     if expert_stage(c) is not None:  # which reads normalised vectors too, in another block
         return
-    for step in [step for step in draft.steps if runs(step, "rms_scale") or runs(step, "layer_scale")]:
-        norm = _norm(draft.steps, draft.steps.index(step))
-        if norm is None:
-            continue
-        if runs(step, "rms_scale"):
-            draft.steps = _rewritten(c, draft.steps, norm, _rms(draft.steps, norm))
-        elif (layer := _layer(c, draft.steps, norm)) is not None:
-            draft.steps = _rewritten(c, draft.steps, norm, layer)
+    while (found := _first_to_ride(c, draft.steps)) is not None:
+        draft.steps = _rewritten(c, draft.steps, *found)
+
+
+def _first_to_ride(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _Riding] | None:
+    """The first norm that can ride along, and what becomes of its steps."""
+    for scaling, step in enumerate(steps):
+        if runs(step, "rms_scale") or runs(step, "layer_scale"):
+            norm = _norm(steps, scaling)
+            riding = None if norm is None else (_rms if runs(step, "rms_scale") else _layer)(c, steps, norm)
+            if norm is not None and riding is not None:
+                return norm, riding
+    return None
 
 
 def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
     """The norm whose scaling is that step, where it can ride along."""
-    scale, reduce_, square = steps[scaling], steps[scaling - 1], steps[scaling - 2]
-    if scaling < 2 or not (is_line(reduce_) and in_place(reduce_)):
+    scale, sums = steps[scaling], address(steps[scaling], "sums")
+    reduce_ = next((i for i in reversed(range(scaling)) if is_line(steps[i])), -1)
+    squares = _squares(steps, reduce_, "sum_squares" if runs(scale, "rms_scale") else "moments")
+    own = next((i for i in squares if address(steps[i], "sums") == sums), -1)
+    of_sums = live_range(steps, sums.buffer, reduce_) if own >= 0 else None
+    if of_sums is None or address(steps[own], "x") != address(scale, "x"):
         return None
-    summing, sums_of_token = ("sum_squares", 1) if runs(scale, "rms_scale") else ("moments", 2)
-    if not runs(square, summing):
-        return None
-    sums, tokens, normed = address(scale, "sums"), count(scale, "M"), address(scale, "out").buffer
-    whole = address(reduce_, "source") == sums == address(square, "sums")
-    whole = whole and count(reduce_, "elements") == sums_of_token * tokens
-    if not whole or address(square, "x") != address(scale, "x") or address(scale, "x").buffer is normed:
+    users = [i for i in of_sums if i > reduce_ and touches(steps[i], sums.buffer)]
+    if len(users) != len(squares) or not all(steps[i].code == scale.code for i in users):
         return None
     # 1. The products.
-    writers: list[SymStep] = []
-    for products in range(scaling + 1, len(steps)):
-        step = steps[products]
-        if is_line(step) and same_lines(step, reduce_):
-            parts = _parts(step, writers, tokens)
-            within = live_range(steps, address(step, "source").buffer, products)
-            if parts is None or within is None or within.start <= scaling:
-                return None
-            return _Norm(scaling=scaling, products=products, parts=parts, within=within)
-        if not touches(step, normed):
-            return None
-        writers.append(step)
-    return None
+    line = steps[reduce_]
+    products = next((i for i in range(scaling + 1, len(steps)) if is_line(steps[i]) and same_lines(steps[i], line)), -1)
+    between = range(reduce_ + 1, products)
+    others = tuple(i for i in users if i in between and i != scaling)
+    writers = [i for i in between if i not in users and touches_elements(steps[i], *_vectors(scale))]
+    rest = [steps[i] for i in between if i not in (scaling, *writers)]
+    if products < 0 or not _may_wait(steps, scaling, others, products):
+        return None
+    source = address(steps[products], "source").buffer
+    parts = _parts(steps[products], [steps[i] for i in writers], count(scale, "M"))
+    within = live_range(steps, source, products)
+    if parts is None or within is None or within.start <= scaling or any(touches(step, source) for step in rest):
+        return None
+    return _Norm(
+        squares=squares,
+        own=own,
+        reduce=reduce_,
+        scaling=scaling,
+        others=others,
+        products=products,
+        parts=parts,
+        within=within,
+        of_sums=of_sums,
+    )
+
+
+def _may_wait(steps: Sequence[SymStep], scaling: int, others: Sequence[int], products: int) -> bool:
+    """Whether the other scalings work on other vectors, which nothing uses between them and the products."""
+    apart = not any(touches_elements(steps[i], *_vectors(steps[scaling])) for i in others)
+    later = ((i, steps[j]) for i in others for j in range(i + 1, products))
+    return apart and not any(touches_elements(step, *_vectors(steps[i])) for i, step in later)
+
+
+def _squares(steps: Sequence[SymStep], reduce_: int, kernel: str) -> range:
+    """The steps before an all-reduce in place that make all of its elements by that kernel; none where others do."""
+    line, first, elements = steps[reduce_], reduce_, 0
+    if reduce_ < 0 or not in_place(line) or address(line, "source").offset:
+        return range(0)
+    while first and runs(steps[first - 1], kernel) and touches(steps[first - 1], address(line, "source").buffer):
+        first -= 1
+        elements += count(steps[first], "M") * SUMS[kernel]
+    return range(first, reduce_) if elements == count(line, "elements") else range(0)
+
+
+def _vectors(scale: SymStep) -> tuple[SymAddress, int]:
+    """Where a scaling leaves normalised vectors, and their elements."""
+    return address(scale, "out"), count(scale, "M") * count(scale, "K")
 
 
 def _parts(reduce_: SymStep, writers: Sequence[SymStep], tokens: int) -> tuple[tuple[int, int], ...] | None:
@@ -122,45 +175,46 @@ def _parts(reduce_: SymStep, writers: Sequence[SymStep], tokens: int) -> tuple[t
 
 
 class _Riding(NamedTuple):
-    """The steps that a norm becomes: how many sums there are, the kernel that makes them, and the scaling of a part.
+    """The steps that a norm becomes: the one that sums, and those that scale products, by their place and width."""
 
-    ``scaled`` gives the steps that scale some products, by their place and width, whose sums are at an address.
-    """
-
-    sums: int
     summing: SymStep
-    scaled: Callable[[SymAddress, int, int], SymStep]
+    scaled: Callable[[int, int], SymStep]
 
 
-def _rms(steps: Sequence[SymStep], norm: _Norm) -> _Riding:
+def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _Riding:
     scale, products = steps[norm.scaling], steps[norm.products]
-    M, root = count(scale, "M"), _root(scale)
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
+    sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
-    def scaled(sums: SymAddress, offset: int, N: int) -> SymStep:
-        x = replace(sums, offset=M + offset)
-        return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **root)
+    def scaled(offset: int, N: int) -> SymStep:
+        x = replace(sums, offset=first + offset)
+        return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **_root(scale))
 
-    return _Riding(M, _summing(steps, norm, "gain_sum_squares", **gain), scaled)
+    return _Riding(_summing(steps, norm, "gain_sum_squares", **gain), scaled)
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _Riding | None:
     """A LayerNorm that rides along; None where PEs do not hold what that needs, or others read the vectors."""
     scale, products = steps[norm.scaling], steps[norm.products]
-    M, gain, root = count(scale, "M"), address(scale, "gain"), _root(scale)
+    M, gain = count(scale, "M"), address(scale, "gain")
     name, outputs = norm_products_name(gain.buffer.name), sum(width for _, width in norm.parts)
-    read = _is_read(steps[norm.products + 1 :], address(scale, "out").buffer)
+    read = _is_read(steps[norm.products + 1 :], *_vectors(scale))
     if read or count(scale, "offset") or not c.buffers.has_tile(c.builder.stage, name):
         return None
-    vectors = c.tile(name)
+    vectors, sums, first = c.tile(name), _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
-    def scaled(sums: SymAddress, offset: int, N: int) -> SymStep:
+    def scaled(offset: int, N: int) -> SymStep:
         of_gain = SymAddress(buffer=vectors, offset=offset // M)
         of_bias = SymAddress(buffer=vectors, offset=outputs + offset // M)
-        at: dict[str, Operand] = {"x": replace(sums, offset=2 * M + offset), "of_gain": of_gain, "of_bias": of_bias}
-        return compute_step(products, "layer_scale_sums", **at, sums=sums, N=N, **root)
+        at: dict[str, Operand] = {"x": replace(sums, offset=first + offset), "of_gain": of_gain, "of_bias": of_bias}
+        return compute_step(products, "layer_scale_sums", **at, sums=sums, N=N, **_root(scale))
 
-    return _Riding(2 * M, _summing(steps, norm, "gain_moments", gain=gain), scaled)
+    return _Riding(_summing(steps, norm, "gain_moments", gain=gain), scaled)
+
+
+def _own_sums(steps: Sequence[SymStep], norm: _Norm) -> SymAddress:
+    """Where the norm's sums stand in front of the products."""
+    return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
 def _root(scale: SymStep) -> dict[str, Operand]:
@@ -170,36 +224,42 @@ def _root(scale: SymStep) -> dict[str, Operand]:
 
 def _summing(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operand) -> SymStep:
     """The step that sums, and multiplies by the gain."""
-    scale, square, products = steps[norm.scaling], steps[norm.scaling - 2], steps[norm.products]
-    sums = SymAddress(buffer=address(products, "source").buffer)
+    scale, square = steps[norm.scaling], steps[norm.own]
     sizes = {"M": count(scale, "M"), "K": count(scale, "K")}
-    return compute_step(square, kernel, x=address(square, "x"), sums=sums, out=address(scale, "out"), **sizes, **gain)
+    at: dict[str, Operand] = {"x": address(square, "x"), "sums": _own_sums(steps, norm), "out": address(scale, "out")}
+    return compute_step(square, kernel, **at, **sizes, **gain)
 
 
 def _rewritten(c: Context, steps: list[SymStep], norm: _Norm, riding: _Riding) -> list[SymStep]:
-    scale, products = steps[norm.scaling], steps[norm.products]
-    buffer, normed = address(products, "source").buffer, address(scale, "out")
-    M, elements = count(scale, "M"), count(products, "elements")
-    c.temp(buffer.name, riding.sums + elements, buffer.view, buffer.use)
+    scale, products, line = steps[norm.scaling], steps[norm.products], steps[norm.reduce]
+    buffer, normed = address(products, "source").buffer, _vectors(scale)
+    elements, sums = count(products, "elements"), count(line, "elements")
+    c.temp(buffer.name, sums + elements, buffer.view, buffer.use)
     # 2. Sums in front of the products.
-    move_buffer(steps, norm.within, buffer, buffer, riding.sums)
-    sums = SymAddress(buffer=buffer)
+    move_buffer(steps, norm.within, buffer, buffer, sums)
+    move_buffer(steps, norm.of_sums, address(line, "source").buffer, buffer, 0)
+    summing = [riding.summing if i == norm.own else steps[i] for i in norm.squares]
     # 3. One all-reduce.
-    both = with_operands(products, source=sums, target=sums, elements=fixed_number(riding.sums + elements))
+    start = SymAddress(buffer=buffer)
+    both = with_operands(products, source=start, target=start, elements=fixed_number(sums + elements))
     # 4. Scales.
-    scaled = [riding.scaled(sums, offset, N) for offset, N in (((0, elements),) if M == 1 else norm.parts)]
-    if _is_read(steps[norm.products + 1 :], normed.buffer):
-        scaled.append(compute_step(products, "l2_scale", x=normed, sums=sums, K=count(scale, "K"), **_root(scale)))
-    before, between = steps[: norm.scaling - 2], steps[norm.scaling + 1 : norm.products]
-    return [*before, riding.summing, *between, both, *scaled, *steps[norm.products + 1 :]]
+    parts = ((0, elements),) if count(scale, "M") == 1 else norm.parts
+    scaled = [riding.scaled(offset, N) for offset, N in parts]
+    if _is_read(steps[norm.products + 1 :], *normed):
+        own = address(riding.summing, "sums")
+        scaled.append(compute_step(products, "l2_scale", x=normed[0], sums=own, K=count(scale, "K"), **_root(scale)))
+    scaled += [steps[i] for i in norm.others]
+    moved = (norm.scaling, *norm.others)
+    between = [steps[i] for i in range(norm.reduce + 1, norm.products) if i not in moved]
+    return [*steps[: norm.squares.start], *summing, *between, both, *scaled, *steps[norm.products + 1 :]]
 
 
-def _is_read(steps: Sequence[SymStep], buffer: SymBuffer) -> bool:
-    """Whether what a buffer holds before these steps is read in them, before it is made anew."""
-    using = next((i for i, step in enumerate(steps) if touches(step, buffer)), None)
+def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
+    """Whether elements that stand in a buffer before these steps are read in them, before it is made anew."""
+    using = next((i for i, step in enumerate(steps) if touches_elements(step, at, elements)), None)
     if using is None:
         return False
-    made = live_range(steps, buffer, using)
+    made = live_range(steps, at.buffer, using)
     return made is None or made.start > using
 
 
@@ -210,6 +270,9 @@ def _invalid(spec: ModelSpec, options: Options) -> str:
         return f"{spec.name} has LayerNorm, whose gains and biases are multiplied with weights, not with codes"
     return needs_float32_sums(spec, options)
 
+
+SUMS: Final = {"sum_squares": 1, "moments": 2}
+"""Sums of a token, by the kernel that makes them."""
 
 LINEAR: Final = frozenset(("turn_block", *(kernel.name for kernel in PRODUCTS)))
 """Kernels whose outputs are linear in what they read as ``x``, so that a token's scale may be applied after them."""

@@ -10,6 +10,7 @@ from wse.compiler.lower.builder import Operand, kernel_operands
 from wse.compiler.state import SymAddress, SymBuffer, SymNumber, SymStep, fixed_number
 from wse.isa.instructions import CODES, KERNELS
 from wse.isa.kernel import Kernel
+from wse.isa.operands import FIRST_OPERAND
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS, operand_index
 from wse.program.transfers.patterns import AlongLine, CacheShift
@@ -100,6 +101,32 @@ def touches(step: SymStep, buffer: SymBuffer) -> bool:
         if isinstance(operand, SymAddress) and (operand.buffer is buffer or operand.odd_round_buffer is buffer):
             return True
     return False
+
+
+def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
+    """Whether an operand of a step may be among so many elements from an address on."""
+    for name, index in _index(step).items():
+        operand = step.operands.get(index)
+        if isinstance(operand, SymAddress) and touches(replace(step, operands={index: operand}), at.buffer):
+            extent = _extent(step, name, operand)
+            begins_before = operand.offset < at.offset + elements
+            if begins_before and (extent is None or at.offset < operand.offset + extent):
+                return True
+    return False
+
+
+def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
+    """Elements from an operand's address on that a step may touch in any turn; None where that is not known."""
+    numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]
+    kernel = kernel_of(step)
+    if operand.per_round or operand.per_slot_round or not all(value.is_fixed for value in numbers):
+        return None
+    if kernel is None:
+        return count(step, "elements") if is_line(step) else None
+    if kernel.operands[kernel.index[name] - FIRST_OPERAND].extent is None:
+        return None
+    values = (step.operands.get(i) for i in range(max(step.operands) + 1))
+    return kernel.elements(name, [value.fixed if isinstance(value, SymNumber) else 0 for value in values])
 
 
 def goes_by_rounds(step: SymStep) -> bool:
