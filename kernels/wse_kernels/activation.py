@@ -31,12 +31,19 @@ def activate(block, act, acc, x, out, M, n, function, gated, limit_pico):
 def activate_share(block, block_row, act, acc, x, out, M, n, function, gated, limit_pico, length, groups):
     """`activate` for the PE's own share of the n features (`share_of_place`), and 0 for those of its neighbours."""
     first, last = share_of_place(block_row, length, groups, n)
-    lanes = act.shape[2]
     for m in range(M):
-        for e in range(out + m * n, out + m * n + n):
-            for lane in range(lanes):
-                act[block, e, lane] = narrow(np.float32(0.0), act[block, e, lane])
+        _clear(block, act, out + m * n, out + m * n + first)
         _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last)
+        _clear(block, act, out + m * n + last, out + m * n + n)
+
+
+@helper_function
+def _clear(block, act, start, end):
+    """Make elements ``start`` to ``end`` zeros."""
+    lanes = act.shape[2]
+    for e in range(start, end):
+        for lane in range(lanes):
+            act[block, e, lane] = narrow(np.float32(0.0), act[block, e, lane])
 
 
 @helper_function

@@ -93,10 +93,10 @@ def attention_exp_share(
     """
     scale, oldest = np.float32(scale_pico * 1e-12), ctl[block_row, OLDEST]
     lanes = act.shape[2]
-    for lane in range(lanes):
-        first, last = _share(block_col + lane, columns, groups, sharers, M * H * T)
-        for mht in range(M * H * T):
-            mh, t = mht // T, mht % T
+    for mht in range(M * H * T):
+        mh, t = mht // T, mht % T
+        for lane in range(lanes):
+            first, last = _share(block_col + lane, columns, groups, sharers, M * H * T)
             weight = np.float32(0.0)
             if mht >= first and mht < last:
                 newest = ctl[block_row, 0] + mh // H

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import islice
 
 from wse.compiler.options import MODEL, THIN_GEMM, unsupported_on_mesh
-from wse.compiler.passes.allocate import live_steps, steps_before
+from wse.compiler.passes.allocate import live_steps, may_coincide, replacing_steps, steps_before
 from wse.compiler.state import Block, State, SymAddress, SymPhase, distinct_phases
 from wse.errors import WseBug
 from wse.isa.instructions import KERNELS
@@ -134,6 +134,10 @@ def _allocate(state: State) -> str | None:
     if problem:
         return problem
     begins = steps_before(state.phases)
+    replacements = {
+        ((source.stage, source.name), (target.stage, target.name)): steps
+        for (source, target), steps in replacing_steps(state).items()
+    }
     of_stage: list[list[tuple[Buffer, int]]] = [[] for _ in state.stages]
     for buffer in sorted(state.buffers, key=lambda buffer: buffer.address):
         if buffer.bytes:
@@ -143,7 +147,9 @@ def _allocate(state: State) -> str | None:
             for b, live_b in islice(buffers, i + 1, None):
                 if b.address >= a.address + a.bytes:
                     break
-                if not a.live or not b.live or live_a & live_b:
+                names = (stage, a.name), (stage, b.name)
+                at_one_place = a.address == b.address and may_coincide(*names, live_a, live_b, replacements)
+                if not a.live or not b.live or (live_a & live_b and not at_one_place):
                     return f"{a.name} and {b.name} of stage {stage} overlap while both are live"
     return None
 

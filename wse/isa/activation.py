@@ -35,7 +35,7 @@ ACTIVATION: Final = (
         name="activate",
         operands=(
             acc("x", lambda M, n, gated: M * (1 + gated) * n),
-            act("out", "M n", output=True),
+            act("out", "M n", output=True, over="x"),
             *numbers("M n function gated limit_pico"),
         ),
         work=lambda M, n: M * n,
@@ -45,7 +45,7 @@ ACTIVATION: Final = (
         name="activate_share",
         operands=(
             acc("x", lambda M, n, gated: M * (1 + gated) * n),
-            act("out", "M n", output=True),
+            act("out", "M n", output=True, over="x"),
             *numbers("M n function gated limit_pico length groups"),
         ),
         work=lambda M, n: M * n,

@@ -123,7 +123,7 @@ def _exp(name: str, entries: str) -> Kernel:
         operands=(
             acc("scores", "M H T"),
             f32("maxima", "M H"),
-            act("out", "M H T", output=True),
+            act("out", "M H T", output=True, over="scores"),
             f32("sums", "M H", output=True),
             *numbers(f"M H T scale_pico {entries}"),
         ),
@@ -169,7 +169,7 @@ ATTENTION: Final = (
         operands=(
             acc("scores", "M H T"),
             f32("maxima", "M H"),
-            act("out", "M H T", output=True),
+            act("out", "M H T", output=True, over="scores"),
             *numbers("M H T scale_pico window chunk capacity columns groups sharers"),
         ),
         work=_scores,
@@ -235,7 +235,7 @@ ATTENTION: Final = (
     ),
     Kernel(
         name="attention_finish",
-        operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", output=True), *numbers("M H F")),
+        operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", output=True, over="x"), *numbers("M H F")),
         work=lambda M, H, F: M * H * F,
         cycles=_finish_cycles,
         cycles_over_heads=_finish_cycles_over_heads,

@@ -39,7 +39,7 @@ ELEMENTWISE: Final = (
     ),
     Kernel(
         name="store",
-        operands=(act("out", "n", output=True), acc("x", "n"), *numbers("n")),
+        operands=(act("out", "n", output=True, over="x"), acc("x", "n"), *numbers("n")),
         work=_elements,
         cycles=lambda c, n: c.vector(n, c.convert),
     ),

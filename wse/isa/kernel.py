@@ -69,6 +69,11 @@ class Kernel:
         return frozenset(self.index[operand.name] for operand in self.operands if operand.output)
 
     @cached_property
+    def in_place(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of indices: an operand, and the output that may be in its place."""
+        return tuple((self.index[operand.over], self.index[operand.name]) for operand in self.operands if operand.over)
+
+    @cached_property
     def addresses(self) -> tuple[int, ...]:
         """Indices of the operands that are addresses."""
         return tuple(self.index[operand.name] for operand in self.operands if operand.view)

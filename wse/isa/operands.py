@@ -31,12 +31,15 @@ class Operand(NamedTuple):
         extent: Elements from the address on that the kernel may touch: names of numbers whose product it is, or a
             function whose parameters are such names; None where no operand says how many.
         output: Whether the kernel writes what is there anew, and reads nothing of it.
+        over: The operand in whose place an output may be, if its elements are no wider: each element is written after
+            what stands at its place, and before it, was read.
     """
 
     view: str
     name: str
     extent: str | Callable[..., int] | None = None
     output: bool = False
+    over: str = ""
 
 
 act: Final = partial(Operand, "act")

@@ -58,7 +58,7 @@ ROUTER: Final = (
         name="router_limit",
         operands=(
             f32("x", "M E"),
-            f32("out", "M E", output=True),
+            f32("out", "M E", output=True, over="x"),
             *numbers("M E groups chosen_groups"),
             f32("group_scores", "groups", output=True),
         ),

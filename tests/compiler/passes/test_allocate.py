@@ -14,7 +14,9 @@ from wse.compiler.check import check
 from wse.compiler.options import REPORT
 from wse.compiler.passes.allocate import SramOverflow, allocate, reserved_bytes
 from wse.compiler.state import State
+from wse.isa.instructions import KERNELS
 from wse.program.program import Buffer
+from wse.program.steps import Kind
 
 
 def allocated(state: State) -> State:
@@ -45,10 +47,30 @@ def test_code_comes_first_then_what_is_kept_then_what_passes() -> None:
     assert max(b.address + b.bytes for b in kept) <= min(b.address for b in passing)
 
 
+def replaced(state: State) -> set[tuple[frozenset[str], tuple[int, int]]]:
+    """Names of what a step reads and of what it may make in its place, with the phase and the step."""
+    found = set()
+    for number, phase in enumerate(state.phases):
+        for run in phase.steps.runs:
+            for index, step in enumerate(run.block.steps):
+                for places in KERNELS[step.code].in_place if step.kind == Kind.COMPUTE else ():
+                    names = frozenset(step.operands[place].buffer.name for place in places)
+                    found.add((names, (number, run.step + index)))
+    return found
+
+
 @pytest.mark.parametrize("mesh", [(1, 1), (3, 4), (6, 5)])
-def test_what_is_needed_in_one_step_stands_apart(mesh: tuple[int, int]) -> None:
+def test_what_is_needed_in_one_step_stands_apart_or_is_made_of_the_other_there(mesh: tuple[int, int]) -> None:
     state = allocated(begin(mesh))
-    assert not [(a.name, b.name) for a, b in combinations(state.buffers, 2) if clash(a, b)]
+    made_in_place, clashing = replaced(state), [p for p in combinations(state.buffers, 2) if clash(*p)]
+    assert clashing
+    for a, b in clashing:
+        assert a.address == b.address
+        for phase, first, last in a.live:
+            common = [range(max(first, begin), min(last, end) + 1) for p, begin, end in b.live if p == phase]
+            for step in (step for steps in common for step in steps):
+                assert (frozenset((a.name, b.name)), (phase, step)) in made_in_place
+                assert sum(span[2] == step for buffer in (a, b) for span in buffer.live if span[0] == phase) == 1
     assert max(b.address + b.bytes for b in state.buffers) <= state.stages[0].sram_top_byte
 
 

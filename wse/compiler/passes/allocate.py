@@ -1,9 +1,15 @@
-"""Pass 6: a byte address for every buffer. Buffers that are never live at the same time share space."""
+"""Pass 6: a byte address for every buffer. Buffers that are never live at the same time share space.
+
+So do what a kernel reads for the last time and what it makes of that in its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import TypeVar
 
 from wse.compiler.options import REFUSE
 from wse.compiler.state import Block, State, SymAddress, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
@@ -18,6 +24,9 @@ from wse.program.transfers.kinds import TRANSFERS, operand_index
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 
 Span = tuple[int, int, int]  # phase, first step, last step
+
+Name = TypeVar("Name", bound=Hashable)
+Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 
 
 class SramOverflow(DoesNotFit):
@@ -57,12 +66,14 @@ def allocate(state: State) -> State:
        others, begins above the fullest of them.
     2. Permanent buffers (weights, cache, token ids) follow one another.
     3. The others go by size, the largest first, each at the lowest address behind the permanent ones where no buffer
-       stands that is live in one of the same steps. A buffer that no step uses gets no address.
+       stands that is live in one of the same steps. What may be made in the place of another stands at its address. A
+       buffer that no step uses gets no address.
     4. The stage ends behind the highest of them.
 
     Raises SramOverflow where that is beyond the SRAM, unless the request is to report it (``Options.capacity``).
     """
     spans, begins = _lifetimes(state), steps_before(state.phases)
+    replacements = replacing_steps(state)
     reserved = reserved_bytes(state.wafer, state.software)
     sym_buffers = [t.buffer for t in state.tiles] + list(state.sym_buffers)
     addresses: dict[SymBuffer, int] = {}
@@ -82,17 +93,22 @@ def allocate(state: State) -> State:
             top += aligned_bytes(placed[-1].bytes)
         # 3. The others, the largest first.
         temporary = [b for b in of_stage if not b.permanent and b in spans]
+        needs = {
+            buffer: _Need(
+                size=aligned_bytes(buffer.elements * element_bytes(state, buffer.view)),
+                during=live_steps(spans[buffer], begins),
+            )
+            for buffer in temporary
+        }
         intervals: list[_Interval] = []
-        for buffer in sorted(temporary, key=lambda b: -b.elements * element_bytes(state, b.view)):
-            size = aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
-            live = spans[buffer]
-            during = live_steps(live, begins)
-            address = _lowest(intervals, during, size, top)
-            intervals.append(_Interval(address=address, size=size, during=during))
-            addresses[buffer] = address
-            placed.append(_buffer(state, buffer, address, live))
+        for at_one_place in _places(needs, replacements):
+            address = _lowest(intervals, [needs[buffer] for buffer in at_one_place], top)
+            for buffer in at_one_place:
+                intervals.append(_Interval(address=address, need=needs[buffer]))
+                addresses[buffer] = address
+                placed.append(_buffer(state, buffer, address, spans[buffer]))
         # 4. The end of the stage.
-        top = max([top, *(interval.address + interval.size for interval in intervals)])
+        top = max([top, *(interval.end for interval in intervals)])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
             fullest = max(stages, key=lambda s: s.sram_top_byte) if above else None
             beside = [b for b in all_buffers if fullest is not None and b.stage == stages.index(fullest)]
@@ -127,12 +143,24 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Need:
+    """So many bytes during some steps, as a set of bits."""
+
+    size: int
+    during: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Interval:
-    """Bytes of SRAM that are in use during some steps."""
+    """Bytes of SRAM from an address on."""
 
     address: int
-    size: int
-    during: int  # the steps, as a set of bits
+    need: _Need
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.address + self.need.size
 
 
 def aligned_bytes(size: int) -> int:
@@ -140,14 +168,88 @@ def aligned_bytes(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _lowest(intervals: list[_Interval], during: int, size: int, start: int) -> int:
-    """The lowest address at which ``size`` bytes clash with nothing that is live in any of the steps ``during``."""
-    address = start
-    for interval in sorted((o for o in intervals if o.during & during), key=lambda o: o.address):
-        if address + size <= interval.address:
-            break
-        address = max(address, interval.address + interval.size)
-    return address
+def _lowest(intervals: list[_Interval], needs: Sequence[_Need], start: int) -> int:
+    """The lowest address at which none of the ``needs`` clashes with what is live in any of the same steps."""
+    during = reduce(or_, (need.during for need in needs))
+    others = [other for other in intervals if other.need.during & during]
+
+    def is_free(address: int) -> bool:
+        return not any(
+            other.address < address + need.size and address < other.end and other.need.during & need.during
+            for other in others
+            for need in needs
+        )
+
+    return next(filter(is_free, sorted({start, *(other.end for other in others)})))
+
+
+def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
+    """Buffers that stand at one address each, the largest first, and places by their largest."""
+    places: list[list[SymBuffer]] = []
+    partners: dict[SymBuffer, set[SymBuffer]] = {}
+    for source, target in replacements:
+        partners.setdefault(source, set()).add(target)
+        partners.setdefault(target, set()).add(source)
+    place_of: dict[SymBuffer, list[SymBuffer]] = {}
+    for buffer in sorted(needs, key=lambda b: -needs[b].size):
+        known = (place_of[other] for other in partners.get(buffer, ()) if other in place_of)
+        during = needs[buffer].during
+        fits_in = (
+            place
+            for place in known
+            if all(may_coincide(buffer, other, during, needs[other].during, replacements) for other in place)
+        )
+        place = next(fits_in, None)
+        if place is None:
+            places.append(place := [])
+        place.append(buffer)
+        place_of[buffer] = place
+    return places
+
+
+def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
+    """Whether two buffers, live in those steps, may stand at one address; ``replacements`` as of `replacing_steps`.
+
+    They may where no step needs both, but for those that read one for the last time and make the other in its place.
+    """
+    for source, target, live in ((a, b, live_a), (b, a, live_b)):
+        steps = replacements.get((source, target), 0)
+        if not live_a & live_b & ~steps and not live & steps << 1:
+            return True
+    return False
+
+
+def replacing_steps(state: State) -> Replacements:
+    """The steps that make a buffer out of another and may do so in its place, as sets of bits, by these two."""
+    replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}
+    begins = steps_before(state.phases)
+    for number, before in begins.items():
+        steps = state.phases[number].steps
+        in_block = {block: _replacing_steps_within(state, block) for block in steps.blocks}
+        for run in steps.runs:
+            own = dict(zip(run.block.buffers, run.buffers, strict=True))
+            for index, source, target in in_block[run.block]:
+                pair = own[source], own[target]
+                replacements[pair] = replacements.get(pair, 0) | 1 << before + run.step + index
+    return replacements
+
+
+def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
+    """The steps of a block, by index, that may make the second buffer in the place of the first."""
+    found = []
+    for index, step in enumerate(block.steps):
+        for places in KERNELS[step.code].in_place if step.kind == Kind.COMPUTE else ():
+            source, target = (step.operands[place] for place in places)
+            if not (isinstance(source, SymAddress) and isinstance(target, SymAddress)):
+                continue
+            whole = all(
+                replace(operand, buffer=source.buffer) == SymAddress(buffer=source.buffer)
+                for operand in (source, target)
+            )
+            narrower = element_bytes(state, target.buffer.view) <= element_bytes(state, source.buffer.view)
+            if whole and narrower and source.buffer is not target.buffer:
+                found.append((index, source.buffer, target.buffer))
+    return found
 
 
 def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
@@ -179,7 +281,8 @@ def _lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
 def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
     """Stretches of steps in which each buffer's value is needed: from where it is made to its last use.
 
-    A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start.
+    A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start. The chain of an
+    overlap group is run in order, once, beside the other transfers of the group.
     """
     within = {block: _spans_within(block) for block in steps.blocks}
     spans: dict[SymBuffer, list[tuple[int, int]]] = {}
@@ -199,7 +302,7 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
     spans: dict[SymBuffer, tuple[bool, list[tuple[int, int]]]] = {}
     for index, step in enumerate(block.steps):
         first, last = index, index
-        if step.loop >= 0:
+        if step.loop >= 0 and not _has_its_turn(step, block):
             first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
         for buffer, is_made in _uses(step):
             stretches = spans.setdefault(buffer, (is_made, []))[1]
@@ -208,6 +311,12 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
             else:
                 stretches.append((first, last))
     return spans
+
+
+def _has_its_turn(step: SymStep, block: Block) -> bool:
+    """Whether a step of a loop runs once, after those before it: in a chain of an overlap group, which is run once."""
+    turns = block.loops[step.loop][2]
+    return turns == 1 and (step.kind == Kind.COMPUTE or step.in_chain)
 
 
 def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
