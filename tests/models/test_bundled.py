@@ -52,6 +52,7 @@ def test_kimi_k2_6_has_the_parameters_of_its_matrices() -> None:
         layers = 61 * (attention + 2 * hidden) + 3 * hidden * 18_432 + 60 * ((experts + 1) * expert + router)
         return layers + hidden + tables * vocabulary
 
+    assert spec.dtype == "bfloat16"  # which the file does not say
     assert parameter_count(spec) == parameters(384, 2) == 1_026_408_232_448
     assert parameters_per_token(spec, input_table=True) == parameters(8, 2) == 32_861_500_928
     assert parameters_per_token(spec) == parameters(8, 1)

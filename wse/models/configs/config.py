@@ -70,11 +70,11 @@ def _model_types(thing: Any) -> tuple[str, ...]:
     return thing.model_types
 
 
-def read_config(path: Path, *, unstated_dtype: str = "float32") -> ModelSpec:
+def read_config(path: Path, *, unstated_dtype: str | None = None) -> ModelSpec:
     """The model that a Hugging Face config.json describes.
 
     Its name is that of the folder, or of the file where that is not called config.json.
-    ``unstated_dtype`` is taken where the config names no element type.
+    ``unstated_dtype`` is taken where the config names no element type; None: that of the family.
 
     Raises:
         UnknownName: the architecture is not one of `known_families`.
@@ -91,7 +91,7 @@ def read_weight_packing(path: Path) -> Packing:
     return read_packing(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)))
 
 
-def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def spec_of(config: ConfigReader, name: str, unstated_dtype: str | None) -> ModelSpec:
     """The model ``name`` that the keys of a config describe; errors as of `read_config`."""
     packing = read_packing(config)
     kind = config.any("model_type")
@@ -102,7 +102,7 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
             raise BadModel(msg)
         config.refuse("model_type", kind, f"give one of {family_names}")
     family = family_of(kind, where=str(config.path))
-    spec = family.read(config, name, unstated_dtype)
+    spec = family.read(config, name, unstated_dtype or family.dtype)
     finish(config, family.harmless_keys)
     if packing.method == FP8:
         layers = {layer.experts: layer for layer in spec.layers}  # one of each kind
