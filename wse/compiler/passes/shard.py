@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, NORM_SCALES, PREFILL, PRODUCT, VERIFY
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, NORM_SCALES, PREFILL, PRODUCT, VERIFY, Options
 from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, Held
 from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.passes.tiles import (
@@ -36,80 +37,109 @@ from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 from wse_mappings.cuts.split import blocks, padded_blocks
 
 
+class RegionShape(NamedTuple):
+    """The shape of a region, by which a model is cut over it: ``rows``, and columns on each of ``span`` wafers.
+
+    ``experts`` is their placement, None without any; with ``apart`` each wafer has experts of its own.
+    """
+
+    rows: int
+    cols_of_wafer: int
+    span: int
+    experts: str | None
+    apart: bool
+
+    @property
+    def cols(self) -> int:
+        """Columns of all wafers."""
+        return self.cols_of_wafer * self.span
+
+
 def shard(state: State) -> State:
     """Fill ``cuts`` and ``tiles``."""
-    cuts = cuts_of(state)
-    tiles = [_sym_tile(_in_layer(tile, op.layer, stage), real) for op, stage, tile, real in tiles_of(state, cuts)]
-    return replace(state, cuts=cuts, tiles=(*tiles, *tables_of(state, cuts)))
+    cuts, shape, tiling, tiles = cuts_of(state), model_shape(state), tiling_of(state), []
+    real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # layers of a kind have the same
+    for op, stage, tile in each_once(state, lambda op, stage: op_tiles(shape, tiling, op, cuts[stage])):
+        tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real(tile, cuts[stage])))
+    for stage, (with_layers, rotates) in enumerate(tables_held(state)):
+        for tile in region_tables(cuts[stage], with_layers=with_layers, rotates=rotates):
+            tiles.append(_sym_tile(replace(tile, stage=stage), real(tile, cuts[stage])))
+    return replace(state, cuts=cuts, tiles=tuple(tiles))
 
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
     """Cuts of extents over the region of each stage."""
-    options, apart = state.options, state.has_expert_stage
-    shape = replace(state.spec, layers=())  # of any layers, so that models in small share their cuts
-    held = Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
-    placements = [options.experts if plan.experts or not apart else None for plan in state.plans]
-    return tuple(
-        _cut(shape, held, options.scope, experts, plan.rows, plan.cols, plan.span, apart=apart)
-        for plan, experts in zip(state.plans, placements, strict=True)
-    )
+    shape, held, scope = model_shape(state), held_types(state.options), state.options.scope
+    return tuple(region_cut(shape, held, scope, region) for region in regions_of(state))
 
 
-def tiles_of(state: State, cuts: Sequence[RegionCut]) -> Iterator[tuple[Op, int, Tile, int]]:
-    """Each tile of the tensors once: its op and stage, itself as of stage 0 and the first layer, its real elements."""
-    shape, options = replace(state.spec, layers=()), state.options
-    phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
-    with_norms = state.spec.norm == "layer" and state.choice.uses(NORM_SCALES)
+def model_shape(state: State) -> ModelSpec:
+    """The model of any layers, so that models in small share their cuts."""
+    return replace(state.spec, layers=())
+
+
+def held_types(options: Options) -> Held:
+    """The types that weights are held in."""
+    return Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
+
+
+def regions_of(state: State) -> list[RegionShape]:
+    """The shape of the region of each stage."""
+    apart, experts = state.has_expert_stage, state.options.experts
+    return [
+        RegionShape(plan.rows, plan.cols, plan.span, experts if plan.experts or not apart else None, apart)
+        for plan in state.plans
+    ]
+
+
+class Named(Protocol):
+    """A thing with the name of a tile."""
+
+    @property
+    def name(self) -> str:
+        """The name, as of stage 0 and the first layer."""
+
+
+T = TypeVar("T", bound=Named)
+
+
+def each_once(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
+    """Each tile of the tensors once, with its op and stage.
+
+    ``tiles`` gives those of an op, as of the first layer, on a stage.
+    """
     names: set[tuple[int, str]] = set()
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
-        first = op.in_layer(0)  # layers of one kind differ in names alone
-        sized_tiles = (
-            _expert_tiles(shape, options.dtype, first, cuts[stage])
-            if op.kind in ("router", *ROUTED)
-            else _op_tiles(shape, options.dtype, phases, state.choice.prefill, first, cuts[stage], with_norms)
-        )
-        for tile, real in sized_tiles:
+        for tile in tiles(op.in_layer(0), stage):  # layers of one kind differ in names alone
             key = (stage, named_in(tile.name, op.layer))
             if key not in names:
                 names.add(key)
-                yield op, stage, tile, real
+                yield op, stage, tile
 
 
-def tables_of(state: State, cuts: Sequence[RegionCut]) -> list[SymTile]:
+def tables_held(state: State) -> list[tuple[bool, bool]]:
+    """Whether each stage holds layers, and whether any of them rotates its queries and keys."""
+    of_stages = [state.spec.layers[plan.first_layer : plan.last_layer] for plan in state.plans]
+    may_rotate = state.options.scope != PRODUCT
+    return [(bool(layers), may_rotate and any(layer.rotary for layer in layers)) for layers in of_stages]
+
+
+def region_tables(cut: RegionCut, *, with_layers: bool, rotates: bool) -> list[Tile]:
     """The tiles of what is worked out before a run: frequencies of rotary pairs, and tables of latent attention."""
-    tiles = []
-    for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
-        tables = latent_tables(cut) if plan.last_layer > plan.first_layer else []
-        rotates = any(layer.rotary for layer in state.spec.layers[plan.first_layer : plan.last_layer])
-        if rotates and cut.heads.rotated and state.options.scope != PRODUCT:
-            tables = [frequency_table(cut), *tables]
-        tiles += [_sym_tile(replace(tile, stage=stage), tile.real_elements(cut.rows, cut.cols)) for tile in tables]
-    return tiles
+    tables = latent_tables(cut) if with_layers else []
+    return [frequency_table(cut), *tables] if rotates and cut.heads.rotated else tables
 
 
 @lru_cache(maxsize=8)
-def _cut(
-    spec: ModelSpec,
-    held: Held,
-    scope: str,
-    experts: str | None,
-    rows: int,
-    cols_of_wafer: int,
-    span: int,
-    *,
-    apart: bool,
-) -> RegionCut:
-    """The cut over a region of that shape on each of ``span`` wafers, with experts placed so or without any.
-
-    ``apart``: each wafer has experts of its own.
-    """
-    cols = cols_of_wafer * span
+def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape) -> RegionCut:
+    """The cut of a model over a region of that shape."""
+    rows, cols, span, experts = region.rows, region.cols, region.span, region.experts
     hidden_group = held.group_of_cut(spec, HIDDEN, rows)
     hidden = blocks(spec.hidden_size, rows, hidden_group)
     mixture, groups = spec.experts, None
     if mixture is not None and experts is not None:
-        stretches = span if apart else 1
+        stretches = span if region.apart else 1
         placed = cols, mixture.count, held.expert_placement(spec, experts, cols, stretches), stretches
         features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
         groups = expert_groups(cols, mixture.count, mixture.ffn_size, *placed[2:], feature_group=features)
@@ -193,43 +223,60 @@ def own_name(tensor: str) -> str:
     return f"prefill.{tensor}"
 
 
-@lru_cache(maxsize=64)
-def _op_tiles(
-    spec: ModelSpec,
-    dtype: str,
-    phases: tuple[str, ...],
-    prefill: str,
-    op: Op,
-    cut: RegionCut,
-    with_norms: bool,  # noqa: FBT001
-) -> list[tuple[Tile, int]]:
-    """The tiles of one op without experts, as of stage 0, and their elements on all PEs that are no padding.
+class Tiling(NamedTuple):
+    """The choices that tiles of a region go by, beside its cut.
 
-    They are in the arrangements of the phases that use them. What is outside the layers has but one. ``with_norms``:
-    those of `norm_products` too.
+    Attributes:
+        dtype: The type that weights are held in.
+        phases: The phases, in whose arrangements tiles are.
+        prefill: The product of prefill.
+        with_norms: Whether there are those of `norm_products` too.
+    """
+
+    dtype: str
+    phases: tuple[str, ...]
+    prefill: str
+    with_norms: bool
+
+
+def tiling_of(state: State) -> Tiling:
+    """The choices that the tiles of a compilation go by."""
+    options, choice = state.options, state.choice
+    phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
+    with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
+    return Tiling(options.dtype, phases, choice.prefill, with_norms)
+
+
+def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
+    """The tiles of one op, as of stage 0."""
+    if op.kind in ("router", *ROUTED):
+        return _expert_tiles(spec, tiling.dtype, op, cut)
+    return _tiles_without_experts(spec, tiling, op, cut)
+
+
+@lru_cache(maxsize=64)
+def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
+    """The tiles of one op without experts, in the arrangements of the phases that use them.
+
+    What is outside the layers has but one.
     """
     tiles = column_vectors(op, cut, spec)
-    twice = op.layer >= 0 and prefill == MESH_GEMM_OWN
-    if not twice or {DECODE, VERIFY} & {*phases}:
-        tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, dtype)]
+    twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
+    if not twice or {DECODE, VERIFY} & {*tiling.phases}:
+        tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, tiling.dtype)]
         tiles += hidden_vectors(op, cut, COLUMNS)
-        tiles += norm_products(op, cut, spec) if with_norms else []
-    if twice and PREFILL in phases:
+        tiles += norm_products(op, cut, spec) if tiling.with_norms else []
+    if twice and PREFILL in tiling.phases:
         own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
         tiles += [replace(tile, name=own_name(tile.name)) for tile in own]
-    return _with_real_elements(tiles, cut)
+    return tiles
 
 
 @lru_cache(maxsize=6)  # an index of all experts for each column of many wafers takes tens of megabytes
-def _expert_tiles(spec: ModelSpec, dtype: str, op: Op, cut: RegionCut) -> list[tuple[Tile, int]]:
-    """The tiles of a router or of experts, as of stage 0, and their elements on all PEs that are no padding."""
+def _expert_tiles(spec: ModelSpec, dtype: str, op: Op, cut: RegionCut) -> list[Tile]:
+    """The tiles of a router or of experts."""
     whole_tiles = expert_tiles(op, cut, spec.hidden_size)
-    tiles = [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, dtype)]
-    return _with_real_elements(tiles, cut)
-
-
-def _with_real_elements(tiles: Sequence[Tile], cut: RegionCut) -> list[tuple[Tile, int]]:
-    return [(tile, tile.real_elements(cut.rows, cut.cols)) for tile in tiles]
+    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, dtype)]
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:

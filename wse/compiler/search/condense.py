@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from wse.arrays import F64, I64
 from wse.compiler.options import REPORT, Choice, Options, Rewrites
-from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
+from wse.compiler.passes.allocate import aligned_bytes
 from wse.compiler.passes.partition import partition
-from wse.compiler.passes.shard import cuts_of, tables_of, tiles_of
 from wse.compiler.pipeline import PIPELINE, PLACING, first_state
+from wse.compiler.search.least_bytes import least_bytes
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import CODES
@@ -30,9 +30,6 @@ from wse.program.program import Program
 from wse.program.steps import Kind, Steps
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
-
-FAR_TOO_MANY = 2
-"""Bytes on a PE beyond which least ones are not counted on, in SRAMs: how far too many there are helps nobody."""
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
@@ -97,28 +94,12 @@ class Condensed:
         return needed
 
     def least_bytes(self) -> int:
-        """Bytes that the fullest PE of the whole needs at least, for code, weights, and a dense block of one token.
+        """Bytes that the fullest PE of the whole needs at least, as `wse.compiler.search.least_bytes` counts them."""
 
-        Between its products a block keeps what gate and up made and what becomes of it, the widest of activations.
-        Nothing more is counted where that is over ``FAR_TOO_MANY`` times what a PE has.
-        """
-        state = self.state
-        cuts = cuts_of(state)
-        reserved = reserved_bytes(state.wafer, state.software)
-        needed = [reserved] * len(state.plans)
-        for op, stage, tile, _ in tiles_of(state, cuts):
-            times = 1 + self._other_layers(stage, op.layer) if _OF_LAYER.search(tile.name) else 1
-            needed[stage] += times * aligned_bytes(tile.elements * element_bytes(state, tile.view))
-            if needed[stage] > FAR_TOO_MANY * state.wafer.sram_bytes_per_pe:
-                return needed[stage]
-        for table in (tile.buffer for tile in tables_of(state, cuts)):
-            needed[table.stage] += aligned_bytes(table.elements * element_bytes(state, table.view))
-        block_bytes = (1 + state.spec.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
-        for stage, (plan, cut) in enumerate(zip(state.plans, cuts, strict=True)):
-            if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
-                needed[stage] += block_bytes * cut.ffn.shape[1]
-        above = [needed[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
-        return max(needed) if not above else max(needed[: -len(above)]) + sum(above)
+        def layers_like(stage: int, layer: int, tile: str) -> int:
+            return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
+
+        return least_bytes(self.state, layers_like)
 
     def _other_layers(self, stage: int, layer: int) -> int:
         """The number of further layers of this layer's kind that the stage holds, or has the experts of."""
