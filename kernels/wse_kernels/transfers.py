@@ -35,11 +35,11 @@ def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a
         for i in range(first[variant[row]], first[variant[row] + 1]):
             start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
             source, target, n, words = a[3] + messages[i, 3], a[4] + messages[i, 3], messages[i, 4], messages[i, 5]
-            if arrival != DROP:
-                step = 1 if end >= start else -1
-                for col in range(start if arrival == MULTICAST else end, end + step, step):
-                    receiver, lane = base + col // lanes, col % lanes
-                    _deliver(view, base + start // lanes, start % lanes, source, receiver, lane, target, n, arrival)
+            sender, receiver = base + start // lanes, base + end // lanes
+            if arrival == MULTICAST:
+                _fill_lanes(view, sender, start % lanes, source, base, min(start, end), max(start, end), target, n)
+            elif arrival != DROP:
+                _deliver(view, sender, start % lanes, source, receiver, end % lanes, target, n, arrival)
             if arrival != COPY:
                 for col in range(start, end):
                     links[EAST, row, col] += words
@@ -145,6 +145,23 @@ def _deliver(
             elif arrival == MAX:
                 new = narrow(max(widen(view[receiver, target + e, receiver_lane]), widen(new)), new)
             view[receiver, target + e, receiver_lane] = new
+
+
+@helper_function
+def _fill_lanes(
+    view: Any, sender: int, lane: int, source: int, base: int, west: int, east: int, target: int, n: int
+) -> None:
+    """Give n elements of a PE, a lane of block ``sender``, to the PEs of columns ``west`` to ``east`` of its mesh row.
+
+    The blocks of the row follow block ``base``.
+    """
+    lanes = view.shape[2]
+    for block in range(west // lanes, east // lanes + 1):
+        first, end = max(west - block * lanes, 0), min(east + 1 - block * lanes, lanes)
+        for e in range(n):
+            new = view[sender, source + e, lane]
+            for receiver_lane in range(first, end):
+                view[base + block, target + e, receiver_lane] = new
 
 
 @helper_function
