@@ -7,6 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("plain", max_examples=40)
+settings.load_profile("plain")
 
 
 @pytest.fixture(scope="session")

@@ -96,8 +96,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/compiler/passes/allocate.py",
-        "if address + size <= interval.address:",
-        "if address <= interval.address:",
+        "other.address < address + need.size and address < other.end",
+        "other.address < address and address < other.end",
         "tests/compiler/passes/test_allocate.py",
     ),
     Mutation(

@@ -153,16 +153,9 @@ def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str) -> N
         np.testing.assert_array_equal(together[user], told(prompt)[0])
 
 
-@pytest.mark.parametrize(
-    ("coding", "activations"),
-    [
-        pytest.param(
-            coding, activations, marks=pytest.mark.slow if (coding, activations) != ("int8", "float16") else ()
-        )
-        for coding in CODINGS
-        for activations in ("float16", "bfloat16")
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("activations", ["float16", "bfloat16"])
+@pytest.mark.parametrize("coding", CODINGS)
 def test_narrow_activations_move_logits_by_their_rounding(coding: str, activations: str) -> None:
     """Some tens of roundings on a token's way, each half a unit of the last bit."""
     engine = Engine(compiled(3, 4, coding, 1, activations), SPEC, tensors(SPEC).__getitem__)
