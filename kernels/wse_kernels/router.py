@@ -15,17 +15,21 @@ SOFTMAX = 0
 LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code: no sum of scores is divided by zero
 
 
-def router_place(block, block_col, acc, x, out, M, n, E):
-    """out[M, E] = x[M, n] where this column's n outputs stand, 0 elsewhere; column c has outputs c n to c n + n - 1."""
+def router_place(block, block_col, acc, x, out, M, n, E, first, zeros):
+    """out[M, E] = x[M, n] where this column's n outputs stand; elsewhere 0, or what was there where ``zeros`` is 0.
+
+    Column ``first`` + c has outputs c n to c n + n - 1.
+    """
     lanes = acc.shape[2]
     for m in range(M):
         for e in range(E):
             for lane in range(lanes):
-                local = e - (block_col + lane) * n
+                local = e - (block_col + lane - first) * n
                 like = acc[block, out + m * E + e, lane]
-                in_column = local >= 0 and local < n
-                value = widen(acc[block, x + m * n + local, lane]) if in_column else np.float32(0.0)
-                acc[block, out + m * E + e, lane] = narrow(value, like)
+                if local >= 0 and local < n:
+                    acc[block, out + m * E + e, lane] = acc[block, x + m * n + local, lane]
+                elif zeros == 1:
+                    acc[block, out + m * E + e, lane] = narrow(np.float32(0.0), like)
 
 
 def router_scores(block, acc, f32, x, out, M, E, sigmoid):

@@ -61,6 +61,8 @@ def drawn(
         "stride": s.get("N", 1) + int(rng.integers(0, 3)),
         "B": 1,
         "coding": int(rng.integers(INT8, INT4 + 1)),
+        "first": int(rng.integers(0, cols)),
+        "zeros": int(rng.integers(0, 2)),
     } | s
     plain["G"] = 1 if kernel.endswith("quantised") and plain["coding"] != INT4 else GROUPS
     plain["scale_stride"] = s.get("local_experts", 1) * s.get("B", 1) + int(rng.integers(0, 3))

@@ -38,9 +38,9 @@ def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float
 ROUTER: Final = (
     Kernel(
         name="router_place",
-        operands=(acc("x", "M n"), acc("out", "M E", output=True), *numbers("M n E")),
+        operands=(acc("x", "M n"), acc("out", "M E", output=True), *numbers("M n E first zeros")),
         work=_scores,
-        cycles=lambda c, M, n, E: c.vector(M * E, c.acc) + M * (c.loop + c.vector(n, c.acc)),
+        cycles=lambda c, M, n, E, zeros: zeros * c.vector(M * E, c.acc) + M * (c.loop + c.vector(n, c.acc)),
     ),
     Kernel(
         name="router_scores",

@@ -32,6 +32,21 @@ def padded_blocks(extent: int, parts: int) -> I32:
     return np.where(index < extent, index, np.int32(-1))
 
 
+def blocks_in_the_middle(extent: int, parts: int) -> I32:
+    """`padded_blocks`, whose first block is that of a later part where blocks are fewer than parts: the middle ones'.
+
+    >>> blocks_in_the_middle(2, 5).tolist()
+    [[-1], [0], [1], [-1], [-1]]
+    """
+    index = padded_blocks(extent, parts)
+    return np.roll(index, first_in_the_middle(extent, parts), axis=0)
+
+
+def first_in_the_middle(extent: int, parts: int) -> int:
+    """The part that has the first of `blocks_in_the_middle`."""
+    return (parts - ceil_div(extent, max(1, ceil_div(extent, parts)))) // 2
+
+
 @lru_cache(maxsize=128)
 def grouped_blocks(extent: int, parts: int, group: int) -> I32:
     """int32 ``[parts, n]``: blocks of no more groups of ``group`` indices than need be, -1 for padding.

@@ -1,7 +1,8 @@
-"""Gather along a line: each of some PEs has a part of the words, and the last of them gets all parts.
+"""Gather along a line: each of some PEs has a part of the words, and one of the line's PEs gets all parts.
 
-Parts travel on one colour: a router lets its own PE's part pass first and then those that come from farther away, so
-that they follow each other without a gap, none waits for a sum, and the root is busy for the words and the way of one.
+Parts travel on one colour: a router lets its own PE's part pass first and then those that come from farther away, and
+the root's those of one side before those of the other. They follow each other without a gap, none waits for a sum, and
+the root is busy for the words and the way of one.
 """
 
 from __future__ import annotations
@@ -16,22 +17,27 @@ from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
-def gather(length: int, lines: int, owners: Sequence[int]) -> LineSchedule:
-    """Part i of the words goes from PE ``owners[i]`` of each line, where it stands, to the last of them.
+def gather(length: int, lines: int, owners: Sequence[int], root: int) -> LineSchedule:
+    """Part i of the words goes from PE ``owners[i]`` of each line, where it stands, to PE ``root``.
 
-    Owners ascend; parts are cut as `LineSchedule.parts` says, and none is empty.
+    Owners differ. Parts are cut as `LineSchedule.parts` says, and none is empty. The side with the nearer last owner
+    comes first.
     """
-    *others, root = owners
-    nearest_first = list(enumerate(others))[::-1]
-    messages = [(pe, root, Arrival.REPLACE) for _, pe in nearest_first]
+    places = np.array(owners)
+    before, behind = np.flatnonzero(places < root), np.flatnonzero(places > root)
+    sides = [side[np.argsort(np.abs(places[side] - root))] for side in (before, behind)]
+    sides.sort(key=lambda side: abs(int(places[side[-1]]) - root) if len(side) else 0)
+    part = np.concatenate(sides).astype(np.int32)
+    messages = [(pe, root, Arrival.REPLACE) for pe in places[part].tolist()]
     schedule = uniform_schedule("gather", length, lines, messages, colours=1, message_colours=[0] * len(messages))
-    return replace(schedule, parts=len(owners), part=np.array([part for part, _ in nearest_first], np.int32))
+    return replace(schedule, parts=len(owners), part=part)
 
 
 def _sample(sizes: Sizes) -> Case:
     count = 1 + sizes.below(min(sizes.length, sizes.words))
     owners = np.sort(sizes.rng.permutation(sizes.length)[:count]).tolist()
-    return line_case("gather", gather(sizes.length, 1, owners), sizes, f"of {count} PEs")
+    root = sizes.below(sizes.length)
+    return line_case("gather", gather(sizes.length, 1, owners, root), sizes, f"of {count} PEs into {root}")
 
 
 PATTERN = Pattern(name="gather", samples={"gather": _sample})

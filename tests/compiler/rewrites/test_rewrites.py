@@ -229,6 +229,13 @@ def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
     names = Counter(fused.patterns[pattern].name for pattern in fused.decode.steps.pattern if pattern >= 0)
     assert names["gather"] == layers
     assert gathered.links.sum() < summed.links.sum()
+    gather = next(pattern for pattern in fused.patterns if pattern.name == "gather")
+    assert sorted(gather.messages[:, :2].tolist()) == [
+        [9, 12],
+        [10, 12],
+        [11, 12],
+        [13, 12],
+    ]  # five in the middle of 24
 
 
 def test_a_row_divides_the_heads_that_it_goes_on_with() -> None:

@@ -23,7 +23,7 @@ from wse.models.graph import Op
 from wse.models.spec import Experts
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.cuts.split import ceil_div, first_in_the_middle
 
 SIGMOID = "sigmoid"
 
@@ -34,7 +34,8 @@ def router(c: Context, op: Op) -> None:
     M, n, E, b = c.tokens, c.cut.router.shape[1], spec.count, c.builder
     partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
     project(c, c.normed_hidden, op.weights, (n,), partial, c.cut.hidden_per_pe, bias=spec.router_bias)
-    b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E)
+    first = first_in_the_middle(E, c.cut.cols)
+    b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E, first=first, zeros=1)
     all_reduce(c, ROWS, logits, M * E)
     scores = choice = c.temp("router_scores", M * E, "f32")
     b.compute("router_scores", x=logits, out=scores, M=M, E=E, sigmoid=int(spec.scoring == SIGMOID))

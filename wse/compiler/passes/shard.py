@@ -34,7 +34,7 @@ from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, expert_groups
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
-from wse_mappings.cuts.split import blocks, padded_blocks
+from wse_mappings.cuts.split import blocks, blocks_in_the_middle, padded_blocks
 
 
 class RegionShape(NamedTuple):
@@ -166,7 +166,7 @@ def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape) -> 
         queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
         latent=_latent_cut(spec, hidden, cols),
-        router=padded_blocks(mixture.count if mixture else 0, cols),
+        router=blocks_in_the_middle(mixture.count if mixture else 0, cols),
         experts=groups,
         mixture=_mixture(mixture, groups),
         shared=blocks(mixture.shared_size if mixture else 0, cols, held.group_of_cut(spec, SHARED, cols)),

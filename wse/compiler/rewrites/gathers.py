@@ -2,8 +2,9 @@
 
 Each output of a router is on one column, and every PE needs all.
 
-1. In place of a reduce, each column sends the outputs that it has to one root: no word waits for a sum.
-2. That column sends all of them to every column, as an all-reduce does.
+1. A column writes no zeros where others have outputs.
+2. In place of a reduce, each column sends the outputs that it has to the one in the middle: no word waits for a sum.
+3. That column sends all of them to every column, as an all-reduce does.
 
 Where a region spans wafers the outputs are summed as they are.
 """
@@ -16,8 +17,8 @@ from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
-from wse.compiler.rewrites.steps import address, count, in_place, is_line, line_step, number, runs
-from wse.compiler.state import SymStep
+from wse.compiler.rewrites.steps import address, count, in_place, is_line, line_step, number, runs, with_operands
+from wse.compiler.state import SymStep, fixed_number
 from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather
@@ -29,17 +30,21 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     if c.cut.span > 1:
         return  # outputs go between wafers, where words that add up to one travel as one
     for place in [step for step in steps[:-1] if runs(step, "router_place") and count(step, "M") == 1]:
-        index = steps.index(place) + 1
-        step = steps[index]
+        index = steps.index(place)
+        step = steps[index + 1]
         columns, remainder = divmod(count(place, "E"), count(place, "n"))
         if not remainder and _sums_outputs(step, place):
             length, lines = c.lines(ROWS)
+            first, root = count(place, "first"), length // 2
             patterns = (
-                c.patterns.get(gather, length, lines, tuple(range(columns))),  # 1
-                c.patterns.get(multicast, length, lines, columns - 1),  # 2
+                c.patterns.get(gather, length, lines, tuple(range(first, first + columns)), root),  # 2
+                c.patterns.get(multicast, length, lines, root),  # 3
             )
             at, elements = address(step, "source"), number(step, "elements")
-            steps[index : index + 1] = [line_step(step, pattern, ROWS, at, elements) for pattern in patterns]
+            steps[index : index + 2] = [
+                with_operands(place, zeros=fixed_number(0)),  # 1
+                *(line_step(step, pattern, ROWS, at, elements) for pattern in patterns),
+            ]
 
 
 def _sums_outputs(step: SymStep, place: SymStep) -> bool:
