@@ -48,6 +48,34 @@ def place_rotated(block, acc, f32, x, heads, first, feature_ordinals, out, M, H,
                         acc[block, out + (m * H + h) * n + j, lane] = source
 
 
+def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
+    """out[Hl, n] = the features of the row's heads x[Hl, K] that the column wants, zeros for those of other rows.
+
+    ``first`` and ``feature_ordinals`` are those of `place_rotated`.
+    """
+    lanes = acc.shape[2]
+    clear_rows(acc, block, out, Hl * n)
+    start = np.int64(f32[block, first, 0])
+    for j in range(n):
+        for lane in range(lanes):
+            k = np.int64(f32[block, feature_ordinals + j, lane]) - start
+            if start > 0 and k >= 0 and k < K:
+                for i in range(Hl):
+                    acc[block, out + i * n + j, lane] = acc[block, x + i * K + k, lane]
+
+
+def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
+    """out[H, n] = the row's heads x[Hl, n] where they belong, and what was there elsewhere; ``heads[Hl]`` as above."""
+    lanes = act.shape[2]
+    for i in range(Hl):
+        h = np.int64(f32[block, heads + i, 0]) - 1
+        if h >= 0 and h < H:
+            for e in range(n):
+                for lane in range(lanes):
+                    like = acc[block, out + h * n + e, lane]
+                    acc[block, out + h * n + e, lane] = narrow(widen(act[block, x + i * n + e, lane]), like)
+
+
 def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
     """out[Hl, M, n] = the row's heads of x[M, H, n], head by head; heads[Hl] are their ordinals; zeros for padding."""
     lanes = act.shape[2]

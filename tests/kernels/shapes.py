@@ -68,6 +68,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "soft_cap": ("n",),
     "place_heads": ("M", "H", "Hl", "n"),
     "place_rotated": ("M", "H", "Hl", "K", "n"),
+    "pick_rotated": ("Hl", "K", "n"),
+    "set_heads": ("H", "Hl", "n"),
     "pick_heads": ("M", "H", "Hl", "n"),
     "finish_heads": ("M", "H", "Hl", "n"),
     "turn_block": ("M", "K", "N"),
@@ -197,7 +199,7 @@ def _contents(
             return {"w": rng.integers(0, 256, (*line, counts["w"])), "groups": groups}
         case "matmul_mxfp4" | "matmul_fp8_blocks":
             return expert_shapes.factored(kernel, p, counts["w"], counts["scale"], line, rng)
-        case "place_heads" | "place_rotated" | "pick_heads" | "finish_heads":
+        case "place_heads" | "place_rotated" | "pick_rotated" | "set_heads" | "pick_heads" | "finish_heads":
             return _ordinals(kernel, p, rows, cols, rng)
         case _:
             return {}
@@ -205,10 +207,10 @@ def _contents(
 
 def _ordinals(kernel: str, p: dict[str, int], rows: int, cols: int, rng: np.random.Generator) -> dict[str, Array]:
     """Tables of a row are the same in all its columns; a head stands in a row once, 0 is none."""
-    H, Hl, n = p["H"], p["Hl"], p["n"]
+    H, Hl, n = p.get("H", p["Hl"]), p["Hl"], p["n"]
     kept = np.stack([rng.permutation(np.maximum(np.arange(1, H + Hl + 1) - Hl, 0))[:Hl] for _ in range(rows)])
-    contents = {"heads": np.broadcast_to(kept[:, None], (rows, cols, Hl))}
-    if kernel == "place_rotated":
+    contents = {} if kernel == "pick_rotated" else {"heads": np.broadcast_to(kept[:, None], (rows, cols, Hl))}
+    if kernel.endswith("_rotated"):
         contents["first"] = np.broadcast_to(rng.integers(0, n + 1, (rows, 1, 1)), (rows, cols, 1))
         contents["feature_ordinals"] = np.stack(
             [[rng.permutation(n + p["K"])[:n] for _ in range(cols)] for _ in range(rows)]

@@ -33,6 +33,8 @@ BY_CONTENTS = (
     "attention_values",  # the oldest slot
     "attention_online",
     "place_rotated",  # ordinals of heads
+    "pick_rotated",
+    "set_heads",
     "router_choose",  # the best so far
     "expert_pairs",
     "expert_in",  # pairs

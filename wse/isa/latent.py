@@ -46,6 +46,24 @@ LATENT: Final = (
         cycles=_place_rotated_cycles,
     ),
     Kernel(
+        name="pick_rotated",
+        operands=(
+            acc("x", "Hl K"),
+            f32("first", ""),
+            f32("feature_ordinals", "n"),
+            acc("out", "Hl n", output=True),
+            *numbers("Hl K n"),
+        ),
+        work=lambda Hl, n: Hl * n,
+        cycles=lambda c, Hl, n: c.vector(Hl * n, c.acc) + n * (c.loop + c.vector(Hl, c.acc)),
+    ),
+    Kernel(
+        name="set_heads",
+        operands=(act("x", "Hl n"), f32("heads", "Hl"), acc("out", "H n", output=True), *numbers("H Hl n")),
+        work=lambda Hl, n: Hl * n,
+        cycles=lambda c, Hl, n: Hl * (c.loop + c.vector(n, c.convert)),
+    ),
+    Kernel(
         name="pick_heads",
         operands=(act("x", "M H n"), f32("heads", "Hl"), act("out", "Hl M n", output=True), *numbers("M H Hl n")),
         work=lambda M, Hl, n: M * Hl * n,

@@ -251,6 +251,22 @@ def place_rotated(pe, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, st
     pe.write("acc", out, placed[:, 1:])
 
 
+def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
+    """acc[Hl, n] = the features of the row's heads acc[Hl, K] that the column wants, zeros for those of other rows."""
+    start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
+    own, picked = pe.read("acc", x, Hl, K), np.zeros((Hl, n), np.float32)
+    for k, j in np.argwhere((start > 0) & (start + np.arange(K)[:, None] == columns)):
+        picked[:, j] = own[:, k]
+    pe.write("acc", out, picked)
+
+
+def set_heads(pe, x, heads, out, H, Hl, n):
+    """acc[H, n] = the row's heads act[Hl, n] where they belong, and what was there elsewhere."""
+    padded = np.concatenate([np.zeros((1, n), np.float32), pe.read("acc", out, H, n)])
+    padded[pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("act", x, Hl, n)
+    pe.write("acc", out, padded[1:])
+
+
 def pick_heads(pe, x, heads, out, M, H, Hl, n):
     """act[Hl, M, n] = the row's heads of act[M, H, n], head by head; zeros for padding."""
     padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)

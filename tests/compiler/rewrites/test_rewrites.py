@@ -79,6 +79,9 @@ def lines_of(program: Program, axis: int) -> int:
         ("shared-exp", replace(tiny_spec(kv_heads=1, heads=4), score_cap=3.0)),
         ("merged-sums,shared-exp,local-maxima", latent_spec()),
         ("picked-heads", latent_spec()),
+        ("query-gathers", latent_spec()),  # three rows a head
+        ("norm-scales,query-gathers,early-shift", latent_spec(heads=9)),  # a row each
+        ("query-gathers", latent_spec(heads=11)),  # rows with two: summed as they are
         ("early-shift", tiny_spec()),
     ],
     ids=lambda value: value.replace(",", " and ") if isinstance(value, str) else value.family,
@@ -238,6 +241,22 @@ def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
     ]  # five in the middle of 24
 
 
+def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
+    """With fewer words than an all-reduce moves; where a row makes queries of several heads, they are summed."""
+    spec = latent_spec()
+    (_, summed), (fused, gathered) = (
+        (run.program, run.fabric().decode_cost(len(PROMPT)))
+        for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (RELEASED, "query-gathers"))
+    )
+    names = Counter(fused.patterns[pattern].name for pattern in fused.decode.steps.pattern if pattern >= 0)
+    assert names["gather"] == 2 * spec.layer_count
+    kernels = kernels_of(fused)
+    assert (kernels["set_heads"], kernels["place_heads"]) == (2 * spec.layer_count, 0)
+    assert gathered.links.sum() < summed.links.sum()
+    several = latent_spec(heads=11)
+    assert kernels_of(program_of("query-gathers", several)) == kernels_of(program_of(RELEASED, several))
+
+
 def test_a_row_divides_the_heads_that_it_goes_on_with() -> None:
     """In a decoded token and in prefill, one layer as the other; nothing moves otherwise."""
     spec = latent_spec()
@@ -270,6 +289,8 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("norm-scales", LAYER_NORMS, {"dtype": "int8", "activations": "float32"}, "LayerNorm, whose gains and biases"),
         ("merged-sums", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("picked-heads", tiny_spec(), {}, "no latent attention"),
+        ("query-gathers", tiny_spec(), {}, "no latent attention"),
+        ("query-gathers", latent_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("gathers", tiny_spec(), {}, "no router"),
         ("local-maxima", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("router-scores", tiny_spec(), {}, "no router"),

@@ -1,0 +1,122 @@
+"""Queries of latent attention gathered from the rows that make them, where all rows summed them among zeros.
+
+A row makes the queries of its heads, often a part of one head's, and every row needs the queries of all heads.
+
+1. The rows of a head sum what they have of it into one of them.
+2. That row rounds and rotates the queries of its own heads, where all rows did so with those of all heads.
+3. The row in the middle gets the queries of all heads: no word waits for a sum.
+4. It rounds them, which changes nothing any more, and sends them to all rows, in the activations' type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from wse.compiler.lower.builder import Draft, Operand
+from wse.compiler.lower.context import Context
+from wse.compiler.options import Options
+from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
+from wse.compiler.rewrites.steps import (
+    address,
+    compute_step,
+    count,
+    in_place,
+    is_line,
+    line_step,
+    runs,
+    with_operands,
+)
+from wse.compiler.state import SymAddress, SymStep, fixed_number
+from wse.models.spec import ModelSpec
+from wse.program.steps import COLUMNS
+from wse_mappings.patterns.gather import gather
+from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.schedule import Arrival
+
+
+def _apply(c: Context, draft: Draft, setting: int) -> None:
+    segments = _rows_of_heads(c)
+    for place in [step for step in draft.steps if runs(step, "place_rotated")]:
+        index = draft.steps.index(place)
+        if len(segments) == c.spec.head_count and _are_queries(draft.steps[index : index + 5]):
+            draft.steps[index : index + 5] = _gathered(c, draft, index, segments)
+
+
+def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
+    """(first row, rows) of each head; none where a row has several."""
+    assert c.cut.latent is not None
+    heads = c.cut.latent.heads
+    if heads.shape[1] > 1:
+        return []
+    segments, first = [], 0
+    for head, rows in groupby(heads[:, 0].tolist()):
+        size = len(list(rows))
+        segments += [(first, size)] * (head >= 0)
+        first += size
+    return segments
+
+
+def _are_queries(steps: Sequence[SymStep]) -> bool:
+    """Whether the steps place the queries of one token, sum them down columns, round them and rotate them."""
+    if len(steps) < 5 or any(step.loop >= 0 for step in steps):
+        return False
+    place, rest, line, store, rotate = steps
+    if not (runs(rest, "place_heads") and is_line(line) and runs(store, "store") and runs(rotate, "rotate")):
+        return False
+    summed, queries, q = address(place, "out"), address(line, "source"), address(store, "out")
+    behind = address(rest, "out").buffer is summed.buffer and queries == summed == address(store, "x")
+    whole = in_place(line) and line.axis == COLUMNS and count(line, "elements") == count(store, "n")
+    return behind and whole and address(rotate, "x") == q and (count(place, "M"), count(rotate, "M")) == (1, 1)
+
+
+def _gathered(c: Context, draft: Draft, index: int, segments: Sequence[tuple[int, int]]) -> list[SymStep]:
+    place, rest, line, store, rotate = draft.steps[index : index + 5]
+    (length, lines), H, R, C = c.lines(COLUMNS), count(place, "H"), count(place, "n"), count(rest, "n")
+    absorbed, queries, q = address(rest, "x").buffer, address(line, "source").buffer, address(store, "out")
+    own, rotated = SymAddress(buffer=absorbed), SymAddress(buffer=absorbed, offset=C)
+    c.temp(absorbed.name, C + R, absorbed.view, absorbed.use)
+    rounded = c.temp("queries_of_head", C + R, "act")
+    kept: dict[str, Operand] = {name: address(place, name) for name in ("x", "first", "feature_ordinals")}
+    steps = [compute_step(place, "pick_rotated", **kept, out=rotated, Hl=1, K=count(place, "K"), n=R)]
+    # 1. Sums of a head.
+    if any(rows > 1 for _, rows in segments):
+        tree = c.patterns.get(k_tree, length, lines, Arrival.ADD, broadcast=False, segments=tuple(segments), groups=())
+        steps.append(line_step(line, tree, COLUMNS, own, fixed_number(C + R)))
+    # 2. The row's own head.
+    of_row = SymAddress(buffer=rounded, offset=C)
+    steps += [
+        compute_step(store, "store", out=SymAddress(buffer=rounded), x=own, n=C + R),
+        with_operands(rotate, x=of_row, H=fixed_number(1)),
+    ]
+    # 3. All heads in the middle.
+    root = length // 2
+    owners = tuple(first + root_of(rows, ()) for first, rows in segments)
+    pattern = c.patterns.get(gather, length, lines, owners, root)
+    gathers = []
+    for x, out, n in ((of_row, SymAddress(buffer=queries), R), (SymAddress(buffer=rounded), address(rest, "out"), C)):
+        steps.append(compute_step(rest, "set_heads", x=x, heads=address(rest, "heads"), out=out, H=H, Hl=1, n=n))
+        gathers.append(line_step(line, pattern, COLUMNS, out, fixed_number(H * n)))
+    loop, overlap = draft.add_loop(1), draft.add_group()
+    steps += [replace(step, loop=loop, overlap=overlap) for step in gathers]
+    # 4. To all rows.
+    to_all = c.patterns.get(multicast, length, lines, root)
+    return [*steps, store, line_step(line, to_all, COLUMNS, q, fixed_number(count(store, "n")))]
+
+
+def _invalid(spec: ModelSpec, options: Options) -> str:
+    if spec.latent is None:
+        return f"{spec.name} has no latent attention"
+    return needs_float32_sums(spec, options)
+
+
+REWRITE: Final = Rewrite(
+    name="query-gathers",
+    summary="Queries of latent attention are gathered from the rows that make them, which rotate their own.",
+    source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
+    apply=_apply,
+    invalid=_invalid,
+)
