@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 from wse_mappings.cuts.contiguous import proportional
@@ -40,14 +41,19 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     )
     # 2
     bands_have_all = layout.bands == 1
-    shares_of_rows = () if bands_have_all else tuple(demand.row_share(count) for count in range(1, rows + 1))
-    heights = [[rows] for _ in wafers] if bands_have_all else band_heights(fullest, shares_of_rows)
+    heights = [[rows] for _ in wafers] if bands_have_all else band_heights(fullest, _row_shares(demand.row_share, rows))
     return [
         (height, width)
         for of_wafer in zip(heights, widths, strict=True)
         for height, across in zip(*of_wafer, strict=True)
         for width in across
     ]
+
+
+@lru_cache(maxsize=64)
+def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
+    """The part of a column's bytes on the fullest PE of regions of 1 row, of 2, and so on."""
+    return tuple(map(row_share, range(1, rows + 1)))
 
 
 def fullest_bytes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> float:

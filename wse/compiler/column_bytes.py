@@ -46,7 +46,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int],
         sizes[_VOCABULARY] += tables * table_bytes
         return cache(lambda cols: sum(size * share for size, share in zip(sizes, shares(cols), strict=True)))
 
-    return lambda first, last, tables: of_region(frozenset(Counter(spec.layers[first:last]).items()), tables)
+    return cache(lambda first, last, tables: of_region(frozenset(Counter(spec.layers[first:last]).items()), tables))
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:

@@ -33,16 +33,18 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
     parts = np.array(shares)
     sizes = np.unique(np.concatenate(bytes_by_wafer))
     bounds = np.unique(np.outer(sizes, np.unique(parts)))
+    distinct = set(bytes_by_wafer)
     # 2
     low, high = 0, len(bounds) - 1  # with the last all have room
     while low < high:
         middle = (low + high) // 2
-        if all(sum(_fewest(bands, bounds[middle], parts)) <= len(shares) for bands in bytes_by_wafer):
+        if all(sum(_fewest(bands, bounds[middle], parts)) <= len(shares) for bands in distinct):
             high = middle
         else:
             low = middle + 1
     # 3
-    return [_fewest(bands, bounds[low], parts) for bands in bytes_by_wafer]
+    rows = {bands: _fewest(bands, bounds[low], parts) for bands in distinct}
+    return [rows[bands] for bands in bytes_by_wafer]
 
 
 def _fewest(bands: Sequence[float], bound: float, parts: F64) -> list[int]:

@@ -8,7 +8,7 @@ are placed in as many as take few bytes: the more there are, the more features o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -67,7 +67,7 @@ class Held:
         """A placement of experts on columns in equal stretches, with FEW as a number of groups."""
         if placement != FEW or spec.experts is None:
             return placement
-        return str(_few_groups(replace(spec, layers=()), self, cols, stretches))
+        return str(_few_groups(spec, self, cols, stretches))
 
 
 class _Matrix(NamedTuple):

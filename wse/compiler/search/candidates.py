@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,6 +54,7 @@ class Candidates:
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _known: set[Layout] = field(default_factory=set)
     _spreads: dict[tuple[str, int, int], _Spread] = field(default_factory=dict)
+    _partitions: dict[tuple[str, int, int], Sequence[Share]] = field(default_factory=dict)
 
     def add(self, layouts: Iterable[Layout]) -> None:
         """Add those that are not there."""
@@ -92,7 +93,7 @@ class Candidates:
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
             return None
-        shares = strategy(layout.mapping).partition(demand, layout)
+        shares = self._shares(layout)
         if any(share.wafers > 1 or share.experts for share in shares):
             return None
         return fullest_bytes(demand, layout, shares)
@@ -100,9 +101,15 @@ class Candidates:
     def _spread(self, layout: Layout) -> _Spread:
         key = (layout.mapping, layout.bands, layout.per_band)
         if key not in self._spreads:
-            shares = strategy(layout.mapping).partition(self.demand, layout)
-            self._spreads[key] = _spread(shares, layout, self.demand)
+            self._spreads[key] = _spread(self._shares(layout), layout, self.demand)
         return self._spreads[key]
+
+    def _shares(self, layout: Layout) -> Sequence[Share]:
+        """The layers of every region, whatever the size of regions."""
+        key = (layout.mapping, layout.bands, layout.per_band)
+        if key not in self._partitions:
+            self._partitions[key] = strategy(layout.mapping).partition(self.demand, layout)
+        return self._partitions[key]
 
 
 def _spread(shares: Iterable[Share], layout: Layout, demand: Demand) -> _Spread:
