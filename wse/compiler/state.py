@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import networkx as nx
 
@@ -122,7 +122,7 @@ def fixed_number(value: int) -> SymNumber:
     return SymNumber(fixed=value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SymStep:
     """A step of a block before emission. Operands are by index of the operand array.
 
@@ -143,6 +143,13 @@ class SymStep:
     joined: bool = False
     over_heads: bool = False
     in_chain: bool = False
+
+    @cached_property
+    def buffers(self) -> frozenset[SymBuffer]:
+        """The buffers that its operands are in."""
+        addresses = [operand for operand in self.operands.values() if isinstance(operand, SymAddress)]
+        turns = [address.odd_round_buffer for address in addresses if address.odd_round_buffer is not None]
+        return frozenset([*(address.buffer for address in addresses), *turns])
 
 
 Loops = tuple[tuple[int, int, int], ...]

@@ -108,6 +108,5 @@ def balanced_segments(total: int, parts: int) -> list[tuple[int, int]]:
     >>> balanced_segments(5, 3)
     [(0, 2), (2, 2), (4, 1)]
     """
-    counts = balanced_counts(total, parts)
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    return [(int(s), int(c)) for s, c in zip(starts, counts, strict=True)]
+    size, larger = divmod(total, parts)
+    return [(part * size + min(part, larger), size + (part < larger)) for part in range(parts)]

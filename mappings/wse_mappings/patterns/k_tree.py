@@ -102,23 +102,30 @@ def k_tree(
         ValueError: a count of groups is below 1, or, on the whole line, above the places that its level has.
     """
     _check(length, groups, whole=not segments)
-    messages: list[Message] = []
-    for start, count in segments or ((0, length),):
-        levels = _levels(count, groups)  # 1
-        # 2. Chains toward the middles.
-        messages += [message for level in levels for group in level for message in _inward(start, group, arrival)]
-        if broadcast:  # 3
-            messages += _outward(start + root_of(count, groups), start, start + count - 1)
+    stretches = segments or ((0, length),)
+    of_count = {count: _messages(count, arrival, groups, broadcast=broadcast) for _, count in stretches}
+    messages = [(start + a, start + b, kind) for start, count in stretches for a, b, kind in of_count[count]]
     name = "all_reduce" if broadcast else "reduce"
     depth = 2 if groups is None else len(groups) + 1
     colours = COLOURS_PER_LEVEL * depth + COLOURS_OF_BROADCAST * broadcast
     return uniform_schedule(name, length, lines, messages, colours)
 
 
+def _messages(count: int, arrival: Arrival, groups: Groups, *, broadcast: bool) -> list[Message]:
+    """The messages of a segment that begins at place 0."""
+    levels = _levels(count, groups)  # 1
+    # 2. Chains toward the middles.
+    messages = [message for level in levels for group in level for message in _inward(group, arrival)]
+    return [*messages, *_outward(_middle(levels[-1][0]), count)] if broadcast else messages  # 3
+
+
 def root_of(count: int, groups: Groups = None) -> int:
     """Index of the global root in a segment of ``count`` PEs."""
-    last = _levels(count, groups)[-1][0]
-    return last[len(last) // 2]
+    return _middle(_levels(count, groups)[-1][0])
+
+
+def _middle(group: list[int]) -> int:
+    return group[len(group) // 2]
 
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
@@ -140,25 +147,21 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
     for group_count in (*_groups_of(count, groups), 1):
         cut = balanced_segments(len(places), min(group_count, len(places)))
         levels.append([places[first : first + size] for first, size in cut])
-        places = [group[len(group) // 2] for group in levels[-1]]
+        places = [_middle(group) for group in levels[-1]]
     return levels
 
 
-def _inward(start: int, group: list[int], arrival: Arrival) -> list[Message]:
-    """Two chains toward the middle of a group."""
-    places = [start + place for place in group]
+def _inward(places: list[int], arrival: Arrival) -> list[Message]:
+    """Two chains toward the middle of a group of places."""
     middle = len(places) // 2
     return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
         (b, a, arrival) for a, b in reversed(list(pairwise(places[middle:])))
     ]
 
 
-def _outward(root: int, west: int, east: int) -> list[Message]:
-    return [
-        message
-        for message in ((root, east, Arrival.MULTICAST), (root, west, Arrival.MULTICAST))
-        if message[0] != message[1]
-    ]
+def _outward(root: int, count: int) -> list[Message]:
+    """Multicasts from a root to both ends of its segment."""
+    return [(root, end, Arrival.MULTICAST) for end in (count - 1, 0) if end != root]
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:

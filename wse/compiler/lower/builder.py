@@ -173,7 +173,10 @@ class PhaseBuilder:
             if step.loop >= 0:
                 inside.setdefault(step.loop, []).append(index)
         number = {loop: i for i, loop in enumerate(inside)}
-        self._steps = [replace(step, loop=number[step.loop]) if step.loop >= 0 else step for step in draft.steps]
+        self._steps = [
+            step if number.get(step.loop, -1) == step.loop else replace(step, loop=number[step.loop])
+            for step in draft.steps
+        ]
         self._loops = [(steps[0], steps[-1] + 1, draft.turns[loop]) for loop, steps in inside.items()]
         self._over_users = {number[loop] for loop in loops_over_users if loop in number and loop < len(loops)}
         self._groups = draft.groups

@@ -97,17 +97,14 @@ def same_lines(a: SymStep, b: SymStep) -> bool:
 
 def touches(step: SymStep, buffer: SymBuffer) -> bool:
     """Whether an operand of a step is in a buffer."""
-    for operand in step.operands.values():
-        if isinstance(operand, SymAddress) and (operand.buffer is buffer or operand.odd_round_buffer is buffer):
-            return True
-    return False
+    return buffer in step.buffers
 
 
 def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
     """Whether an operand of a step may be among so many elements from an address on."""
-    for name, index in _index(step).items():
+    for name, index in _index(step).items() if touches(step, at.buffer) else ():
         operand = step.operands.get(index)
-        if isinstance(operand, SymAddress) and touches(replace(step, operands={index: operand}), at.buffer):
+        if isinstance(operand, SymAddress) and at.buffer in (operand.buffer, operand.odd_round_buffer):
             extent = _extent(step, name, operand)
             begins_before = operand.offset < at.offset + elements
             if begins_before and (extent is None or at.offset < operand.offset + extent):
@@ -143,26 +140,25 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
     None where it is not made in these steps, or the buffer takes turns with another.
     """
-    makers = [i for i, step in enumerate(steps) if _makes(step, buffer)]
+    users = [(i, step) for i, step in enumerate(steps) if touches(step, buffer)]
+    makers = [i for i, step in users if _makes(step, buffer)]
     before, after = [i for i in makers if i <= index], [i for i in makers if i > index]
-    if not before or any(_takes_turns(step, buffer) for step in steps):
+    if not before or any(_takes_turns(step) for _, step in users):
         return None
     return range(before[-1], after[0] if after else len(steps))
 
 
 def _makes(step: SymStep, buffer: SymBuffer) -> bool:
     """Whether a step writes a buffer anew, from its beginning on."""
-    kernel = kernel_of(step) if touches(step, buffer) else None
+    kernel = kernel_of(step)
     if kernel is None or ("add" in kernel.index and count(step, "add") != 0):
         return False
     values = (step.operands[i] for i in kernel.outputs)
     return any(isinstance(v, SymAddress) and v.buffer is buffer and not v.offset for v in values)
 
 
-def _takes_turns(step: SymStep, buffer: SymBuffer) -> bool:
-    return touches(step, buffer) and any(
-        isinstance(v, SymAddress) and v.odd_round_buffer is not None for v in step.operands.values()
-    )
+def _takes_turns(step: SymStep) -> bool:
+    return any(isinstance(v, SymAddress) and v.odd_round_buffer is not None for v in step.operands.values())
 
 
 def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
@@ -204,13 +200,13 @@ def _alone(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **fields: A
     """
     rows = {i: like.operands[i] for i in (0, 1)}
     routed = any(isinstance(value, SymNumber) and value.per_pair for value in own.values())
-    plain = replace(like, loop=-1, overlap=-1, routed=routed, joined=False, over_heads=False, in_chain=False)
-    return replace(plain, operands=rows | dict(own), **fields)
+    fields |= {"routed": routed, "joined": False, "over_heads": False, "in_chain": False, "operands": rows | dict(own)}
+    return replace(like, loop=-1, overlap=-1, **fields)
 
 
 def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
     """Let the steps of a range use ``to``, from element ``elements`` on, in place of ``buffer``."""
-    for i in within:
+    for i in (i for i in within if touches(steps[i], buffer)):
         moved: dict[int, SymAddress | SymNumber] = {
             place: replace(operand, buffer=to, offset=operand.offset + elements)
             for place, operand in steps[i].operands.items()
