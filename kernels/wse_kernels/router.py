@@ -64,11 +64,22 @@ def router_correct(block, f32, x, correction, out, M, E):
                 f32[block, out + m * E + e, lane] = f32[block, x + m * E + e, lane] + f32[block, correction + e, lane]
 
 
-def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
+def router_pairs(block, f32, x, correction, out, M, E):
+    """out[M, E, 2] = x[M, E], and x[M, E] + correction[E]."""
+    lanes = f32.shape[2]
+    for m in range(M):
+        for e in range(E):
+            for lane in range(lanes):
+                score = f32[block, x + m * E + e, lane]
+                f32[block, out + 2 * (m * E + e), lane] = score
+                f32[block, out + 2 * (m * E + e) + 1, lane] = score + f32[block, correction + e, lane]
+
+
+def router_limit(block, f32, x, out, M, E, stride, groups, chosen_groups, group_scores):
     """out[M, E] = x[M, E] in ``chosen_groups`` of a token's ``groups`` equal stretches, the lowest value in the others.
 
-    A group counts as the sum of its two best, which stands in group_scores[groups] then; the groups with the largest
-    sums are chosen, on a tie the earlier one.
+    Elements of both are ``stride`` apart. A group counts as the sum of its two best, which stands in
+    group_scores[groups] then; the groups with the largest sums are chosen, on a tie the earlier one.
     """
     size = E // groups
     lanes = f32.shape[2]
@@ -76,8 +87,8 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
         for lane in range(lanes):
             for g in range(groups):
                 first, second = LOWEST, LOWEST
-                for e in range(x + m * E + g * size, x + m * E + (g + 1) * size):
-                    value = f32[block, e, lane]
+                for e in range(m * E + g * size, m * E + (g + 1) * size):
+                    value = f32[block, x + e * stride, lane]
                     if value > first:
                         first, second = value, first
                     elif value > second:
@@ -91,14 +102,15 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
                     if value > score or (value == score and other_group < g):
                         better += 1
                 for e in range(m * E + g * size, m * E + (g + 1) * size):
-                    f32[block, out + e, lane] = f32[block, x + e, lane] if better < chosen_groups else LOWEST
+                    value = f32[block, x + e * stride, lane]
+                    f32[block, out + e * stride, lane] = value if better < chosen_groups else LOWEST
 
 
-def router_choose(block, f32, choice, scores, ids, weights, M, E, A, normalised, scale_pico):
+def router_choose(block, f32, choice, scores, ids, weights, M, E, A, stride, normalised, scale_pico):
     """ids[M, A] = where choice[M, E] is largest, the largest first; weights[M, A] = scores[M, E] there.
 
-    The weights are divided by their sum where ``normalised`` is 1, and multiplied by the scale in the end. Where fewer
-    than A values compare as numbers, the rest of the ids are -1 with weight 0.
+    Elements of both are ``stride`` apart. Weights are divided by their sum where ``normalised`` is 1, and multiplied by
+    the scale in the end. Where fewer than A values compare as numbers, the rest of the ids are -1 with weight 0.
     """
     scale = np.float32(scale_pico * 1e-12)
     lanes = f32.shape[2]
@@ -109,13 +121,13 @@ def router_choose(block, f32, choice, scores, ids, weights, M, E, A, normalised,
             for i in range(A):
                 best, best_id = np.float32(-np.inf), -1
                 for e in range(E):
-                    value = f32[block, choice + m * E + e, lane]
+                    value = f32[block, choice + (m * E + e) * stride, lane]
                     fresh = value < last or (value == last and e > last_id)
                     if fresh and (value > best or best_id < 0):
                         best, best_id = value, e
                 weight = np.float32(0.0)
                 if best_id >= 0:
-                    weight = f32[block, scores + m * E + best_id, lane]
+                    weight = f32[block, scores + (m * E + best_id) * stride, lane]
                     last, last_id = best, best_id
                 f32[block, ids + m * A + i, lane] = np.float32(best_id)
                 f32[block, weights + m * A + i, lane] = weight

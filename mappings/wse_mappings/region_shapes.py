@@ -16,7 +16,8 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     """Rows and columns of every region, as large as its bytes; ``shares`` are all that share a mesh in bands.
 
     1. Regions of a band share its columns, so that the fullest of its PEs is as empty as can be (`region_widths`).
-    2. Bands of a wafer share its rows, as many as their fullest regions need (`band_heights`).
+    2. Bands of a wafer share its rows, as many as their fullest regions need (`band_heights`) for what they hold and
+       for scores, of which a row has those with the entries of its cache.
 
     A band alone has all rows, a region alone in its band all columns. ``as_released`` all bands have as many rows,
     and regions columns in proportion to their bytes. Regions that are listed have the shapes that are stated.
@@ -36,7 +37,13 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     # 1
     widths = [[region_widths(tuple(size for _, size in band), cols) for band in bands] for bands in wafers]
     fullest = tuple(
-        tuple(max(size(width) for (_, size), width in zip(*band, strict=True)) for band in zip(*bands, strict=True))
+        tuple(
+            max(
+                size(width) + demand.score_bytes(width) * (share.last_layer > share.first_layer)
+                for (share, size), width in zip(*band, strict=True)
+            )
+            for band in zip(*bands, strict=True)
+        )
         for bands in zip(wafers, widths, strict=True)
     )
     # 2

@@ -50,11 +50,26 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int],
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """The bytes of what gate and up make of a token in a dense block, and of what becomes of it, on a PE."""
+    """The bytes of what gate and up make of a token in a dense block, which what becomes of it takes the place of."""
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
-    accumulated = (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")]
-    size = accumulated + ELEMENT_BYTES[options.activation_type]
+    size = (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")]
     return lambda cols: float(size * ceil_div(features, cols))
+
+
+def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
+    """The bytes of a token's scores with all entries of the cache on a column, in all of its rows."""
+    of_entry = options.context * ELEMENT_BYTES[options.element_type("acc")]
+    rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
+
+    @cache
+    def of_columns(cols: int) -> float:
+        if spec.latent is not None:
+            return float(of_entry * spec.head_count)  # all heads share all columns
+        sizes = spec.kv_head_count, spec.head_size, rotary_size
+        heads, _ = head_places(cols, *sizes, mixed_pairs=spec.rotates_by_nothing)
+        return float(of_entry * heads * spec.queries_per_kv)
+
+    return of_columns
 
 
 def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[float, ...]:
@@ -63,7 +78,9 @@ def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[flo
     Of scales it is the groups of inputs that the column touches.
     """
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
-    heads, features = head_places(cols, spec.kv_head_count, spec.head_size, rotary_size)
+    heads, features = head_places(
+        cols, spec.kv_head_count, spec.head_size, rotary_size, mixed_pairs=spec.rotates_by_nothing
+    )
     mixture, shared_size, of_experts, expert_groups = spec.experts, 0, 0.0, 0.0
     if mixture is not None:
         shared_size = mixture.shared_size

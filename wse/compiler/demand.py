@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
 
-from wse.compiler.column_bytes import block_bytes, column_bytes
+from wse.compiler.column_bytes import block_bytes, column_bytes, score_bytes
 from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
 from wse.compiler.passes.contraction import Held
 from wse.hardware.spec import WaferSpec
@@ -41,6 +41,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         row_share=_row_share(replace(spec, layers=()), held),
         column_bytes=column_bytes(spec, options),
         block_bytes=block_bytes(spec, options),
+        score_bytes=score_bytes(spec, options),
         as_released=options.schedule == RELEASED,
     )
 

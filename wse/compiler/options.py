@@ -23,6 +23,10 @@ SCHEDULES = (RELEASED, FUSED)
 NORM_SCALES = "norm-scales"
 """The rewrite by which norms travel with the products that follow: of a LayerNorm, PEs hold tiles for it."""
 
+ROUTER_SCORES = "router-scores"
+"""The rewrite by which a router's scores are taken on the columns that have its outputs: with it a column holds what
+corrects its own alone."""
+
 REFUSE, REPORT = "refuse", "report"
 """Values of ``capacity``: what happens to a Program that needs more SRAM than there is."""
 
@@ -138,6 +142,11 @@ class Choice:
     def uses(self, rewrite: str) -> bool:
         """Whether a rewrite of that name is used in any phase."""
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
+
+    def always_uses(self, rewrite: str) -> bool:
+        """Whether a rewrite of that name is used in all phases."""
+        of_phases = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
+        return all(any(name == rewrite for name, _ in rewrites) for rewrites in of_phases)
 
 
 def check_types(dtype: str, activations: str | None) -> None:

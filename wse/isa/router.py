@@ -22,15 +22,23 @@ def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
     return M * (c.loop + c.vector(E, c.largest) + exps + c.function + 3 * passes)
 
 
-def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -> float:
+def _strided(M: int, E: int, stride: int) -> int:
+    return (M * E - 1) * stride + 1
+
+
+def _vector(c: PeCosts, elements: int, width: float, stride: int) -> float:
+    return c.vector(elements, width) if stride == 1 else c.strided(elements, width)
+
+
+def _limit_cycles(c: PeCosts, M: int, E: int, stride: int, groups: int, chosen_groups: int) -> float:
     """Cycles of two maxima of each group, a maximum over the groups for each chosen one, and a pass that masks."""
-    maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.largest))
-    return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
+    maxima = groups * (c.loop + 2 * _vector(c, ceil_div(E, groups), c.largest, stride))
+    return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + _vector(c, E, c.f32, stride))
 
 
-def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
+def _choose_cycles(c: PeCosts, M: int, E: int, A: int, stride: int, normalised: int) -> float:
     """Cycles of a maximum and a pass that finds it for each choice; then of the sum, its inverse and the scaling."""
-    one = c.loop + c.vector(E, c.largest) + c.vector(E, c.f32)
+    one = c.loop + _vector(c, E, c.largest, stride) + _vector(c, E, c.f32, stride)
     division = c.vector(A, c.f32) + c.function if normalised else 0.0
     return M * (c.loop + A * one + division + c.vector(A, c.f32))
 
@@ -55,11 +63,22 @@ ROUTER: Final = (
         cycles=lambda c, M, E: M * (c.loop + c.vector(E, c.f32)),
     ),
     Kernel(
-        name="router_limit",
+        name="router_pairs",
         operands=(
             f32("x", "M E"),
-            f32("out", "M E", output=True, over="x"),
-            *numbers("M E groups chosen_groups"),
+            f32("correction", "E"),
+            f32("out", lambda M, E: 2 * M * E, output=True),
+            *numbers("M E"),
+        ),
+        work=_scores,
+        cycles=lambda c, M, E: M * (c.loop + 2 * c.strided(E, c.f32)),
+    ),
+    Kernel(
+        name="router_limit",
+        operands=(
+            f32("x", _strided),
+            f32("out", _strided, output=True, over="x"),
+            *numbers("M E stride groups chosen_groups"),
             f32("group_scores", "groups", output=True),
         ),
         work=_scores,
@@ -68,11 +87,11 @@ ROUTER: Final = (
     Kernel(
         name="router_choose",
         operands=(
-            f32("choice", "M E"),
-            f32("scores", "M E"),
+            f32("choice", _strided),
+            f32("scores", _strided),
             f32("ids", "M A", output=True),
             f32("weights", "M A", output=True),
-            *numbers("M E A normalised scale_pico"),
+            *numbers("M E A stride normalised scale_pico"),
         ),
         work=lambda M, E, A: M * E * A,
         cycles=_choose_cycles,

@@ -185,6 +185,11 @@ class ModelSpec:
         return self.head_count // self.kv_head_count
 
     @property
+    def rotates_by_nothing(self) -> bool:
+        """Whether features that rotate by an angle of 0 stay as they are: no factor multiplies cosines."""
+        return self.rope is None or self.rope.multiplier == 1.0
+
+    @property
     def cache_features(self) -> int:
         """Features that a token adds to the cache of one layer: its keys and values, of which latent ones are both."""
         return self.head_size if self.latent is not None else 2 * self.kv_head_count * self.head_size

@@ -29,7 +29,8 @@ class HeadGroups:
         kv_heads: int32 ``[cols, heads per column]``: kv heads of each column, -1 for padding; the copies of one head,
             where there are several, follow each other and are numbered through.
         features: int32 ``[cols, F]``: local features within a head, ``rotated / 2`` first members of rotary pairs,
-            their partners, and those that do not rotate; in order where they are cut evenly. -1 for padding.
+            their partners, and those that do not rotate; in order where they are cut evenly. -1 for padding. Among the
+            pairs may be some of features that do not rotate: they rotate by nothing.
         rotated: local features that rotate, padding included.
         segments: (first column, columns) of each group; the columns of a group sum their scores.
         copies: groups that hold the keys and values of one kv head, each for a part of its queries.
@@ -77,11 +78,13 @@ def head_groups(
     *,
     whole_pairs: bool = True,
     may_share: bool = True,
+    mixed_pairs: bool = True,
     stretches: int = 1,
 ) -> HeadGroups:
     """Assign ``kv_head_count`` heads of ``head_size`` features to ``cols`` columns, in equal ``stretches``.
 
-    The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2.
+    The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2. The
+    others may take places of pairs, which rotate by nothing there, unless not ``mixed_pairs``.
 
     1. Where a stretch has fewer columns than heads, each column holds whole heads and is a group alone.
     2. Without ``whole_pairs`` a group of columns holds one head, whose features are cut evenly.
@@ -107,13 +110,17 @@ def head_groups(
     ]
     # 4. Fewest places on a column.
     sharing, segments = min(
-        candidates, key=lambda one: one[0] * _places(head_size, rotary_size, min(count for _, count in one[1]))
+        candidates,
+        key=lambda one: one[0] * _places(head_size, rotary_size, min(count for _, count in one[1]), mixed=mixed_pairs),
     )
-    return _assign_groups(kv_head_count, sharing, segments, *_paired_features(head_size, rotary_size, segments))
+    features, rotated = _paired_features(head_size, rotary_size, segments, mixed=mixed_pairs)
+    return _assign_groups(kv_head_count, sharing, segments, features, rotated)
 
 
 @lru_cache(maxsize=4096)
-def head_places(cols: int, kv_head_count: int, head_size: int, rotary_size: int) -> tuple[int, int]:
+def head_places(
+    cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool = True
+) -> tuple[int, int]:
     """Kv heads of a column and features of each there, as `head_groups` has them in one stretch, without making it.
 
     >>> head_places(12, 2, 8, 8), head_places(2, 8, 64, 64)
@@ -121,10 +128,12 @@ def head_places(cols: int, kv_head_count: int, head_size: int, rotary_size: int)
     """
     if cols < kv_head_count:
         return ceil_div(kv_head_count, cols), head_size
-    sharing = min(
-        _sharings(kv_head_count), key=lambda n: n * _places(head_size, rotary_size, cols // (kv_head_count // n))
-    )
-    return sharing, _places(head_size, rotary_size, cols // (kv_head_count // sharing))
+
+    def places(sharing: int) -> int:
+        return _places(head_size, rotary_size, cols // (kv_head_count // sharing), mixed=mixed_pairs)
+
+    sharing = min(_sharings(kv_head_count), key=lambda n: n * places(n))
+    return sharing, places(sharing)
 
 
 def head_groups_of_wafers(
@@ -136,6 +145,7 @@ def head_groups_of_wafers(
     *,
     stretches: int,
     whole_pairs: bool = True,
+    mixed_pairs: bool = True,
 ) -> HeadGroups:
     """`head_groups` with as many copies of kv heads as leave the fewest weights on a column.
 
@@ -144,11 +154,9 @@ def head_groups_of_wafers(
     """
     divisors = [n for n in range(1, queries_per_kv + 1) if queries_per_kv % n == 0]
     enough = [n for n in divisors if kv_head_count * n >= stretches] or divisors[-1:]
+    pairs = {"whole_pairs": whole_pairs, "mixed_pairs": mixed_pairs}
     groups = [
-        replace(
-            head_groups(cols, kv_head_count * n, head_size, rotary_size, whole_pairs=whole_pairs, stretches=stretches),
-            copies=n,
-        )
+        replace(head_groups(cols, kv_head_count * n, head_size, rotary_size, stretches=stretches, **pairs), copies=n)
         for n in enough
     ]
     return min(groups, key=lambda g: g.kv_heads_per_col * g.features_per_head * (queries_per_kv // g.copies + 2))
@@ -159,9 +167,16 @@ def _sharings(kv_head_count: int) -> list[int]:
     return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
 
 
-def _places(head_size: int, rotary_size: int, cols: int) -> int:
+def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
     """Features of a head on the fullest of the columns of a group: whole rotary pairs, and those without a partner."""
-    return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
+    apart = 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
+    return 2 * ceil_div(head_size // 2, cols) if _mixes(head_size, rotary_size, cols, mixed=mixed) else apart
+
+
+def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
+    """Whether features that do not rotate take places of pairs: where they may, and there are fewer places then."""
+    apart = 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
+    return mixed and rotary_size > 0 and head_size % 2 == 0 and 2 * ceil_div(head_size // 2, cols) < apart
 
 
 def _assign_groups(
@@ -204,9 +219,20 @@ def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, i
     return np.where(index < head_size, index, np.int32(-1)), 2 * (width * rotary_size // head_size // 2)
 
 
-def _paired_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
-    """The features of every column in whole rotary pairs and those without a partner; how many are pairs' places."""
+def _paired_features(
+    head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, mixed: bool
+) -> tuple[I32, int]:
+    """The features of every column in whole rotary pairs and those without a partner; how many are pairs' places.
+
+    Where all are in pairs, feature p + rotary_size / 2 is the partner of p of those that rotate, and after these p + 1.
+    """
     half = rotary_size // 2
+    if _mixes(head_size, rotary_size, min(count for _, count in segments), mixed=mixed):
+        shares = _balanced_shares(head_size // 2, segments)
+        first = np.where(shares < half, shares, 2 * shares)
+        second = np.where(shares < half, first + half, first + 1)
+        both = np.concatenate([first, np.where(shares < 0, shares, second)], axis=1, dtype=np.int32)
+        return both, both.shape[1]
     pairs, plain_features = _balanced_shares(half, segments), _balanced_shares(head_size - rotary_size, segments)
     partners, plain_places = (
         np.where(index < 0, index, index + first) for index, first in ((pairs, half), (plain_features, 2 * half))

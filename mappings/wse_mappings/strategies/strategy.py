@@ -52,6 +52,7 @@ class Demand:
         column_bytes: Gives, for a first layer, one past the last, and so many of the tables, the bytes of a column of a
             region that holds them; None where all are cut evenly, to the byte.
         block_bytes: Gives, for the columns of a region, the bytes that a PE works on in its widest block.
+        score_bytes: Gives, for the columns of a region, the bytes of a token's scores on all PEs of a column.
         as_released: Whether whole wafers are cut, into bands of as many rows each and regions of columns by their bytes
             without padding, as published services are taken to be.
     """
@@ -71,6 +72,7 @@ class Demand:
     row_share: Callable[[int], float] = lambda rows: 1 / rows
     column_bytes: Callable[[int, int, int], ColumnBytes] | None = None
     block_bytes: ColumnBytes = lambda cols: 0.0
+    score_bytes: ColumnBytes = lambda cols: 0.0
     as_released: bool = False
 
     @property

@@ -14,7 +14,7 @@ from tiny_model import latent_spec, tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.passes import lowering as schedule
-from wse.compiler.passes.allocate import live_steps
+from wse.compiler.passes.lifetimes import live_steps
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Layer, ModelSpec
 from wse.program.program import Program

@@ -9,8 +9,9 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 
-from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.options import FUSED, REPORT, Choice, Options
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.condense import condense
 from wse.fabric.model import Fabric
 from wse.models.spec import Layer
@@ -41,6 +42,16 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
     needed = small.allocated().needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
     assert small.least_bytes() <= max(needed)
+
+
+@pytest.mark.parametrize("name", ["mixture", "latent"])
+def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the_rewrites(name: str) -> None:
+    """What rewrites make from inside a buffer on first is of no layer before."""
+    spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, schedule=FUSED)
+    choice = replace(CHOICE, rewrites=rewrites_of(spec, options))
+    whole = compile_choice(spec, machine, SOFTWARE, options, choice)
+    needed = condense(spec, machine, SOFTWARE, options, choice).allocated().needed_bytes()
+    assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
 
 
 @pytest.mark.parametrize("wafers", [1, 4])

@@ -173,14 +173,14 @@ def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> Non
     options = replace(OPTIONS, mapping="auto", schedule=FUSED, experts=AUTO)
 
     def least_sram(**changes: str) -> int:
-        """To 256 bytes."""
+        """To 64 bytes."""
         changed = replace(options, **changes)
-        return next(n for n in range(16384, 32768, 256) if fits(spec, wafer(4, 8, n), SOFTWARE, changed))
+        return next(n for n in range(23552, 32768, 64) if fits(spec, wafer(4, 8, n), SOFTWARE, changed))
 
     room = least_sram(experts=SPREAD)
     assert least_sram(mapping="region") == least_sram(mapping="region", experts=SPREAD)
     assert least_sram(schedule=RELEASED) == least_sram(schedule=RELEASED, experts=SPREAD)
-    for sram_bytes, all_on_a_column in ((room, True), (room - 256, False)):
+    for sram_bytes, all_on_a_column in ((room, True), (room - 64, False)):
         program = compile_model(spec, wafer(4, 8, sram_bytes), SOFTWARE, options)
         assert {mixture.by_column.shape[1] == 8 for mixture in program.mixtures if mixture} == {all_on_a_column}
 

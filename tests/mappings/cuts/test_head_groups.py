@@ -37,16 +37,33 @@ def test_the_places_of_a_column_are_known_without_an_assignment(size: tuple[int,
     assert head_places(*size) == (groups.kv_heads_per_col, groups.features_per_head)
 
 
-@given(size=sizes())
-def test_rotary_partners_stand_in_one_column_half_of_the_rotated_ones_apart(size: tuple[int, int, int, int]) -> None:
+@given(size=sizes(), mixed=st.booleans())
+def test_rotary_partners_stand_in_one_column_half_of_the_rotated_ones_apart(
+    size: tuple[int, int, int, int],
+    mixed: bool,  # noqa: FBT001
+) -> None:
+    """In their places may be others, two and two; only there where that is allowed."""
     rotary_size = size[3]
-    groups = head_groups(*size)
+    groups = head_groups(*size, mixed_pairs=mixed)
     half = groups.rotated // 2
     first, second, rest = np.split(groups.features, [half, groups.rotated], axis=1)
     np.testing.assert_array_equal(first >= 0, second >= 0)
-    np.testing.assert_array_equal(second[first >= 0], first[first >= 0] + rotary_size // 2)
-    assert (first < rotary_size // 2).all()
+    rotates = (first >= 0) & (first < rotary_size // 2)
+    np.testing.assert_array_equal(second[rotates], first[rotates] + rotary_size // 2)
+    others = (first >= 0) & ~rotates
+    assert (first[others] >= rotary_size).all()
+    np.testing.assert_array_equal(second[others], first[others] + 1)
+    assert mixed or not others.any()
     assert (rest[rest >= 0] >= rotary_size).all()
+
+
+def test_features_that_do_not_rotate_take_places_of_pairs_where_that_leaves_fewer_places() -> None:
+    """Of 32 pairs and 64 other features on 94 columns one has a pair and one of the others, or any two."""
+    apart, mixed = (head_groups(755, 8, 128, 64, mixed_pairs=mixed) for mixed in (False, True))
+    assert (apart.rotated, apart.features_per_head) == (2, 3)
+    assert (mixed.rotated, mixed.features_per_head) == (2, 2)
+    assert head_places(755, 8, 128, 64) == (1, 2)
+    assert head_groups(16, 8, 128, 64).features_per_head == 64  # where all divides anyhow
 
 
 @given(size=sizes())
@@ -116,7 +133,9 @@ def test_a_column_holds_no_more_than_its_share_rounded_up(size: tuple[int, int, 
         for sharing in (n for n in range(1, kv_heads + 1) if kv_heads % n == 0):
             share = cols // (kv_heads // sharing)
             rotated = 2 * ceil_div(rotary_size // 2, share)
-            ways.append((sharing, rotated, rotated + ceil_div(head_size - rotary_size, share)))
+            apart, pairs = rotated + ceil_div(head_size - rotary_size, share), 2 * ceil_div(head_size // 2, share)
+            mixed = rotary_size > 0 and head_size % 2 == 0 and pairs < apart
+            ways.append((sharing, pairs if mixed else rotated, pairs if mixed else apart))
         best = min(ways, key=lambda way: way[0] * way[2])
         assert (groups.kv_heads_per_col, groups.rotated, groups.features_per_head) == best
 

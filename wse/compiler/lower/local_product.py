@@ -84,7 +84,7 @@ def _unpacked(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[
     if coding.group:
         operands["groups"] = c.tile(groups_name(w.name))
     if coding.is_factored:
-        operands["factors"] = c.temp("factors", N, "act", "buffers")
+        operands["factors"] = c.temp(f"factors_{N}", N, "act", "buffers")
     if coding.scale_view == "f32":
         widths = c.tile(widths_name(w.name))
         operands |= {"widths": widths, "B": widths.elements}
@@ -92,9 +92,9 @@ def _unpacked(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[
 
 
 def _scratch(c: Context, K: int, N: int) -> tuple[int, SymBuffer]:
-    """Rows of a tile ``[K, N]`` that are unpacked at once, and where to."""
+    """Rows of a tile ``[K, N]`` that are unpacked at once, and where to: no product is given more than it needs."""
     rows = max(1, min(K, UNPACKED_CODES // N))
-    return rows, c.temp("unpacked_codes", rows * N, "act", "buffers")
+    return rows, c.temp(f"unpacked_codes_{rows * N}", rows * N, "act", "buffers")
 
 
 def _quantised_product(

@@ -5,28 +5,21 @@ So do what a kernel reads for the last time and what it makes of that in its pla
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TypeVar
 
 from wse.compiler.options import REFUSE
-from wse.compiler.state import Block, State, SymAddress, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
+from wse.compiler.passes.lifetimes import Span, lifetimes, live_steps, steps_before
+from wse.compiler.passes.replacements import Replacements, may_coincide, replacing_steps
+from wse.compiler.state import State, SymBuffer
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.instructions import KERNELS
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import TRANSFERS, operand_index
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
-
-Span = tuple[int, int, int]  # phase, first step, last step
-
-Name = TypeVar("Name", bound=Hashable)
-Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 
 
 class SramOverflow(DoesNotFit):
@@ -72,7 +65,7 @@ def allocate(state: State) -> State:
 
     Raises SramOverflow where that is beyond the SRAM, unless the request is to report it (``Options.capacity``).
     """
-    spans, begins = _lifetimes(state), steps_before(state.phases)
+    spans, begins = lifetimes(state), steps_before(state.phases)
     replacements = replacing_steps(state)
     reserved = reserved_bytes(state.wafer, state.software)
     sym_buffers = [t.buffer for t in state.tiles] + list(state.sym_buffers)
@@ -186,12 +179,12 @@ def _lowest(intervals: list[_Interval], needs: Sequence[_Need], start: int) -> i
 def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
     """Buffers that stand at one address each, the largest first, and places by their largest."""
     places: list[list[SymBuffer]] = []
-    partners: dict[SymBuffer, set[SymBuffer]] = {}
+    partners: dict[SymBuffer, list[SymBuffer]] = {}
     for source, target in replacements:
-        partners.setdefault(source, set()).add(target)
-        partners.setdefault(target, set()).add(source)
+        partners.setdefault(source, []).append(target)
+        partners.setdefault(target, []).append(source)
     place_of: dict[SymBuffer, list[SymBuffer]] = {}
-    for buffer in sorted(needs, key=lambda b: -needs[b].size):
+    for buffer in sorted(needs, key=lambda b: (-needs[b].size, b.name)):
         known = (place_of[other] for other in partners.get(buffer, ()) if other in place_of)
         during = needs[buffer].during
         fits_in = (
@@ -205,139 +198,3 @@ def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> lis
         place.append(buffer)
         place_of[buffer] = place
     return places
-
-
-def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
-    """Whether two buffers, live in those steps, may stand at one address; ``replacements`` as of `replacing_steps`.
-
-    They may where no step needs both, but for those that read one for the last time and make the other in its place.
-    """
-    for source, target, live in ((a, b, live_a), (b, a, live_b)):
-        steps = replacements.get((source, target), 0)
-        if not live_a & live_b & ~steps and not live & steps << 1:
-            return True
-    return False
-
-
-def replacing_steps(state: State) -> Replacements:
-    """The steps that make a buffer out of another and may do so in its place, as sets of bits, by these two."""
-    replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}
-    begins = steps_before(state.phases)
-    for number, before in begins.items():
-        steps = state.phases[number].steps
-        in_block = {block: _replacing_steps_within(state, block) for block in steps.blocks}
-        for run in steps.runs:
-            own = dict(zip(run.block.buffers, run.buffers, strict=True))
-            for index, source, target in in_block[run.block]:
-                pair = own[source], own[target]
-                replacements[pair] = replacements.get(pair, 0) | 1 << before + run.step + index
-    return replacements
-
-
-def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
-    """The steps of a block, by index, that may make the second buffer in the place of the first."""
-    found = []
-    for index, step in enumerate(block.steps):
-        for places in KERNELS[step.code].in_place if step.kind == Kind.COMPUTE else ():
-            source, target = (step.operands[place] for place in places)
-            if not (isinstance(source, SymAddress) and isinstance(target, SymAddress)):
-                continue
-            whole = all(
-                replace(operand, buffer=source.buffer) == SymAddress(buffer=source.buffer)
-                for operand in (source, target)
-            )
-            narrower = element_bytes(state, target.buffer.view) <= element_bytes(state, source.buffer.view)
-            if whole and narrower and source.buffer is not target.buffer:
-                found.append((index, source.buffer, target.buffer))
-    return found
-
-
-def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """The steps before each of the phases that differ, which are named by the first of those that share their steps."""
-    begins: dict[int, int] = {}
-    before = 0
-    for number in distinct_phases(phases):
-        begins[number] = before
-        before += len(phases[number].steps)
-    return begins
-
-
-def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """The steps of some spans as a set of bits. ``begins`` are those of `steps_before`."""
-    during = 0
-    for phase, first, last in spans:
-        during |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
-    return during
-
-
-def _lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
-    spans: dict[SymBuffer, list[Span]] = {}
-    for number in distinct_phases(state.phases):
-        for key, stretches in _spans(state.phases[number].steps).items():
-            spans.setdefault(key, []).extend((number, first, last) for first, last in stretches)
-    return {key: tuple(value) for key, value in spans.items()}
-
-
-def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
-    """Stretches of steps in which each buffer's value is needed: from where it is made to its last use.
-
-    A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start. The chain of an
-    overlap group is run in order, once, beside the other transfers of the group.
-    """
-    within = {block: _spans_within(block) for block in steps.blocks}
-    spans: dict[SymBuffer, list[tuple[int, int]]] = {}
-    for run in steps.runs:
-        own = dict(zip(run.block.buffers, run.buffers, strict=True))
-        for buffer, (is_made, stretches) in within[run.block].items():
-            so_far = spans.setdefault(own[buffer], [])
-            in_phase = [(run.step + first, run.step + last) for first, last in stretches]
-            if so_far and not is_made:
-                in_phase[0] = so_far.pop()[0], in_phase[0][1]
-            so_far += in_phase
-    return spans
-
-
-def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
-    """Stretches of steps within a block in which each buffer is needed, and whether its first use makes it."""
-    spans: dict[SymBuffer, tuple[bool, list[tuple[int, int]]]] = {}
-    for index, step in enumerate(block.steps):
-        first, last = index, index
-        if step.loop >= 0 and not _has_its_turn(step, block):
-            first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
-        for buffer, is_made in _uses(step):
-            stretches = spans.setdefault(buffer, (is_made, []))[1]
-            if stretches and (not is_made or stretches[-1][1] >= first):
-                stretches[-1] = (min(stretches[-1][0], first), max(stretches[-1][1], last))
-            else:
-                stretches.append((first, last))
-    return spans
-
-
-def _has_its_turn(step: SymStep, block: Block) -> bool:
-    """Whether a step of a loop runs once, after those before it: in a chain of an overlap group, which is run once."""
-    turns = block.loops[step.loop][2]
-    return turns == 1 and (step.kind == Kind.COMPUTE or step.in_chain)
-
-
-def _uses(step: SymStep) -> list[tuple[SymBuffer, bool]]:
-    """The buffers of a step, and whether what they held before the step or its loop is of no use; those come last.
-
-    The buffer of odd rounds is always filled by the round before. What is made from inside a buffer on joins what
-    stands before it.
-    """
-    overwritten = _overwritten(step)
-    addresses = [
-        (place in overwritten, operand) for place, operand in step.operands.items() if isinstance(operand, SymAddress)
-    ]
-    first = [(operand.buffer, is_made and not operand.offset) for is_made, operand in addresses]
-    turns = [(operand.odd_round_buffer, True) for _, operand in addresses if operand.odd_round_buffer is not None]
-    return sorted(first + turns, key=lambda use: use[1])
-
-
-def _overwritten(step: SymStep) -> frozenset[int]:
-    """Operand indices whose buffers the step makes anew."""
-    if step.kind == Kind.COMPUTE:
-        return KERNELS[step.code].outputs
-    index = operand_index(TRANSFERS[step.code])
-    source, target = step.operands.get(index["source"]), step.operands.get(index["target"])
-    return frozenset((index["target"],)) if target is not None and target != source else frozenset()

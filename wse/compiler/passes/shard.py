@@ -10,7 +10,17 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, NORM_SCALES, PREFILL, PRODUCT, VERIFY, Options
+from wse.compiler.options import (
+    DECODE,
+    LAYERS,
+    MESH_GEMM_OWN,
+    NORM_SCALES,
+    PREFILL,
+    PRODUCT,
+    ROUTER_SCORES,
+    VERIFY,
+    Options,
+)
 from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, Held
 from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.passes.tiles import (
@@ -62,7 +72,7 @@ def shard(state: State) -> State:
     for op, stage, tile in each_once(state, lambda op, stage: op_tiles(shape, tiling, op, cuts[stage])):
         tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real(tile, cuts[stage])))
     for stage, (with_layers, rotates) in enumerate(tables_held(state)):
-        for tile in region_tables(cuts[stage], with_layers=with_layers, rotates=rotates):
+        for tile in region_tables(shape, cuts[stage], with_layers=with_layers, rotates=rotates):
             tiles.append(_sym_tile(replace(tile, stage=stage), real(tile, cuts[stage])))
     return replace(state, cuts=cuts, tiles=tuple(tiles))
 
@@ -125,10 +135,12 @@ def tables_held(state: State) -> list[tuple[bool, bool]]:
     return [(bool(layers), may_rotate and any(layer.rotary for layer in layers)) for layers in of_stages]
 
 
-def region_tables(cut: RegionCut, *, with_layers: bool, rotates: bool) -> list[Tile]:
+def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates: bool) -> list[Tile]:
     """The tiles of what is worked out before a run: frequencies of rotary pairs, and tables of latent attention."""
     tables = latent_tables(cut) if with_layers else []
-    return [frequency_table(cut), *tables] if rotates and cut.heads.rotated else tables
+    if not rotates or not cut.heads.rotated or spec.rope is None:
+        return tables
+    return [frequency_table(cut, len(spec.rope.frequencies)), *tables]
 
 
 @lru_cache(maxsize=8)
@@ -144,14 +156,14 @@ def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape) -> 
         features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
         groups = expert_groups(cols, mixture.count, mixture.ffn_size, *placed[2:], feature_group=features)
     rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
-    whole_pairs = scope != LAYERS
+    pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.rotates_by_nothing}
     if spec.latent is not None:
         heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, rotary_size, stretches=span)
     elif span == 1:
-        heads = head_groups(cols, spec.kv_head_count, spec.head_size, rotary_size, whole_pairs=whole_pairs)
+        heads = head_groups(cols, spec.kv_head_count, spec.head_size, rotary_size, **pairs)
     else:
         sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, rotary_size)
-        heads = head_groups_of_wafers(cols, *sizes, stretches=span, whole_pairs=whole_pairs)
+        heads = head_groups_of_wafers(cols, *sizes, stretches=span, **pairs)
     none = np.empty((cols, 0), np.int32)
     return RegionCut(
         rows=rows,
@@ -231,12 +243,14 @@ class Tiling(NamedTuple):
         phases: The phases, in whose arrangements tiles are.
         prefill: The product of prefill.
         with_norms: Whether there are those of `norm_products` too.
+        scored_on_columns: Whether a router's scores are taken on the columns of its outputs, on one wafer.
     """
 
     dtype: str
     phases: tuple[str, ...]
     prefill: str
     with_norms: bool
+    scored_on_columns: bool
 
 
 def tiling_of(state: State) -> Tiling:
@@ -244,13 +258,13 @@ def tiling_of(state: State) -> Tiling:
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
-    return Tiling(options.dtype, phases, choice.prefill, with_norms)
+    return Tiling(options.dtype, phases, choice.prefill, with_norms, choice.always_uses(ROUTER_SCORES))
 
 
 def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """The tiles of one op, as of stage 0."""
     if op.kind in ("router", *ROUTED):
-        return _expert_tiles(spec, tiling.dtype, op, cut)
+        return _expert_tiles(spec, tiling, op, cut)
     return _tiles_without_experts(spec, tiling, op, cut)
 
 
@@ -273,10 +287,11 @@ def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionC
 
 
 @lru_cache(maxsize=6)  # an index of all experts for each column of many wafers takes tens of megabytes
-def _expert_tiles(spec: ModelSpec, dtype: str, op: Op, cut: RegionCut) -> list[Tile]:
+def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """The tiles of a router or of experts."""
-    whole_tiles = expert_tiles(op, cut, spec.hidden_size)
-    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, dtype)]
+    on_columns = tiling.scored_on_columns and cut.span == 1
+    whole_tiles = expert_tiles(op, cut, spec.hidden_size, scored_on_columns=on_columns)
+    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype)]
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:

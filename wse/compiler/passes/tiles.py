@@ -152,10 +152,11 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
-def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
+def expert_tiles(op: Op, cut: RegionCut, hidden_size: int, *, scored_on_columns: bool) -> list[Tile]:
     """Tiles of an op of kind ``router``, ``experts`` or ``experts_down``: its matrices, then its vectors.
 
-    The correction of scores is float32 on every PE. What is added to sums over PEs is shared out among these: to
+    The correction of scores is float32, that of a column's own where they are ``scored_on_columns``, that of all on
+    every PE elsewhere. What is added to sums over PEs is shared out among these: to
     gate's and up's among the rows, to down's among the columns of a group, of which each has some of the experts.
     Gate and up of an expert are neighbours, as one matrix.
     """
@@ -163,7 +164,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     if op.kind == "router":
         return [
             _matrices(op.weights, hidden, (cut.router, ROWS)),
-            *(_router_vector(name, cut) for (name,) in op.vectors),
+            *(_router_vector(name, cut, scored_on_columns=scored_on_columns) for (name,) in op.vectors),
         ]
     groups = cut.experts
     assert groups is not None
@@ -188,9 +189,10 @@ def latent_tables(cut: RegionCut) -> list[Tile]:
     return [tile_of([part_of(ORDINALS, None, index)], view="f32", name=name) for name, index in tables]
 
 
-def frequency_table(cut: RegionCut) -> Tile:
-    """Inverse frequencies of the rotary pairs that a column holds, float32."""
-    features = np.ascontiguousarray(cut.heads.features[:, : cut.heads.rotated // 2])
+def frequency_table(cut: RegionCut, count: int) -> Tile:
+    """Inverse frequencies of the rotary pairs that a column holds, of ``count``, float32; 0 for other features."""
+    first = cut.heads.features[:, : cut.heads.rotated // 2]
+    features = np.ascontiguousarray(np.where(first < count, first, np.int32(-1)))
     return tile_of([part_of("rotary_frequencies", None, (features, ROWS))], view="f32")
 
 
@@ -218,9 +220,10 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
     raise WseBug(message)
 
 
-def _router_vector(name: str, cut: RegionCut) -> Tile:
-    if not name.endswith("router_correction"):
-        return _vectors([name], (cut.router, ROWS))
+def _router_vector(name: str, cut: RegionCut, *, scored_on_columns: bool) -> Tile:
+    is_correction = name.endswith("router_correction")
+    if scored_on_columns or not is_correction:
+        return tile_of([part_of(name, None, (cut.router, ROWS))], view="f32" if is_correction else "wgt")
     experts = int((cut.router >= 0).sum())
     everywhere = np.broadcast_to(np.arange(experts, dtype=np.int32), (cut.cols, experts))
     return tile_of([part_of(name, None, (everywhere, ROWS))], view="f32")

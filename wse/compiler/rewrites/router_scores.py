@@ -3,7 +3,8 @@
 The router's outputs are cut over columns, and an all-reduce brings all of them to every PE, where a sigmoid or an exp
 is taken of each. Two forms save that:
 
-1. Sigmoid: each column takes it of its own few outputs, before they are brought together.
+1. Sigmoid: each column takes it of its own few outputs, before they are brought together. Where a correction decides
+   the choice, the column adds it to them and sends both, in pairs, so that no PE holds the correction of all.
 2. Softmax over the chosen alone, which is what dividing by the sum of the chosen ones' scores comes to: the largest
    outputs are chosen, as exp keeps their order, and exp is taken of these.
 
@@ -13,11 +14,12 @@ decides the choice) the scores stay where they are.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft, Operand
 from wse.compiler.lower.context import Context
-from wse.compiler.options import Options
+from wse.compiler.options import ROUTER_SCORES, Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (
     address,
@@ -30,7 +32,8 @@ from wse.compiler.rewrites.steps import (
     runs,
     with_operands,
 )
-from wse.compiler.state import SymAddress, fixed_number
+from wse.compiler.state import SymAddress, SymStep, fixed_number
+from wse.errors import WseBug
 from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec
 
@@ -47,6 +50,10 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             _take_on_columns(c, draft, index, within)
         else:
             _take_of_chosen(draft, index, within)
+    for step in (step for step in steps if runs(step, "router_correct")):
+        if address(step, "correction").buffer.elements < count(step, "E"):
+            message = "scores of all experts on every PE, and the correction of a column's own alone"
+            raise WseBug(message)
 
 
 def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> None:
@@ -62,6 +69,32 @@ def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> Non
         with_operands(place, x=own),
         steps[index - 1],
     ]
+    correct = steps[index + 1]
+    if runs(correct, "router_correct") and address(correct, "correction").buffer.elements == n:
+        _correct_on_columns(c, steps, index + 1)
+
+
+def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
+    """Pairs of scores and of what they are chosen by, brought together in place of scores that are all corrected."""
+    summed, place, correct = steps[index - 1], steps[index - 2], steps[index]
+    M, n, E = (count(place, name) for name in ("M", "n", "E"))
+    own = SymAddress(buffer=c.temp("router_pairs_of_column", M * 2 * n, "acc"))
+    pairs = SymAddress(buffer=c.temp(address(place, "out").buffer.name, M * 2 * E, "acc"))
+    choice, corrected = replace(pairs, offset=1), address(correct, "out").buffer
+    operands: dict[str, Operand] = {"x": address(place, "x"), "correction": address(correct, "correction")}
+    steps[index - 2 : index + 1] = [
+        compute_step(place, "router_pairs", **operands, out=own, M=M, E=n),
+        with_operands(place, x=own, n=fixed_number(2 * n), E=fixed_number(2 * E)),
+        with_operands(summed, elements=fixed_number(M * 2 * E)),
+    ]
+    two = fixed_number(2)
+    if runs(steps[index + 1], "router_limit") and address(steps[index + 1], "x").buffer is corrected:
+        corrected = address(steps[index + 1], "out").buffer
+        steps[index + 1] = with_operands(steps[index + 1], x=choice, out=choice, stride=two)
+        index += 1
+    assert runs(steps[index + 1], "router_choose")
+    assert address(steps[index + 1], "choice").buffer is corrected
+    steps[index + 1] = with_operands(steps[index + 1], choice=choice, scores=pairs, stride=two)
 
 
 def _take_of_chosen(draft: Draft, index: int, within: range) -> None:
@@ -91,7 +124,7 @@ def _invalid(spec: ModelSpec, options: Options) -> str:
 
 
 REWRITE: Final = Rewrite(
-    name="router-scores",
+    name=ROUTER_SCORES,
     summary="A router's sigmoid is taken on the columns that have its outputs, its softmax of chosen experts alone.",
     source="this project: a function of cut values is taken before they are replicated",
     apply=_apply,

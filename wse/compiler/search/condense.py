@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64, I64
-from wse.compiler.options import REPORT, Choice, Options, Rewrites
+from wse.compiler.options import REPORT, ROUTER_SCORES, Choice, Options, Rewrites
 from wse.compiler.passes.allocate import aligned_bytes
 from wse.compiler.passes.partition import partition
 from wse.compiler.pipeline import PIPELINE, PLACING, first_state
@@ -52,16 +52,17 @@ class Condensed:
     stages_alike: tuple[int, ...]
 
     def placed(self) -> Condensed:
-        """The model in small with all of its tiles and regions, which do not go by the choice of rewrites."""
+        """The model in small with all of its tiles and regions."""
         state = self.state
         for step in PLACING if not state.stages else ():
             state = step(state)
         return replace(self, state=state)
 
     def with_rewrites(self, rewrites: Rewrites) -> Condensed:
-        """The model in small with other rewrites, in every phase."""
-        choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None)
-        return replace(self, state=replace(self.state, choice=choice))
+        """The model in small with other rewrites, in every phase; tiles are cut anew where they go by these."""
+        state, choice = self.state, replace(self.state.choice, rewrites=rewrites, verify_rewrites=None)
+        stages = state.stages if choice.uses(ROUTER_SCORES) == state.choice.uses(ROUTER_SCORES) else ()
+        return replace(self, state=replace(state, choice=choice, stages=stages))
 
     def allocated(self) -> Condensed:
         """The model in small after all passes but the last, fitting or not.

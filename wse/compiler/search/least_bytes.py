@@ -44,7 +44,7 @@ class TileSize(NamedTuple):
 def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
     """Bytes that the fullest PE of the whole needs at least, for code, weights, and a dense block of one token.
 
-    Between its products a block keeps what gate and up made and what becomes of it, the widest of activations.
+    Between its products a block keeps what gate and up made, the widest of activations.
     Nothing more is counted where that is over ``FAR_TOO_MANY`` times what a PE has.
 
     Args:
@@ -63,7 +63,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
         needed[stage] += layers_like(stage, op.layer, tile.name) * tile_bytes(tile)
         if needed[stage] > FAR_TOO_MANY * state.wafer.sram_bytes_per_pe:
             return needed[stage]
-    block_bytes = (1 + shape.gated) * element_bytes(state, "acc") + element_bytes(state, "act")
+    block_bytes = (1 + shape.gated) * element_bytes(state, "acc")
     for stage, (region, plan, tables) in enumerate(zip(regions, state.plans, tables_held(state), strict=True)):
         needed[stage] += sum(map(tile_bytes, sizes.of_tables(region, *tables)))
         if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
@@ -86,7 +86,7 @@ def _sizes(spec: ModelSpec, held: Held, scope: str, tiling: Tiling) -> _Sizes:
 
     def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         cut = region_cut(spec, held, scope, region)
-        return _sized(region_tables(cut, with_layers=with_layers, rotates=rotates))
+        return _sized(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
 
     return _Sizes(cache(of_op), cache(of_tables))
 

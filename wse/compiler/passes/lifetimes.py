@@ -1,0 +1,122 @@
+"""Lifetimes of buffers: the steps of each phase in which a value is needed, from where it is made to its last use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wse.compiler.state import Block, State, SymAddress, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
+from wse.isa.instructions import KERNELS
+from wse.program.steps import Kind
+from wse.program.transfers.kinds import TRANSFERS, operand_index
+
+Span = tuple[int, int, int]  # phase, first step, last step
+
+
+def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
+    """The steps before each of the phases that differ, which are named by the first of those that share their steps."""
+    begins: dict[int, int] = {}
+    before = 0
+    for number in distinct_phases(phases):
+        begins[number] = before
+        before += len(phases[number].steps)
+    return begins
+
+
+def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
+    """The steps of some spans as a set of bits. ``begins`` are those of `steps_before`."""
+    during = 0
+    for phase, first, last in spans:
+        during |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
+    return during
+
+
+def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
+    spans: dict[SymBuffer, list[Span]] = {}
+    for number in distinct_phases(state.phases):
+        for key, stretches in _spans(state.phases[number].steps).items():
+            spans.setdefault(key, []).extend((number, first, last) for first, last in stretches)
+    return {key: tuple(value) for key, value in spans.items()}
+
+
+def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
+    """Stretches of steps in which each buffer's value is needed: from where it is made to its last use.
+
+    A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start. The chain of an
+    overlap group is run in order, once, beside the other transfers of the group.
+    """
+    within = {block: _spans_within(block) for block in steps.blocks}
+    spans: dict[SymBuffer, list[tuple[int, int]]] = {}
+    for run in steps.runs:
+        own = dict(zip(run.block.buffers, run.buffers, strict=True))
+        for buffer, (is_made, stretches) in within[run.block].items():
+            so_far = spans.setdefault(own[buffer], [])
+            in_phase = [(run.step + first, run.step + last) for first, last in stretches]
+            if so_far and not is_made:
+                in_phase[0] = so_far.pop()[0], in_phase[0][1]
+            so_far += in_phase
+    return spans
+
+
+def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
+    """Stretches of steps of a block in which each buffer is needed, and whether they make it before they read it.
+
+    What makes a buffer from its beginning on begins a stretch, unless an inner part of it was made before and not read.
+    """
+    lives: dict[SymBuffer, _Life] = {}
+    for index, step in enumerate(block.steps):
+        first, last = index, index
+        if step.loop >= 0 and not _has_its_turn(step, block):
+            first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
+        for buffer, is_output, is_inner in _uses(step):
+            life = lives.setdefault(buffer, _Life())
+            begins = is_output and not is_inner and not life.has_unread_part
+            if life.stretches and (not begins or life.stretches[-1][1] >= first):
+                life.stretches[-1] = (min(life.stretches[-1][0], first), max(life.stretches[-1][1], last))
+            else:
+                life.stretches.append((first, last))
+            life.has_unread_part = is_output and is_inner
+            life.has_beginning |= is_output and not is_inner
+            life.is_made &= is_output or life.has_beginning
+    return {buffer: (life.is_made and life.has_beginning, life.stretches) for buffer, life in lives.items()}
+
+
+@dataclass(slots=True)
+class _Life:
+    """The stretches of a buffer in a block, and what is known of its value after the steps so far."""
+
+    stretches: list[tuple[int, int]] = field(default_factory=list)
+    is_made: bool = True  # nothing was read before the block made the beginning
+    has_beginning: bool = False
+    has_unread_part: bool = False
+
+
+def _has_its_turn(step: SymStep, block: Block) -> bool:
+    """Whether a step of a loop runs once, after those before it: in a chain of an overlap group, which is run once."""
+    turns = block.loops[step.loop][2]
+    return turns == 1 and (step.kind == Kind.COMPUTE or step.in_chain)
+
+
+def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
+    """The buffers of a step, whether it makes them anew, and whether from inside on; those that it makes come last.
+
+    The buffer of odd rounds is always filled by the round before.
+    """
+    overwritten = _overwritten(step)
+    addresses = [
+        (place in overwritten, operand) for place, operand in step.operands.items() if isinstance(operand, SymAddress)
+    ]
+    first = [(operand.buffer, is_output, operand.offset > 0) for is_output, operand in addresses]
+    turns = [
+        (operand.odd_round_buffer, True, False) for _, operand in addresses if operand.odd_round_buffer is not None
+    ]
+    return sorted(first + turns, key=lambda use: use[1])
+
+
+def _overwritten(step: SymStep) -> frozenset[int]:
+    """Operand indices whose buffers the step makes anew."""
+    if step.kind == Kind.COMPUTE:
+        return KERNELS[step.code].outputs
+    index = operand_index(TRANSFERS[step.code])
+    source, target = step.operands.get(index["source"]), step.operands.get(index["target"])
+    return frozenset((index["target"],)) if target is not None and target != source else frozenset()

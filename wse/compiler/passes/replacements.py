@@ -1,0 +1,63 @@
+"""Buffers in each other's place: what a kernel reads for the last time, and what it makes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from wse.compiler.passes.lifetimes import steps_before
+from wse.compiler.state import Block, State, SymAddress, SymBuffer
+from wse.isa.instructions import KERNELS
+from wse.isa.operands import VIEWS
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.steps import Kind
+
+Name = TypeVar("Name", bound=Hashable)
+Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
+
+
+def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
+    """Whether two buffers, live in those steps, may stand at one address; ``replacements`` as of `replacing_steps`.
+
+    They may where no step needs both, but for those that read one for the last time and make the other in its place.
+    """
+    for source, target, live in ((a, b, live_a), (b, a, live_b)):
+        steps = replacements.get((source, target), 0)
+        if not live_a & live_b & ~steps and not live & steps << 1:
+            return True
+    return False
+
+
+def replacing_steps(state: State) -> Replacements:
+    """The steps that make a buffer out of another and may do so in its place, as sets of bits, by these two."""
+    replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}
+    begins = steps_before(state.phases)
+    for number, before in begins.items():
+        steps = state.phases[number].steps
+        in_block = {block: _replacing_steps_within(state, block) for block in steps.blocks}
+        for run in steps.runs:
+            own = dict(zip(run.block.buffers, run.buffers, strict=True))
+            for index, source, target in in_block[run.block]:
+                pair = own[source], own[target]
+                replacements[pair] = replacements.get(pair, 0) | 1 << before + run.step + index
+    return replacements
+
+
+def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
+    """The steps of a block, by index, that may make the second buffer in the place of the first."""
+    size = {view: ELEMENT_BYTES[state.options.element_type(view)] for view in VIEWS}
+    found = []
+    for index, step in enumerate(block.steps):
+        for places in KERNELS[step.code].in_place if step.kind == Kind.COMPUTE else ():
+            source, target = (step.operands[place] for place in places)
+            if not (isinstance(source, SymAddress) and isinstance(target, SymAddress)):
+                continue
+            whole = all(
+                replace(operand, buffer=source.buffer) == SymAddress(buffer=source.buffer)
+                for operand in (source, target)
+            )
+            narrower = size[target.buffer.view] <= size[source.buffer.view]
+            if whole and narrower and source.buffer is not target.buffer:
+                found.append((index, source.buffer, target.buffer))
+    return found
