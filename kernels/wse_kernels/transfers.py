@@ -137,14 +137,17 @@ def _deliver(
             if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
                 view[receiver, target + e, receiver_lane] = new
                 view[receiver, target + e + 1, receiver_lane] = new_index
+    elif arrival == ADD:
+        for e in range(n):
+            old, new = view[receiver, target + e, receiver_lane], view[sender, source + e, sender_lane]
+            view[receiver, target + e, receiver_lane] = narrow(widen(old) + widen(new), old)
+    elif arrival == MAX:
+        for e in range(n):
+            old, new = view[receiver, target + e, receiver_lane], view[sender, source + e, sender_lane]
+            view[receiver, target + e, receiver_lane] = narrow(max(widen(old), widen(new)), old)
     else:
         for e in range(n):
-            new = view[sender, source + e, sender_lane]
-            if arrival == ADD:
-                new = narrow(widen(view[receiver, target + e, receiver_lane]) + widen(new), new)
-            elif arrival == MAX:
-                new = narrow(max(widen(view[receiver, target + e, receiver_lane]), widen(new)), new)
-            view[receiver, target + e, receiver_lane] = new
+            view[receiver, target + e, receiver_lane] = view[sender, source + e, sender_lane]
 
 
 @helper_function
