@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._jit import narrow, widen
+from wse_kernels._jit import helper_function, narrow, widen
 
 LOWEST = np.float32(-3.0e38)
 SOFTMAX = 0
@@ -106,35 +106,62 @@ def router_limit(block, f32, x, out, M, E, stride, groups, chosen_groups, group_
                     f32[block, out + e * stride, lane] = value if better < chosen_groups else LOWEST
 
 
-def router_choose(block, f32, choice, scores, ids, weights, M, E, A, stride, normalised, scale_pico):
+def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, stride, normalised, scale_pico):
     """ids[M, A] = where choice[M, E] is largest, the largest first; weights[M, A] = scores[M, E] there.
 
     Elements of both are ``stride`` apart. Weights are divided by their sum where ``normalised`` is 1, and multiplied by
     the scale in the end. Where fewer than A values compare as numbers, the rest of the ids are -1 with weight 0.
+
+    1. The values are cut into as many blocks as the root of their number, and ``maxima`` has the first place of the
+       largest value of each, -1 where a block has none that compares.
+    2. Each choice is the best of these, which the next best of its block replaces.
     """
     scale = np.float32(scale_pico * 1e-12)
+    blocks = np.int64(np.sqrt(E))
+    size = (E + blocks - 1) // blocks
     lanes = f32.shape[2]
     for m in range(M):
+        first = choice + m * E * stride
         for lane in range(lanes):
             total = np.float32(0.0)
-            last, last_id = np.float32(np.inf), -1
-            for i in range(A):
-                best, best_id = np.float32(-np.inf), -1
-                for e in range(E):
-                    value = f32[block, choice + (m * E + e) * stride, lane]
-                    fresh = value < last or (value == last and e > last_id)
-                    if fresh and (value > best or best_id < 0):
-                        best, best_id = value, e
+            last, last_id = np.float32(np.inf), np.int64(-1)
+            for b in range(blocks):  # 1
+                end = min(E, b * size + size)
+                f32[block, maxima + b, lane] = _best(f32, block, first, stride, b * size, end, lane, last, last_id)
+            for i in range(A):  # 2
+                best, best_id = np.float32(-np.inf), np.int64(-1)
+                for b in range(blocks):
+                    e = np.int64(f32[block, maxima + b, lane])
+                    if e >= 0 and (best_id < 0 or f32[block, first + e * stride, lane] > best):
+                        best, best_id = f32[block, first + e * stride, lane], e
+                if best_id >= 0:
+                    last, last_id = best, best_id
+                    begin = best_id // size * size
+                    end = min(E, begin + size)
+                    f32[block, maxima + best_id // size, lane] = _best(
+                        f32, block, first, stride, begin, end, lane, last, last_id
+                    )
                 weight = np.float32(0.0)
                 if best_id >= 0:
                     weight = f32[block, scores + (m * E + best_id) * stride, lane]
-                    last, last_id = best, best_id
                 f32[block, ids + m * A + i, lane] = np.float32(best_id)
                 f32[block, weights + m * A + i, lane] = weight
                 total += weight
             divisor = total + LEAST_SUM if normalised == 1 else np.float32(1.0)
             for i in range(A):
                 f32[block, weights + m * A + i, lane] = f32[block, weights + m * A + i, lane] / divisor * scale
+
+
+@helper_function
+def _best(f32, block, first, stride, begin, end, lane, last, last_id):
+    """The first place of the largest value from ``begin`` to ``end`` that comes after the last choice; -1 for none."""
+    best, best_id = np.float32(-np.inf), -1
+    for e in range(begin, end):
+        value = f32[block, first + e * stride, lane]
+        fresh = value < last or (value == last and e > last_id)
+        if fresh and (value > best or best_id < 0):
+            best, best_id = value, e
+    return np.float32(best_id)
 
 
 def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):

@@ -159,6 +159,28 @@ def test_each_pair_of_a_token_and_an_expert_costs_a_gemv_and_the_look_at_the_lis
     assert three == 3 * one
 
 
+def test_a_choice_of_several_among_many_looks_at_blocks_and_one_of_few_at_all() -> None:
+    """Of 256 in 16 blocks: 16 maxima and one more for each choice but the last, a look at blocks and at a block."""
+    costs = pe_costs(WSE3, SOFTWARE, "float16", "float32")
+    loop, last = SOFTWARE.loop_cycles, costs.vector(8, costs.f32)
+    short, found = costs.vector(16, costs.largest), costs.vector(16, costs.f32)
+    of_blocks = 24 * loop + 23 * short + 8 * (short + 2 * found)
+    assert kernel_cycles("router_choose", costs, M=1, E=256, A=8, normalised=0) == of_blocks + last
+    whole = 2 * loop + costs.vector(9, costs.largest) + costs.vector(9, costs.f32)
+    assert kernel_cycles("router_choose", costs, M=1, E=9, A=1, normalised=0) == whole + costs.vector(1, costs.f32)
+
+
+def test_pairs_of_columns_that_hold_all_experts_are_listed_as_vectors() -> None:
+    costs = pe_costs(WSE3, SOFTWARE, "float16", "float32")
+    one_by_one = kernel_cycles("expert_pairs", costs, M=1, A=8, P=8, groups=2)
+    some = kernel_cycles("expert_pairs", costs, M=1, A=8, P=3, groups=2)
+    turn = SOFTWARE.loop_cycles + 3 * costs.vector(1, costs.f32)
+    assert (one_by_one, some) == (16 * turn, 11 * turn)
+    assert kernel_cycles("expert_pairs", costs, M=1, A=8, P=8) == costs.vector(1, costs.f32) + 3 * costs.strided(
+        8, costs.f32
+    )
+
+
 def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
 

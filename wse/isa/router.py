@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from wse.isa.kernel import Kernel
@@ -36,11 +37,27 @@ def _limit_cycles(c: PeCosts, M: int, E: int, stride: int, groups: int, chosen_g
     return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + _vector(c, E, c.f32, stride))
 
 
+def _blocks(E: int) -> int:
+    """Blocks that outputs are cut into for choosing."""
+    return math.isqrt(E)
+
+
 def _choose_cycles(c: PeCosts, M: int, E: int, A: int, stride: int, normalised: int) -> float:
-    """Cycles of a maximum and a pass that finds it for each choice; then of the sum, its inverse and the scaling."""
-    one = c.loop + _vector(c, E, c.largest, stride) + _vector(c, E, c.f32, stride)
+    """Cycles of the choices, in blocks where that takes fewer; then of the sum, its inverse and the scaling."""
     division = c.vector(A, c.f32) + c.function if normalised else 0.0
-    return M * (c.loop + A * one + division + c.vector(A, c.f32))
+    choices = min(_choices_cycles(c, E, A, stride, blocks) for blocks in (1, _blocks(E)))
+    return M * (choices + division + c.vector(A, c.f32))
+
+
+def _choices_cycles(c: PeCosts, E: int, A: int, stride: int, blocks: int) -> float:
+    """Cycles of the maximum of each block, and for each choice but the last of that of its block once more.
+
+    A choice finds the best block, where there are several, and then its place there.
+    """
+    size = ceil_div(E, blocks)
+    maxima = (blocks + A - 1) * _vector(c, size, c.largest, stride)
+    block = c.vector(blocks, c.largest) + c.vector(blocks, c.f32) if blocks > 1 else 0.0
+    return (blocks + A) * c.loop + maxima + A * (block + _vector(c, size, c.f32, stride))
 
 
 ROUTER: Final = (
@@ -91,6 +108,7 @@ ROUTER: Final = (
             f32("scores", _strided),
             f32("ids", "M A", output=True),
             f32("weights", "M A", output=True),
+            f32("maxima", _blocks, output=True),
             *numbers("M E A stride normalised scale_pico"),
         ),
         work=lambda M, E, A: M * E * A,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from wse_kernels.oracle.memory import I64
@@ -60,8 +62,11 @@ def _strided(pe, start, count, stride):
     return pe.read("f32", start, (count - 1) * stride + 1)[::stride]
 
 
-def router_choose(pe, choice, scores, ids, weights, M, E, A, stride, normalised, scale_pico):
-    """Ids of the largest values, the largest and of equal ones the lowest first, and their weights."""
+def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, stride, normalised, scale_pico):
+    """Ids of the largest values, the largest and of equal ones the lowest first, and their weights.
+
+    ``maxima`` is left with the best of each block of the last token that was not chosen.
+    """
     scale = np.float32(scale_pico * PICO)
     order = np.argsort(-_strided(pe, choice, M * E, stride).reshape(M, E), axis=1, kind="stable")[:, :A]
     chosen_scores = np.take_along_axis(_strided(pe, scores, M * E, stride).reshape(M, E), order, axis=1)
@@ -74,6 +79,12 @@ def router_choose(pe, choice, scores, ids, weights, M, E, A, stride, normalised,
         weighted = weighted / (total + LEAST_SUM)[:, None]
     pe.write("f32", ids, chosen)
     pe.write("f32", weights, weighted * scale)
+    blocks = math.isqrt(E)
+    size, values = -(-E // blocks), _strided(pe, choice, M * E, stride).reshape(M, E)[-1].copy()
+    values[order[-1]] = -np.inf
+    of_blocks = [values[b * size : (b + 1) * size] for b in range(blocks)]
+    best = [b * size + int(v.argmax()) if v.size and v.max() > -np.inf else -1 for b, v in enumerate(of_blocks)]
+    pe.write("f32", maxima, np.array(best, np.float32))
 
 
 def chosen_softmax(pe, ids, weights, M, A, scale_pico):

@@ -9,6 +9,7 @@ runs them.
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import Any, Final
 
 from wse.compiler.lower.context import Context
@@ -63,6 +64,7 @@ def router(c: Context, op: Op) -> None:
         scores=scores,
         ids=ids,
         weights=weights,
+        maxima=c.temp("router_maxima", isqrt(E), "f32"),
         M=M,
         E=E,
         A=spec.active,
@@ -93,7 +95,7 @@ def _inward(c: Context, op: Op) -> None:
         pairs=pairs,
         M=M,
         A=spec.active,
-        P=P,
+        P=_by_pair(c),
         experts=spec.count,
         groups=len(cut.segments) // stretches,
         columns=c.cut.cols,
