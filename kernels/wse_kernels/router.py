@@ -64,22 +64,11 @@ def router_correct(block, f32, x, correction, out, M, E):
                 f32[block, out + m * E + e, lane] = f32[block, x + m * E + e, lane] + f32[block, correction + e, lane]
 
 
-def router_pairs(block, f32, x, correction, out, M, E):
-    """out[M, E, 2] = x[M, E], and x[M, E] + correction[E]."""
-    lanes = f32.shape[2]
-    for m in range(M):
-        for e in range(E):
-            for lane in range(lanes):
-                score = f32[block, x + m * E + e, lane]
-                f32[block, out + 2 * (m * E + e), lane] = score
-                f32[block, out + 2 * (m * E + e) + 1, lane] = score + f32[block, correction + e, lane]
-
-
-def router_limit(block, f32, x, out, M, E, stride, groups, chosen_groups, group_scores):
+def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
     """out[M, E] = x[M, E] in ``chosen_groups`` of a token's ``groups`` equal stretches, the lowest value in the others.
 
-    Elements of both are ``stride`` apart. A group counts as the sum of its two best, which stands in
-    group_scores[groups] then; the groups with the largest sums are chosen, on a tie the earlier one.
+    A group counts as the sum of its two best, which stands in group_scores[groups] then; the groups with the largest
+    sums are chosen, on a tie the earlier one.
     """
     size = E // groups
     lanes = f32.shape[2]
@@ -88,7 +77,7 @@ def router_limit(block, f32, x, out, M, E, stride, groups, chosen_groups, group_
             for g in range(groups):
                 first, second = LOWEST, LOWEST
                 for e in range(m * E + g * size, m * E + (g + 1) * size):
-                    value = f32[block, x + e * stride, lane]
+                    value = f32[block, x + e, lane]
                     if value > first:
                         first, second = value, first
                     elif value > second:
@@ -102,15 +91,15 @@ def router_limit(block, f32, x, out, M, E, stride, groups, chosen_groups, group_
                     if value > score or (value == score and other_group < g):
                         better += 1
                 for e in range(m * E + g * size, m * E + (g + 1) * size):
-                    value = f32[block, x + e * stride, lane]
-                    f32[block, out + e * stride, lane] = value if better < chosen_groups else LOWEST
+                    value = f32[block, x + e, lane]
+                    f32[block, out + e, lane] = value if better < chosen_groups else LOWEST
 
 
-def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, stride, normalised, scale_pico):
+def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, normalised, scale_pico):
     """ids[M, A] = where choice[M, E] is largest, the largest first; weights[M, A] = scores[M, E] there.
 
-    Elements of both are ``stride`` apart. Weights are divided by their sum where ``normalised`` is 1, and multiplied by
-    the scale in the end. Where fewer than A values compare as numbers, the rest of the ids are -1 with weight 0.
+    The weights are divided by their sum where ``normalised`` is 1, and multiplied by the scale in the end. Where fewer
+    than A values compare as numbers, the rest of the ids are -1 with weight 0.
 
     1. The values are cut into as many blocks as the root of their number, and ``maxima`` has the first place of the
        largest value of each, -1 where a block has none that compares.
@@ -121,29 +110,29 @@ def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, str
     size = (E + blocks - 1) // blocks
     lanes = f32.shape[2]
     for m in range(M):
-        first = choice + m * E * stride
+        first = choice + m * E
         for lane in range(lanes):
             total = np.float32(0.0)
             last, last_id = np.float32(np.inf), np.int64(-1)
             for b in range(blocks):  # 1
                 end = min(E, b * size + size)
-                f32[block, maxima + b, lane] = _best(f32, block, first, stride, b * size, end, lane, last, last_id)
+                f32[block, maxima + b, lane] = _best(f32, block, first, b * size, end, lane, last, last_id)
             for i in range(A):  # 2
                 best, best_id = np.float32(-np.inf), np.int64(-1)
                 for b in range(blocks):
                     e = np.int64(f32[block, maxima + b, lane])
-                    if e >= 0 and (best_id < 0 or f32[block, first + e * stride, lane] > best):
-                        best, best_id = f32[block, first + e * stride, lane], e
+                    if e >= 0 and (best_id < 0 or f32[block, first + e, lane] > best):
+                        best, best_id = f32[block, first + e, lane], e
                 if best_id >= 0:
                     last, last_id = best, best_id
                     begin = best_id // size * size
                     end = min(E, begin + size)
                     f32[block, maxima + best_id // size, lane] = _best(
-                        f32, block, first, stride, begin, end, lane, last, last_id
+                        f32, block, first, begin, end, lane, last, last_id
                     )
                 weight = np.float32(0.0)
                 if best_id >= 0:
-                    weight = f32[block, scores + (m * E + best_id) * stride, lane]
+                    weight = f32[block, scores + m * E + best_id, lane]
                 f32[block, ids + m * A + i, lane] = np.float32(best_id)
                 f32[block, weights + m * A + i, lane] = weight
                 total += weight
@@ -153,11 +142,11 @@ def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, str
 
 
 @helper_function
-def _best(f32, block, first, stride, begin, end, lane, last, last_id):
+def _best(f32, block, first, begin, end, lane, last, last_id):
     """The first place of the largest value from ``begin`` to ``end`` that comes after the last choice; -1 for none."""
     best, best_id = np.float32(-np.inf), -1
     for e in range(begin, end):
-        value = f32[block, first + e * stride, lane]
+        value = f32[block, first + e, lane]
         fresh = value < last or (value == last and e > last_id)
         if fresh and (value > best or best_id < 0):
             best, best_id = value, e

@@ -16,7 +16,6 @@ SIZES: dict[str, tuple[str, ...]] = {
     "router_place": ("M", "n", "E"),
     "router_scores": ("M", "E"),
     "router_correct": ("M", "E"),
-    "router_pairs": ("M", "E"),
     "router_limit": ("M", "groups", "size"),
     "router_choose": ("M", "E", "A"),
     "chosen_softmax": ("M", "A"),
@@ -44,8 +43,6 @@ def drawn(
     M, A = s["M"], s.get("A", 1)
     if kernel == "router_limit":
         s["E"] = s["groups"] * s["size"]
-    if kernel.startswith("router"):
-        s.setdefault("stride", int(rng.integers(1, 3)))
     divisors = [n for n in range(1, cols + 1) if cols % n == 0]
     stretches = int(rng.choice(divisors)) if rng.integers(0, 2) else 1
     plain = {
@@ -78,7 +75,7 @@ def _contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.ran
     pairs = {"pairs": _pairs(line, p, rng)} if "local_experts" in p else {}
     match kernel:
         case "router_choose":
-            return {"scores": rng.uniform(0, 1, (*line, (p["M"] * p["E"] - 1) * p["stride"] + 1))}
+            return {"scores": rng.uniform(0, 1, (*line, p["M"] * p["E"]))}
         case "chosen_softmax":
             ids = rng.integers(-1, 2, (*line, p["M"], p["A"]))
             values = -np.sort(rng.exponential(2, (*line, p["M"], p["A"])), axis=-1)

@@ -46,7 +46,7 @@ def test_what_is_made_in_the_place_of_an_operand_is_what_is_made_apart(kernel: s
     assert np.dtype(STORAGE[COMMON_TYPES[0]]).itemsize < np.dtype(STORAGE[COMMON_TYPES[1]]).itemsize
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        size = {name: int(rng.integers(2, 6)) for name in SIZES[kernel]} | {"stride": 1}  # every element is made
+        size = {name: int(rng.integers(2, 6)) for name in SIZES[kernel]}
         case = make_case(kernel, shape_of(kernel, size, 2, 5, rng), 2, 5, (0, 2), COMMON_TYPES, rng)
         apart = case.values(target, run_kernel(case, compiled_kernel(kernel).serial))
         np.testing.assert_array_equal(made_in_place(case, source, target), apart)

@@ -23,18 +23,10 @@ def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
     return M * (c.loop + c.vector(E, c.largest) + exps + c.function + 3 * passes)
 
 
-def _strided(M: int, E: int, stride: int) -> int:
-    return (M * E - 1) * stride + 1
-
-
-def _vector(c: PeCosts, elements: int, width: float, stride: int) -> float:
-    return c.vector(elements, width) if stride == 1 else c.strided(elements, width)
-
-
-def _limit_cycles(c: PeCosts, M: int, E: int, stride: int, groups: int, chosen_groups: int) -> float:
+def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -> float:
     """Cycles of two maxima of each group, a maximum over the groups for each chosen one, and a pass that masks."""
-    maxima = groups * (c.loop + 2 * _vector(c, ceil_div(E, groups), c.largest, stride))
-    return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + _vector(c, E, c.f32, stride))
+    maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.largest))
+    return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
 
 
 def _blocks(E: int) -> int:
@@ -42,22 +34,22 @@ def _blocks(E: int) -> int:
     return math.isqrt(E)
 
 
-def _choose_cycles(c: PeCosts, M: int, E: int, A: int, stride: int, normalised: int) -> float:
+def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
     """Cycles of the choices, in blocks where that takes fewer; then of the sum, its inverse and the scaling."""
     division = c.vector(A, c.f32) + c.function if normalised else 0.0
-    choices = min(_choices_cycles(c, E, A, stride, blocks) for blocks in (1, _blocks(E)))
+    choices = min(_choices_cycles(c, E, A, blocks) for blocks in (1, _blocks(E)))
     return M * (choices + division + c.vector(A, c.f32))
 
 
-def _choices_cycles(c: PeCosts, E: int, A: int, stride: int, blocks: int) -> float:
+def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
     """Cycles of the maximum of each block, and for each choice but the last of that of its block once more.
 
     A choice finds the best block, where there are several, and then its place there.
     """
     size = ceil_div(E, blocks)
-    maxima = (blocks + A - 1) * _vector(c, size, c.largest, stride)
+    maxima = (blocks + A - 1) * c.vector(size, c.largest)
     block = c.vector(blocks, c.largest) + c.vector(blocks, c.f32) if blocks > 1 else 0.0
-    return (blocks + A) * c.loop + maxima + A * (block + _vector(c, size, c.f32, stride))
+    return (blocks + A) * c.loop + maxima + A * (block + c.vector(size, c.f32))
 
 
 ROUTER: Final = (
@@ -80,22 +72,11 @@ ROUTER: Final = (
         cycles=lambda c, M, E: M * (c.loop + c.vector(E, c.f32)),
     ),
     Kernel(
-        name="router_pairs",
-        operands=(
-            f32("x", "M E"),
-            f32("correction", "E"),
-            f32("out", lambda M, E: 2 * M * E, output=True),
-            *numbers("M E"),
-        ),
-        work=_scores,
-        cycles=lambda c, M, E: M * (c.loop + 2 * c.strided(E, c.f32)),
-    ),
-    Kernel(
         name="router_limit",
         operands=(
-            f32("x", _strided),
-            f32("out", _strided, output=True, over="x"),
-            *numbers("M E stride groups chosen_groups"),
+            f32("x", "M E"),
+            f32("out", "M E", output=True, over="x"),
+            *numbers("M E groups chosen_groups"),
             f32("group_scores", "groups", output=True),
         ),
         work=_scores,
@@ -104,12 +85,12 @@ ROUTER: Final = (
     Kernel(
         name="router_choose",
         operands=(
-            f32("choice", _strided),
-            f32("scores", _strided),
+            f32("choice", "M E"),
+            f32("scores", "M E"),
             f32("ids", "M A", output=True),
             f32("weights", "M A", output=True),
             f32("maxima", _blocks, output=True),
-            *numbers("M E A stride normalised scale_pico"),
+            *numbers("M E A normalised scale_pico"),
         ),
         work=lambda M, E, A: M * E * A,
         cycles=_choose_cycles,

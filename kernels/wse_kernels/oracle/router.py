@@ -38,38 +38,26 @@ def router_correct(pe, x, correction, out, M, E):
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
 
 
-def router_pairs(pe, x, correction, out, M, E):
-    """f32[M, E, 2]: scores[M, E] and scores[M, E] + correction[E]."""
-    scores = pe.read("f32", x, M, E)
-    pe.write("f32", out, np.stack([scores, scores + pe.read("f32", correction, E)], axis=-1))
-
-
-def router_limit(pe, x, out, M, E, stride, groups, chosen_groups, group_scores):
+def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
     """f32[M, E] = f32[M, E] in the best groups, elsewhere the lowest value."""
     for m in range(M):
-        values = _strided(pe, x + m * E * stride, E, stride)
+        values = pe.read("f32", x + m * E, E).copy()
         grouped = values.reshape(groups, -1)
         top = np.take_along_axis(grouped, np.argsort(-grouped, axis=1, kind="stable")[:, :2], axis=1)
         counts = top[:, 0] if E // groups == 1 else top[:, 0] + top[:, 1]
         pe.write("f32", group_scores, counts)
         grouped[np.argsort(-counts, kind="stable")[chosen_groups:]] = LOWEST
-        for e in range(E):
-            pe.write("f32", out + (m * E + e) * stride, values[e : e + 1])
+        pe.write("f32", out + m * E, values)
 
 
-def _strided(pe, start, count, stride):
-    """f32[count], so many elements that are ``stride`` apart."""
-    return pe.read("f32", start, (count - 1) * stride + 1)[::stride]
-
-
-def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, stride, normalised, scale_pico):
+def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, normalised, scale_pico):
     """Ids of the largest values, the largest and of equal ones the lowest first, and their weights.
 
     ``maxima`` is left with the best of each block of the last token that was not chosen.
     """
     scale = np.float32(scale_pico * PICO)
-    order = np.argsort(-_strided(pe, choice, M * E, stride).reshape(M, E), axis=1, kind="stable")[:, :A]
-    chosen_scores = np.take_along_axis(_strided(pe, scores, M * E, stride).reshape(M, E), order, axis=1)
+    order = np.argsort(-pe.read("f32", choice, M, E), axis=1, kind="stable")[:, :A]
+    chosen_scores = np.take_along_axis(pe.read("f32", scores, M, E), order, axis=1)
     chosen, weighted = np.full((M, A), -1, np.float32), np.zeros((M, A), np.float32)
     chosen[:, : order.shape[1]], weighted[:, : order.shape[1]] = order, chosen_scores
     total = np.zeros(M, np.float32)
@@ -80,7 +68,7 @@ def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, stride, nor
     pe.write("f32", ids, chosen)
     pe.write("f32", weights, weighted * scale)
     blocks = math.isqrt(E)
-    size, values = -(-E // blocks), _strided(pe, choice, M * E, stride).reshape(M, E)[-1].copy()
+    size, values = -(-E // blocks), pe.read("f32", choice, M, E)[-1].copy()
     values[order[-1]] = -np.inf
     of_blocks = [values[b * size : (b + 1) * size] for b in range(blocks)]
     best = [b * size + int(v.argmax()) if v.size and v.max() > -np.inf else -1 for b, v in enumerate(of_blocks)]

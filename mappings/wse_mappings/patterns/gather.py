@@ -1,6 +1,6 @@
-"""Gather along a line: each of some PEs has a part of the words, and one of the line's PEs gets all parts.
+"""Gather along a line: each of some PEs has parts of the words, and one of the line's PEs gets all parts.
 
-Parts travel on one colour: a router lets its own PE's part pass first and then those that come from farther away, and
+Parts travel on one colour: a router lets its own PE's parts pass first and then those that come from farther away, and
 the root's those of one side before those of the other. They follow each other without a gap, none waits for a sum, and
 the root is busy for the words and the way of one.
 """
@@ -20,12 +20,12 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def gather(length: int, lines: int, owners: Sequence[int], root: int) -> LineSchedule:
     """Part i of the words goes from PE ``owners[i]`` of each line, where it stands, to PE ``root``.
 
-    Owners differ. Parts are cut as `LineSchedule.parts` says, and none is empty. The side with the nearer last owner
-    comes first.
+    Parts are cut as `LineSchedule.parts` says, and none is empty. The side with the nearer last owner comes first. A PE
+    may have several parts of a word or two: all but the last wait in the queues of routers while others pass.
     """
     places = np.array(owners)
     before, behind = np.flatnonzero(places < root), np.flatnonzero(places > root)
-    sides = [side[np.argsort(np.abs(places[side] - root))] for side in (before, behind)]
+    sides = [side[np.argsort(np.abs(places[side] - root), kind="stable")] for side in (before, behind)]
     sides.sort(key=lambda side: abs(int(places[side[-1]]) - root) if len(side) else 0)
     part = np.concatenate(sides).astype(np.int32)
     messages = [(pe, root, Arrival.REPLACE) for pe in places[part].tolist()]
@@ -36,6 +36,8 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int) -> LineSch
 def _sample(sizes: Sizes) -> Case:
     count = 1 + sizes.below(min(sizes.length, sizes.words))
     owners = np.sort(sizes.rng.permutation(sizes.length)[:count]).tolist()
+    if 2 * count <= sizes.words <= 4 * count:
+        owners *= 2  # a part in each half of the words
     root = sizes.below(sizes.length)
     return line_case("gather", gather(sizes.length, 1, owners, root), sizes, f"of {count} PEs into {root}")
 

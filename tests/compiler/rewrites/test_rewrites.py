@@ -233,12 +233,8 @@ def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
     assert names["gather"] == layers
     assert gathered.links.sum() < summed.links.sum()
     gather = next(pattern for pattern in fused.patterns if pattern.name == "gather")
-    assert sorted(gather.messages[:, :2].tolist()) == [
-        [9, 12],
-        [10, 12],
-        [11, 12],
-        [13, 12],
-    ]  # five in the middle of 24
+    sent = sorted({*map(tuple, gather.messages[:, :2].tolist())})
+    assert sent == [(9, 12), (10, 12), (11, 12), (13, 12)]  # five in the middle of 24, the one there among them
 
 
 def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
@@ -249,7 +245,7 @@ def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
         for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (RELEASED, "query-gathers"))
     )
     names = Counter(fused.patterns[pattern].name for pattern in fused.decode.steps.pattern if pattern >= 0)
-    assert names["gather"] == 2 * spec.layer_count
+    assert names["gather"] == spec.layer_count
     kernels = kernels_of(fused)
     assert (kernels["set_heads"], kernels["place_heads"]) == (2 * spec.layer_count, 0)
     assert gathered.links.sum() < summed.links.sum()

@@ -51,7 +51,6 @@ def router(c: Context, op: Op) -> None:
             out=limited,
             M=M,
             E=E,
-            stride=1,
             groups=spec.groups,
             chosen_groups=spec.chosen_groups,
             group_scores=group_scores,
@@ -68,7 +67,6 @@ def router(c: Context, op: Op) -> None:
         M=M,
         E=E,
         A=spec.active,
-        stride=1,
         normalised=int(spec.normalised),
         scale_pico=round(PICO * spec.scale),
     )

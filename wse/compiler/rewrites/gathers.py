@@ -4,6 +4,7 @@ Each output of a router is on one column, and every PE needs all.
 
 1. A column writes no zeros where others have outputs.
 2. In place of a reduce, each column sends the outputs that it has to the one in the middle: no word waits for a sum.
+   Scores go there with what they are chosen by.
 3. That column sends all of them to every column, as an all-reduce does.
 
 Where a region spans wafers the outputs are summed as they are.
@@ -11,6 +12,8 @@ Where a region spans wafers the outputs are summed as they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft
@@ -26,32 +29,45 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    steps = draft.steps
     if c.cut.span > 1:
         return  # outputs go between wafers, where words that add up to one travel as one
-    for place in [step for step in steps[:-1] if runs(step, "router_place") and count(step, "M") == 1]:
-        index = steps.index(place)
-        step = steps[index + 1]
-        columns, remainder = divmod(count(place, "E"), count(place, "n"))
-        if not remainder and _sums_outputs(step, place):
-            length, lines = c.lines(ROWS)
-            first, root = count(place, "first"), length // 2
-            patterns = (
-                c.patterns.get(gather, length, lines, tuple(range(first, first + columns)), root),  # 2
-                c.patterns.get(multicast, length, lines, root),  # 3
-            )
-            at, elements = address(step, "source"), number(step, "elements")
-            steps[index : index + 2] = [
-                with_operands(place, zeros=fixed_number(0)),  # 1
-                *(line_step(step, pattern, ROWS, at, elements) for pattern in patterns),
-            ]
+    for line in [step for step in draft.steps if is_line(step)]:
+        end = draft.steps.index(line)
+        begin = end
+        while begin and runs(draft.steps[begin - 1], "router_place"):
+            begin -= 1
+        places = draft.steps[begin:end]
+        if places and all(_goes_alone(place) for place in places) and _sums_outputs(line, places):
+            draft.steps[begin : end + 1] = _gathered(c, line, places)
 
 
-def _sums_outputs(step: SymStep, place: SymStep) -> bool:
-    """Whether a step is an all-reduce along rows of what step ``place`` has placed, and of nothing else."""
-    alone = step.loop < 0 and step.overlap < 0
-    same = is_line(step) and address(step, "source") == address(place, "out") and in_place(step)
-    return alone and same and step.axis == ROWS and count(step, "elements") == count(place, "E")
+def _goes_alone(place: SymStep) -> bool:
+    """Whether a step places the outputs of one token, as many on every column that has any."""
+    return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
+
+
+def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
+    """Whether a step is an all-reduce along rows of what steps have placed side by side, and of nothing else."""
+    alone, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
+    for place in places:
+        alone = alone and address(place, "out") == replace(start, offset=start.offset + elements)
+        elements += count(place, "E")
+    return alone and step.axis == ROWS and count(step, "elements") == elements
+
+
+def _gathered(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[SymStep]:
+    length, lines = c.lines(ROWS)
+    root, at, elements = length // 2, address(line, "source"), number(line, "elements")
+    columns = count(places[0], "E") // count(places[0], "n")
+    owners = tuple(range(count(places[0], "first"), count(places[0], "first") + columns))
+    patterns = (
+        c.patterns.get(gather, length, lines, owners * len(places), root),  # 2
+        c.patterns.get(multicast, length, lines, root),  # 3
+    )
+    return [
+        *(with_operands(place, zeros=fixed_number(0)) for place in places),  # 1
+        *(line_step(line, pattern, ROWS, at, elements) for pattern in patterns),
+    ]
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:

@@ -11,8 +11,8 @@ A row makes the queries of its heads, often a part of one head's, and every row 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
+from math import gcd
 from typing import Final
 
 from wse.compiler.lower.builder import Draft, Operand
@@ -26,6 +26,7 @@ from wse.compiler.rewrites.steps import (
     in_place,
     is_line,
     line_step,
+    number,
     runs,
     with_operands,
 )
@@ -43,7 +44,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     for place in [step for step in draft.steps if runs(step, "place_rotated")]:
         index = draft.steps.index(place)
         if len(segments) == c.spec.head_count and _are_queries(draft.steps[index : index + 5]):
-            draft.steps[index : index + 5] = _gathered(c, draft, index, segments)
+            draft.steps[index : index + 5] = _gathered(c, draft.steps[index : index + 5], segments)
 
 
 def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
@@ -73,8 +74,8 @@ def _are_queries(steps: Sequence[SymStep]) -> bool:
     return behind and whole and address(rotate, "x") == q and (count(place, "M"), count(rotate, "M")) == (1, 1)
 
 
-def _gathered(c: Context, draft: Draft, index: int, segments: Sequence[tuple[int, int]]) -> list[SymStep]:
-    place, rest, line, store, rotate = draft.steps[index : index + 5]
+def _gathered(c: Context, summed: Sequence[SymStep], segments: Sequence[tuple[int, int]]) -> list[SymStep]:
+    place, rest, line, store, rotate = summed
     (length, lines), H, R, C = c.lines(COLUMNS), count(place, "H"), count(place, "n"), count(rest, "n")
     absorbed, queries, q = address(rest, "x").buffer, address(line, "source").buffer, address(store, "out")
     own, rotated = SymAddress(buffer=absorbed), SymAddress(buffer=absorbed, offset=C)
@@ -92,16 +93,15 @@ def _gathered(c: Context, draft: Draft, index: int, segments: Sequence[tuple[int
         compute_step(store, "store", out=SymAddress(buffer=rounded), x=own, n=C + R),
         with_operands(rotate, x=of_row, H=fixed_number(1)),
     ]
-    # 3. All heads in the middle.
-    root = length // 2
-    owners = tuple(first + root_of(rows, ()) for first, rows in segments)
-    pattern = c.patterns.get(gather, length, lines, owners, root)
-    gathers = []
-    for x, out, n in ((of_row, SymAddress(buffer=queries), R), (SymAddress(buffer=rounded), address(rest, "out"), C)):
+    # 3. All heads in the middle: rotated features of all heads stand before the others.
+    root, part = length // 2, gcd(R, C)
+    owners = tuple(first + root_of(rows, ()) for n in (R, C) for first, rows in segments for _ in range(n // part))
+    start = SymAddress(buffer=queries)
+    for x, out, n in ((of_row, start, R), (SymAddress(buffer=rounded), address(rest, "out"), C)):
         steps.append(compute_step(rest, "set_heads", x=x, heads=address(rest, "heads"), out=out, H=H, Hl=1, n=n))
-        gathers.append(line_step(line, pattern, COLUMNS, out, fixed_number(H * n)))
-    loop, overlap = draft.add_loop(1), draft.add_group()
-    steps += [replace(step, loop=loop, overlap=overlap) for step in gathers]
+    steps.append(
+        line_step(line, c.patterns.get(gather, length, lines, owners, root), COLUMNS, start, number(line, "elements"))
+    )
     # 4. To all rows.
     to_all = c.patterns.get(multicast, length, lines, root)
     return [*steps, store, line_step(line, to_all, COLUMNS, q, fixed_number(count(store, "n")))]

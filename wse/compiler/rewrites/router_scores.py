@@ -4,7 +4,7 @@ The router's outputs are cut over columns, and an all-reduce brings all of them 
 is taken of each. Two forms save that:
 
 1. Sigmoid: each column takes it of its own few outputs, before they are brought together. Where a correction decides
-   the choice, the column adds it to them and sends both, in pairs, so that no PE holds the correction of all.
+   the choice, the column adds it to them and sends both, so that no PE holds the correction of all.
 2. Softmax over the chosen alone, which is what dividing by the sum of the chosen ones' scores comes to: the largest
    outputs are chosen, as exp keeps their order, and exp is taken of these.
 
@@ -14,7 +14,6 @@ decides the choice) the scores stay where they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft, Operand
@@ -75,26 +74,28 @@ def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> Non
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Pairs of scores and of what they are chosen by, brought together in place of scores that are all corrected."""
+    """Scores, and behind those of all experts what these are chosen by, in place of scores that are all corrected."""
     summed, place, correct = steps[index - 1], steps[index - 2], steps[index]
     M, n, E = (count(place, name) for name in ("M", "n", "E"))
-    own = SymAddress(buffer=c.temp("router_pairs_of_column", M * 2 * n, "acc"))
-    pairs = SymAddress(buffer=c.temp(address(place, "out").buffer.name, M * 2 * E, "acc"))
-    choice, corrected = replace(pairs, offset=1), address(correct, "out").buffer
+    own = SymAddress(buffer=c.temp("router_choice_of_column", M * n, "acc"))
+    scores = address(place, "out")
+    choice = SymAddress(buffer=c.temp(scores.buffer.name, 2 * M * E, "acc"), offset=M * E)
     operands: dict[str, Operand] = {"x": address(place, "x"), "correction": address(correct, "correction")}
+    corrected = address(correct, "out").buffer
     steps[index - 2 : index + 1] = [
-        compute_step(place, "router_pairs", **operands, out=own, M=M, E=n),
-        with_operands(place, x=own, n=fixed_number(2 * n), E=fixed_number(2 * E)),
-        with_operands(summed, elements=fixed_number(M * 2 * E)),
+        compute_step(place, "router_correct", **operands, out=own, M=M, E=n),
+        place,
+        with_operands(place, x=own, out=choice),
+        with_operands(summed, elements=fixed_number(2 * M * E)),
     ]
-    two = fixed_number(2)
-    if runs(steps[index + 1], "router_limit") and address(steps[index + 1], "x").buffer is corrected:
-        corrected = address(steps[index + 1], "out").buffer
-        steps[index + 1] = with_operands(steps[index + 1], x=choice, out=choice, stride=two)
+    index += 2
+    if runs(steps[index], "router_limit") and address(steps[index], "x").buffer is corrected:
+        corrected = address(steps[index], "out").buffer
+        steps[index] = with_operands(steps[index], x=choice, out=choice)
         index += 1
-    assert runs(steps[index + 1], "router_choose")
-    assert address(steps[index + 1], "choice").buffer is corrected
-    steps[index + 1] = with_operands(steps[index + 1], choice=choice, scores=pairs, stride=two)
+    assert runs(steps[index], "router_choose")
+    assert address(steps[index], "choice").buffer is corrected
+    steps[index] = with_operands(steps[index], choice=choice, scores=scores)
 
 
 def _take_of_chosen(draft: Draft, index: int, within: range) -> None:
