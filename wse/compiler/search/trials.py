@@ -106,8 +106,9 @@ class TrialSetup:
         """
         unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
         products = unasked if self.options.prefill is None else [self.options.prefill]
-        of_layout = replace(self.options, mapping=layout.mapping)
-        squares = layout.has_equal_squares(self.demand) and not unsupported_on_mesh(self.spec, of_layout)
+        squares = layout.has_equal_squares(self.demand) and not unsupported_on_mesh(
+            self.spec, replace(self.options, mapping=layout.mapping)
+        )
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:

@@ -16,7 +16,10 @@ Streams of a ring never share a link: each has its own between two neighbours, a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from wse.arrays import F64, I32, I64
 from wse.fabric.causes import Cycles
@@ -25,6 +28,49 @@ from wse.fabric.line.pieces import Places
 from wse_mappings.schedule import COMBINING, LineSchedule
 
 TOTAL, HOPS, RELAYS, LAUNCH = range(4)
+
+
+class _Messages(NamedTuple):
+    """Messages that have words, and what does not go by when they are sent; int64 ``[messages]`` where not said.
+
+    Attributes:
+        source, target, part: Places, and the part that is carried.
+        adds: bool: whether the target combines what arrives.
+        way: float64 ``[4, messages]``: from where a message leaves to its first word in the other PE.
+        stream: float64 ``[4, messages]``: from the first word to the last, in the PE that sends or receives.
+        waits: bool: whether there are words beyond those that the queues on the way hold.
+        drained: float64 ``[4, messages]``: from the first word received to when such words have left.
+    """
+
+    source: I64
+    target: I64
+    part: I64
+    adds: npt.NDArray[np.bool_]
+    way: F64
+    stream: F64
+    waits: npt.NDArray[np.bool_]
+    drained: F64
+
+    @classmethod
+    def of(cls, messages: I64, part: I64, words: I64, places: I64, costs: LineCosts) -> _Messages:
+        """Messages of so many words between PEs with so many hops from the first."""
+        source, target, arrival = messages.T
+        hops = np.abs(places[target] - places[source])
+        room = 2 * costs.waiting_words + hops * (costs.queue_words + costs.hop - 1)
+        return cls(
+            source=source,
+            target=target,
+            part=part,
+            adds=np.isin(arrival, COMBINING),
+            way=_spent(relays=2 * costs.ramp + 1, hops=hops * costs.hop),
+            stream=_spent(relays=1, hops=costs.tails(words)),
+            waits=words > room,
+            drained=_spent(relays=1, hops=costs.tails(np.maximum(words - room, 1))),
+        )
+
+    def of_round(self, which: slice) -> _Messages:
+        """Those of a round."""
+        return _Messages._make(column[..., which] for column in self)
 
 
 def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
@@ -36,11 +82,16 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
     messages, _, part = schedule.of_variant(variant)
     assert part is not None
     size = schedule.words_of_messages(words)[span]
-    line = _PartState(np.arange(schedule.length) if places is None else places, schedule.parts, costs)
+    place = np.arange(schedule.length) if places is None else places
+    has_words = size > 0
+    sent = _Messages.of(
+        messages[has_words].astype(np.int64), part[has_words].astype(np.int64), size[has_words], place, costs
+    )
+    number = np.append(0, has_words.cumsum())  # of those before each that have words
+    line = _PartState(len(place), schedule.parts, costs)
     for first, end in _rounds(messages):
-        sent = np.arange(first, end)[size[first:end] > 0]
-        if len(sent):
-            line.round(messages[sent].astype(np.int64), part[sent], size[sent])
+        if number[end] > number[first]:
+            line.round(sent.of_round(slice(number[first], number[end])))
     total, hops, relays, launch = line.end
     return Cycles(total=float(total), hops=float(hops), relays=float(relays), launch=float(launch))
 
@@ -60,29 +111,25 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 class _PartState:
     """Times are float64 ``[4, ...]``: the total, and what it was spent on."""
 
-    def __init__(self, places: I64, parts: int, costs: LineCosts) -> None:
-        self.costs, self.places, length = costs, places, len(places)
+    def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
+        self.gap = _spent(launch=costs.gap)
         self.sending, self.adding = np.full((4, length), -np.inf), np.full((4, length), -np.inf)
         self.storing = np.zeros((4, length))
         self.used = np.zeros((4, length, parts))  # when the last operation on a part ended
         self.end = np.zeros(4)
 
-    def round(self, messages: I64, part: I32, words: I64) -> None:
+    def round(self, messages: _Messages) -> None:
         """Carry out a round: one message for each of some sources, all with different targets."""
-        source, target, arrival = messages.T
-        costs, tail = self.costs, self.costs.tails(words)
-        gap = _spent(launch=costs.gap)
-        begin = _later(self.sending[:, source] + gap, self.used[:, source, part])  # 1
-        hops = np.abs(self.places[target] - self.places[source])  # 2
-        ready = begin + _spent(relays=2 * costs.ramp + 1, hops=hops * costs.hop)
-        adds = np.isin(arrival, COMBINING)  # 3
-        free = np.where(adds, self.adding[:, target] + gap, _later(self.storing[:, target], self.used[:, target, part]))
+        source, target, part, adds, way, stream, waits, drained = messages
+        begin = _later(self.sending[:, source] + self.gap, self.used[:, source, part])  # 1
+        ready = begin + way  # 2
+        added, stored = self.adding[:, target] + self.gap, self.storing[:, target]  # 3
+        free = np.where(adds, added, _later(stored, self.used[:, target, part]))
         received = _later(free, ready)
-        last_word = received + _spent(hops=tail, relays=1)
+        last_word = received + stream
         # 4
-        room = 2 * costs.waiting_words + hops * (costs.queue_words + costs.hop - 1)
-        drained = received + _spent(hops=costs.tails(np.maximum(words - room, 1)), relays=1)
-        sent = np.where(words > room, _later(begin + _spent(hops=tail, relays=1), drained), begin + _spent(tail, 1))
+        left = begin + stream
+        sent = np.where(waits, _later(left, received + drained), left) if waits.any() else left
         self.sending[:, source] = sent
         self.used[:, source, part] = _later(self.used[:, source, part], sent)
         self.adding[:, target[adds]] = last_word[:, adds]
