@@ -8,8 +8,9 @@ are placed in as many as take few bytes: the more there are, the more features o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -46,11 +47,11 @@ class Held:
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
         """The group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
-        return _best_cut(spec, self, kind, parts)[0] if self.dtype in CODINGS else 0
+        return _best_cuts(spec, self, kind)(parts)[0] if self.dtype in CODINGS else 0
 
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
         """The longest block of an index that is cut over a line of ``parts``, and the groups that one touches."""
-        return _best_cut(spec, self, kind, parts)[1]
+        return _best_cuts(spec, self, kind)(parts)[1]
 
     def row_share(self, spec: ModelSpec, rows: int) -> float:
         """The part of a column's bytes that is on the fullest of its rows: padding, and scales of groups, included.
@@ -61,7 +62,7 @@ class Held:
         if self.dtype not in CODINGS:
             return ceil_div(spec.hidden_size, rows) / spec.hidden_size
         index = _index(spec, self, HIDDEN)
-        return index.line_bytes(_best_cut(spec, self, HIDDEN, rows)[1]) / index.place_bytes / spec.hidden_size
+        return index.line_bytes(_best_cuts(spec, self, HIDDEN)(rows)[1]) / index.place_bytes / spec.hidden_size
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
         """A placement of experts on columns in equal stretches, with FEW as a number of groups."""
@@ -149,26 +150,31 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
     return Cut(ceil_div(group, parts // groups), 1)
 
 
-@lru_cache(maxsize=4096)
-def _best_cut(spec: ModelSpec, held: Held, kind: str, parts: int) -> tuple[int, Cut]:
-    """The group at which an index is cut, 0 where evenly, and the cut."""
+@lru_cache(maxsize=64)
+def _best_cuts(spec: ModelSpec, held: Held, kind: str) -> Callable[[int], tuple[int, Cut]]:
+    """Gives, for a line of so many parts, the group at which an index is cut, 0 where evenly, and the cut."""
     index = _index(spec, held, kind)
-    even = even_cut(index.extent, parts, index.group)
-    if not index.group or not index.extent:
-        return 0, even
-    grouped = grouped_cut(index.extent, parts, index.group)
-    return (index.group, grouped) if index.line_bytes(grouped) < index.line_bytes(even) else (0, even)
+
+    @cache
+    def best_cut(parts: int) -> tuple[int, Cut]:
+        even = even_cut(index.extent, parts, index.group)
+        if not index.group or not index.extent:
+            return 0, even
+        grouped = grouped_cut(index.extent, parts, index.group)
+        return (index.group, grouped) if index.line_bytes(grouped) < index.line_bytes(even) else (0, even)
+
+    return best_cut
 
 
 @lru_cache(maxsize=4096)
 def _few_groups(spec: ModelSpec, held: Held, cols: int, stretches: int) -> int:
     """The fewest groups of those that take about the fewest bytes of experts on a column."""
     assert spec.experts is not None
+    count, index, best_cut = spec.experts.count, _index(spec, held, EXPERTS), _best_cuts(spec, held, EXPERTS)
     sizes = {}
-    for groups in range(2, max(2, min(MOST_EXPERT_GROUPS, spec.experts.count, cols)) + 1):
-        columns = columns_of_expert(cols, spec.experts.count, str(groups), stretches)
-        cut = _best_cut(spec, held, EXPERTS, columns)[1]
-        sizes[groups] = ceil_div(spec.experts.count, groups) * _index(spec, held, EXPERTS).line_bytes(cut)
+    for groups in range(2, max(2, min(MOST_EXPERT_GROUPS, count, cols)) + 1):
+        _, cut = best_cut(columns_of_expert(cols, count, str(groups), stretches))
+        sizes[groups] = ceil_div(count, groups) * index.line_bytes(cut)
     least = min(sizes.values())
     return next(groups for groups, size in sizes.items() if size <= (1 + FURTHER_BYTES) * least)
 
