@@ -15,6 +15,7 @@ from tiny_model import tiny_spec
 
 from wse.arrays import F64
 from wse.compiler.options import FUSED, RELEASED, Options
+from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.remedies import remedies, smallest_square
 from wse.compiler.search.search import compile_model, fits, search
 from wse.compiler.search.trial import Timing
@@ -22,6 +23,7 @@ from wse.errors import BadMesh, DoesNotFit, UnknownName
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
+from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import AUTO, SPREAD
 from wse_mappings.strategies.bundled import bundled_strategies
@@ -38,6 +40,21 @@ def test_the_smallest_square_fits_and_the_next_smaller_does_not() -> None:
     assert fits(SPEC, mesh_on(whole, side, side), SOFTWARE, OPTIONS)
     assert not fits(SPEC, mesh_on(whole, side - 1, side - 1), SOFTWARE, OPTIONS)
     compile_model(SPEC, mesh_on(whole, side, side), SOFTWARE, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "spec", [tiny_spec(layers=12, ffn=256), mixture_spec(MIXTURES["shared"], layers=40)], ids=["dense", "mixture"]
+)
+def test_what_did_not_fit_on_fewer_wafers_does_not_change_what_fits(spec: ModelSpec) -> None:
+    options = replace(OPTIONS, mapping="auto", dtype="float16", context=40, prompt_tokens=(9,))
+    misfits = Misfits()
+    alone, shared = (
+        [fits(spec, wafer(3, 3), SOFTWARE, replace(options, wafers=n), *known) for n in range(1, 7)]
+        for known in ((), (misfits,))
+    )
+    assert shared == alone
+    assert {True, False} == {*alone}
+    assert len(misfits)
 
 
 def test_what_does_not_fit_says_how_many_bytes_and_where() -> None:

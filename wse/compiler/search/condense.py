@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
@@ -44,12 +45,14 @@ class Condensed:
         further_layers: By layer, the number of further ones of its kind in its stage.
         stands_for: By layer, how many layers of the model it stands for, over all stages.
         stages_alike: By stage, how many stages of the model it stands for.
+        classes: By stage, all that its bytes go by but for the choice and the options; equal in all models in small.
     """
 
     state: State
     further_layers: tuple[int, ...]
     stands_for: tuple[int, ...]
     stages_alike: tuple[int, ...]
+    classes: tuple[Hashable, ...]
 
     def placed(self) -> Condensed:
         """The model in small with all of its tiles and regions."""
@@ -172,6 +175,7 @@ def commonest_layers(small: Condensed) -> Condensed:
         further_layers=tuple(small.further_layers[number] for number in numbers),
         stands_for=tuple(totals[layers[number]] if number in chosen else 0 for number in numbers),
         stages_alike=(1,) * len(kept),
+        classes=tuple(kind for kind, plan in zip(small.classes, plans, strict=True) if plan in kept),
     )
 
 
@@ -196,7 +200,8 @@ def condense(
     1. Layers are divided over stages as in the whole.
     2. Stages are of one class where they have as many rows, columns and layers of each kind, the same tables, and all
        of them, or none, follow a stage of another wafer. Stages of a class differ in their places and in the order of
-       layers alone. Those whose place is listed are each a class, so that none takes another's place.
+       layers alone. Those whose place is listed are each a class, so that none takes another's place; one of experts
+       stands above all others, whatever these are.
     3. Of each class the first stage stays, and of each kind of its layers one. It is noted how many more of the kind
        the stage has, which its SRAM holds, and how many the layer stands for in all, which the time counts. A stage
        that follows one of another wafer is on another wafer in small too.
@@ -212,7 +217,9 @@ def condense(
         kinds = Counter(spec.layers[plan.first_layer : plan.last_layer])
         place = plan.corner and (plan.wafer, *plan.corner)
         tables = plan.has_embedding, plan.has_head
-        classes[crosses, place, plan.rows, plan.cols, *tables, frozenset(kinds.items())].append(plan)
+        shape = plan.rows, plan.cols, plan.span
+        below = whole.plans if plan.experts else ()
+        classes[crosses, place, shape, tables, frozenset(kinds.items()), below].append(plan)
     # 3. One of each.
     layers: list[Layer] = []
     further_layers, stands_for, plans, on_wafer = [], [], [], 0
@@ -239,4 +246,5 @@ def condense(
         further_layers=tuple(further_layers),
         stands_for=tuple(stands_for),
         stages_alike=tuple(map(len, classes.values())),
+        classes=tuple(classes),
     )

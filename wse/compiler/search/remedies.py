@@ -9,6 +9,7 @@ from typing import Any
 
 from wse.compiler.options import Options
 from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.search import fits
 from wse.compiler.strategies import strategy
 from wse.hardware.mesh import mesh_on
@@ -67,8 +68,9 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
     """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
     most = min(spec.layer_count, MOST_WAFERS)
     least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    misfits = Misfits()
     fewest = _first_good(
-        range(max(1, least), most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n))
+        range(max(1, least), most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n), misfits)
     )
     return most if fewest is None else fewest
 

@@ -26,6 +26,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.compiler.search.chunks import largest_chunks
 from wse.compiler.search.explore import emptiest_trials, explore
+from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.rewriting import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.compiler.search.trial import Timing, Trial
 from wse.compiler.search.trials import TrialSetup
@@ -154,11 +155,17 @@ class _Finalist(NamedTuple):
     program: Program
 
 
-def fits(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> bool:
-    """Whether any choice fits: the least demanding one of the emptiest layouts is tried."""
+def fits(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, misfits: Misfits | None = None
+) -> bool:
+    """Whether any choice fits: the least demanding one of the emptiest layouts is tried.
+
+    ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone.
+    """
     _check_names(options)
     options = replace(options, capacity=REFUSE)
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites_of(spec, options))
+    setup = setup if misfits is None else replace(setup, misfits=misfits)
     try:
         _check_mesh(spec, wafer, options)
     except BadMesh:

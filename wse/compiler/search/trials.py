@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from wse.arrays import F64
@@ -23,6 +23,7 @@ from wse.compiler.options import (
 )
 from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.search.condense import Condensed, commonest_layers, condense
+from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.sizes import chunk_sizes
 from wse.compiler.search.trial import ChunkTime, Prompts, Timing, Trial
 from wse.compiler.strategies import strategies, strategy
@@ -46,7 +47,7 @@ class TrialSetup:
     """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
 
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
-    they are timed too.
+    they are timed too. ``misfits`` has what was learnt from stages that need more bytes than a PE has.
     """
 
     spec: ModelSpec
@@ -56,6 +57,7 @@ class TrialSetup:
     rewrites: Rewrites
     verify_rewrites: Rewrites | None = None
     timing: Timing | None = None
+    misfits: Misfits = field(default_factory=Misfits)
 
     @cached_property
     def demand(self) -> Demand:
@@ -131,7 +133,8 @@ class TrialSetup:
     def trial(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
         """A trial in small, timed if that is asked for and it fits.
 
-        1. With a token of the prompt at once: what a PE needs, and what a decoded token takes.
+        1. With a token of the prompt at once: what a PE needs, and what a decoded token takes. Where one of the stages
+           is as one that did not fit, what that needed.
         2. If prompts that are read so take longer than what is generated, with a small chunk too: bytes and cycles are
            about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes. Not where
            what is generated takes more than ``worth_cycles`` alone: then it is what counts.
@@ -141,10 +144,17 @@ class TrialSetup:
         """
         # 1. A token at once.
         trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
+        small = self._condensed(layout, prefill, 1)
+        known = self.misfits.needed_bytes(small)
+        if not self.holds(known):
+            return replace(trial, needed_bytes=known)
         try:
-            small, needed = self._allocated(layout, prefill, 1)
+            small = small.allocated()
         except DoesNotFit:
             return trial
+        of_stages = small.needed_bytes()
+        self.misfits.learn(small, of_stages, self.wafer.sram_bytes_per_pe)
+        needed = max(of_stages)
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
         if self.timing is None or not self.holds(needed):
             return trial
@@ -213,8 +223,8 @@ class TrialSetup:
         further = ceil_div(tokens, step) - 1
         if not further or trial.prompts.sized:
             return trial
-        small, needed = self._allocated(trial.layout, trial.prefill, tokens)
-        program = small.program()
+        small = self._condensed(trial.layout, trial.prefill, tokens).allocated()
+        needed, program = max(small.needed_bytes()), small.program()
         (of_chunk,) = self._by_step(program, (0,))
         first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
         bytes_of_row = (needed - trial.needed_bytes) / further
@@ -249,11 +259,9 @@ class TrialSetup:
         """Whether a PE may be asked to hold so many bytes."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
-    def _allocated(self, layout: Layout, prefill: str, tokens: int) -> tuple[Condensed, int]:
-        """The model in small with a chunk of some tokens, and the bytes on the fullest PE. Errors as of `Condensed`."""
-        options, choice = self.smallest(layout, prefill, tokens)
-        small = condense(self.spec, self.wafer, self.software, options, choice).allocated()
-        return small, max(small.needed_bytes())
+    def _condensed(self, layout: Layout, prefill: str, tokens: int) -> Condensed:
+        """The model in small with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
+        return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill, tokens))
 
     def _by_step(self, program: Program, phases: Sequence[int]) -> list[F64]:
         """Cycles of the steps of some phases of a Program in small."""
@@ -266,11 +274,11 @@ class TrialSetup:
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
         """Bytes that the fullest PE needs at least: a small part of the work of a trial. Errors as of `trial`."""
-        return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).least_bytes()
+        return self._condensed(layout, prefill, 1).least_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
         """PEs in the shortest row or column of any region."""
-        plans = condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill)).state.plans
+        plans = self._condensed(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
