@@ -28,10 +28,17 @@ def activate(block, act, acc, x, out, M, n, function, gated, limit_pico):
         _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, 0, n)
 
 
-def activate_share(block, block_row, act, acc, x, out, M, n, function, gated, limit_pico, length, groups):
-    """`activate` for the PE's own share of the n features (`share_of_place`), and 0 for those of its neighbours."""
-    first, last = share_of_place(block_row, length, groups, n)
+def activate_share(
+    block, block_row, act, acc, x, out, M, n, function, gated, limit_pico, length, groups, shared_tokens
+):  # fmt: skip
+    """`activate` for the PE's own share of features (`share_of_place`), and 0 for those of its neighbours.
+
+    The n features of each of ``shared_tokens``, of which M is a multiple, are shared out as one vector.
+    """
+    begin, end = share_of_place(block_row, length, groups, shared_tokens * n)
     for m in range(M):
+        before = m % shared_tokens * n
+        first, last = min(max(begin - before, 0), n), min(max(end - before, 0), n)
         _clear(block, act, out + m * n, out + m * n + first)
         _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last)
         _clear(block, act, out + m * n + last, out + m * n + n)

@@ -120,6 +120,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "columns": cols,
         "groups": int(rng.integers(1, min(rows, cols) + 1)),
         "sharers": int(rng.integers(1, cols + 1)),
+        "shared_tokens": int(rng.choice([n for n in range(1, s.get("M", 1) + 1) if s.get("M", 1) % n == 0])),
         "limit_pico": int(rng.choice([7 * 10**12, 10**12])),
         "window": int(rng.integers(0, 5)),
         "chunk": int(rng.integers(0, 5)),

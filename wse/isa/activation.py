@@ -18,16 +18,27 @@ the gating."""
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
-    elements = M * n
-    functions, plain, gating = _WORK[function]
-    operations = plain + gated * gating
-    rounding = (1 + gated) * c.vector(elements, c.convert)
-    return rounding + elements * functions * c.function + operations * c.vector(elements, c.f32)
+    return M * n * _WORK[function][0] * c.function + _vectors_cycles(c, M * n, function, gated)
 
 
-def _share_cycles(c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int) -> float:
-    """Cycles of the largest share of a group, and of zeros for the others."""
-    return c.vector(M * n, c.act) + _cycles(c, M, ceil_div(n, length // groups), function, gated)
+def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> float:
+    """Cycles of the vector operations on so many elements."""
+    _, plain, gating = _WORK[function]
+    return (1 + gated) * c.vector(elements, c.convert) + (plain + gated * gating) * c.vector(elements, c.f32)
+
+
+def _share_cycles(
+    c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int
+) -> float:
+    """Cycles of the largest share of a group, and of zeros for the others.
+
+    A share of several tokens' features may begin and end inside of a token's, whose vectors are its own.
+    """
+    share, turns = ceil_div(shared_tokens * n, length // groups), M // shared_tokens
+    reached = min(shared_tokens, ceil_div(share - 1, n) + 1)
+    functions = turns * share * _WORK[function][0] * c.function
+    vectors = reached * _vectors_cycles(c, turns * min(share, n), function, gated)
+    return c.vector(M * n, c.act) + functions + vectors
 
 
 ACTIVATION: Final = (
@@ -46,7 +57,7 @@ ACTIVATION: Final = (
         operands=(
             acc("x", lambda M, n, gated: M * (1 + gated) * n),
             act("out", "M n", output=True, over="x"),
-            *numbers("M n function gated limit_pico length groups"),
+            *numbers("M n function gated limit_pico length groups shared_tokens"),
         ),
         work=lambda M, n: M * n,
         cycles=_share_cycles,

@@ -80,11 +80,12 @@ def activate(pe, x, out, M, n, function, gated, limit_pico):
     pe.write("act", out, hidden * up if gated else hidden)
 
 
-def activate_share(pe, x, out, M, n, function, gated, limit_pico, length, groups):
+def activate_share(pe, x, out, M, n, function, gated, limit_pico, length, groups, shared_tokens):
     """`activate` of the features of the PE's share, 0 elsewhere."""
     activate(pe, x, out, M, n, function, gated, limit_pico)
-    own = _owners(pe.row, n, length, groups) == pe.row
-    pe.write("act", out, np.where(own, pe.read("act", out, M, n), np.float32(0.0)))
+    own = _owners(pe.row, shared_tokens * n, length, groups) == pe.row
+    values = pe.read("act", out, M // shared_tokens, shared_tokens * n)
+    pe.write("act", out, np.where(own, values, np.float32(0.0)))
 
 
 def _owners(row, n, length, groups):

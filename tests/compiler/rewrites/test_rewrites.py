@@ -150,6 +150,20 @@ def test_a_shared_block_takes_no_all_reduce_of_its_own() -> None:
     assert lines_of(own, COLUMNS) == lines_of(fused, COLUMNS)  # pairs differ from column to column
 
 
+def test_few_features_of_several_pairs_are_shared_out_as_one_vector() -> None:
+    """Six features of two pairs among eight neighbours, at most two each; with one pair as many as those of a token."""
+    assert SHARED.experts is not None
+    spec = replace(SHARED, experts=replace(SHARED.experts, ffn_size=18))
+    assert worst_logit_error(spec, (9, 3), chunk=4, schedule="shared-activation") < 1e-5
+    steps = program_of("shared-activation", spec, mesh=(9, 3)).decode.steps
+    shares = [
+        KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
+        for s in range(len(steps))
+        if steps.computes(s) and KERNELS[steps.code[s]].name == "activate_share"
+    ]
+    assert {(share["M"], share["shared_tokens"]) for share in shares} == {(1, 1), (2, 2)}
+
+
 def test_joint_and_shared_work_on_the_pairs_of_a_column_leaves_the_logits_as_they_are() -> None:
     schedule = "joint-blocks,shared-activation"
     assert worst_logit_error(SHARED, MESH, chunk=4, schedule=schedule, experts="own") < 1e-5

@@ -4,8 +4,8 @@ What gate and up make is replicated down the columns, and so each PE of a column
 neighbours each activates n / g, and adds zeros for the others; a sum over the g PEs, which is exact, gives each all n.
 
 1. The columns are cut into groups of at least g rows.
-2. Every PE activates its share. Where what it activates is scaled right before, and read nowhere else, it scales its
-   share alone.
+2. Every PE activates its share, of all tokens or pairs as one vector where each has fewer features than neighbours.
+   Where what it activates is scaled right before, and read nowhere else, it scales its share alone.
 3. An all-reduce inside each group brings the shares together.
 """
 
@@ -47,9 +47,12 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         index = draft.steps.index(step)
         line = _last_line(draft.steps[:index], address(step, "x").buffer)
         if line is not None and line.axis == COLUMNS and _whole_words(c, step):
-            if _scales_for(draft.steps, index):
+            scales = _scales_for(draft.steps, index)
+            if scales:
                 draft.steps[index - 1] = _scaled_share(c, draft.steps[index - 1], step, groups)
-            draft.steps[index : index + 1] = _shared(c, step, groups, line)
+            few = not scales and count(step, "n") < setting and count(step, "M") > 0
+            shared_tokens = count(step, "M") if few else 1
+            draft.steps[index : index + 1] = _shared(c, step, groups, line, shared_tokens)
 
 
 def _last_line(before: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
@@ -84,12 +87,13 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
     return compute_step(scaling, "rms_scale_share", **operands, **sizes)
 
 
-def _shared(c: Context, step: SymStep, groups: int, line: SymStep) -> list[SymStep]:
+def _shared(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
     """The activation of a share of what ``line`` has summed, and the all-reduce that brings shares together."""
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None
     operands = {name: step.operands[i] for name, i in kernel.index.items()}
-    share = compute_step(step, "activate_share", **operands, length=rows, groups=groups)  # 2
+    sizes = {"length": rows, "groups": groups, "shared_tokens": shared_tokens}
+    share = compute_step(step, "activate_share", **operands, **sizes)  # 2
     tokens, n = number(step, "M"), count(step, "n")
     elements = SymNumber(fixed=tokens.fixed * n, per_pair=tokens.per_pair * n)
     pairs = pairs_of(line) if tokens.per_pair else NO_PAIRS
