@@ -145,15 +145,13 @@ class TrialSetup:
         # 1. A token at once.
         trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
         small = self._condensed(layout, prefill, 1)
-        known = self.misfits.needed_bytes(small)
-        if not self.holds(known):
+        if not self.holds(known := self.misfits.needed_bytes(small)):
             return replace(trial, needed_bytes=known)
         try:
             small = small.allocated()
         except DoesNotFit:
             return trial
-        of_stages = small.needed_bytes()
-        self.misfits.learn(small, of_stages, self.wafer.sram_bytes_per_pe)
+        self.misfits.learn(small, of_stages := small.needed_bytes(), self.wafer.sram_bytes_per_pe)
         needed = max(of_stages)
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
         if self.timing is None or not self.holds(needed):
