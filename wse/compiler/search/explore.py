@@ -40,8 +40,8 @@ def explore(setup: TrialSetup) -> list[Trial]:
        the emptiest one where none is, and none was found yet.
     2. When no forecast is below what was tried, by as much as forecasts were off, or ``PATIENCE`` is at an end, layouts
        near the fastest are added, and 1 goes on.
-    3. When these promise no more, the fastest is tried with the groups that the strategy wants tried. Where nothing
-       fits so far, the emptiest layouts are tried.
+    3. When these promise no more, the fastest is tried with the placements of experts, and then the fastest with the
+       groups, that the strategy wants tried. Where nothing fits so far, the emptiest layouts are tried.
 
     Experts are placed otherwise where not even the emptiest layout has room for them as they are by default.
 
@@ -66,7 +66,8 @@ def explore(setup: TrialSetup) -> list[Trial]:
             break
         exploration.add(_near(setup, best.layout))
         refined.add(best.layout)
-    # 3. Other groups, or the emptiest.
+    # 3. Other placements of experts, other groups, or the emptiest.
+    exploration.try_placements()
     exploration.try_groups(asked.group_counts)
     if exploration.fastest is None:
         exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
@@ -282,6 +283,12 @@ class _Exploration:
         free_of_reserved = needed - setup.reserved_bytes
         pick.family.learn(pick.number, free_of_reserved, cycles)
         return free_of_reserved, cycles
+
+    def try_placements(self) -> None:
+        """Try the fastest layout with the other placements of experts."""
+        best, setup = self.fastest, self._setup
+        others = [] if best is None or best.layout.experts is not None else setup.with_fewer_bytes([best.layout])
+        self.trials += [setup.trial(other, setup.products(other)[-1], self._fastest_cycles) for other in others]
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with other groups in its all-reduces."""
