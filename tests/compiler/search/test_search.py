@@ -25,7 +25,7 @@ from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse_mappings.cuts.expert_groups import AUTO, SPREAD
+from wse_mappings.cuts.expert_groups import AUTO, FEW, SPREAD
 from wse_mappings.strategies.bundled import bundled_strategies
 
 SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
@@ -182,6 +182,24 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
     assert {trial.layout.mapping for trial in best.trials} == {"bands", *(["tensor"] if wafers > 1 else [])}
     assert any(trial.layout.mesh is not None for trial in best.trials)
     assert any(trial.layout.groups for trial in best.trials)
+
+
+def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_room_without() -> None:
+    spec, machine = mixture_spec(MIXTURES["shared"], layers=4), wafer(24, 17)
+    options = replace(OPTIONS, mapping="auto", schedule=FUSED, experts=AUTO)
+
+    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
+        fabric = Fabric(program, machine, SOFTWARE)
+        return [
+            fabric.decode_cost(60).by_step if i >= len(program.prefill) else fabric.prefill_cost(i).by_step
+            for i in phases
+        ]
+
+    trials = search(spec, machine, SOFTWARE, options, timing=Timing(by_step, 500)).trials
+    spread = [trial for trial in trials if trial.layout.experts is None and trial.longer_cycles is not None]
+    fastest = min(spread, key=lambda trial: trial.longer_cycles or 0.0)
+    assert [trial.layout.experts for trial in trials if trial.layout.experts] == [FEW]
+    assert fastest.layout._replace(experts=FEW) in [trial.layout for trial in trials]
 
 
 def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> None:
