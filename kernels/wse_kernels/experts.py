@@ -247,11 +247,12 @@ def _codes_out(
 
 def expert_bias(
     block, block_row, block_col, wgt, acc, f32,
-    x, bias, pairs, P, M, N, local_experts, stride, by_token, weighted, share, columns, groups, stretches,
+    x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, stretches,
 ):  # fmt: skip
     """x[pair, N] += bias[expert, N] where the PE holds that; by token instead x[token, N], times the weight if asked.
 
-    A column's biases ``[local_experts, N]`` are shared out in blocks of ``share`` elements: among its rows, or, by
+    So each of ``parts``, N elements behind each other in ``x``, whose biases the PE holds one after another. A column's
+    biases of a part, ``[local_experts, N]``, are shared out in blocks of ``share`` elements: among its rows, or, by
     token, among the columns of its group, in their order. ``stride`` is that of ``x`` along its rows in elements;
     ``by_token`` is 1 for rows by token. ``groups`` and ``stretches`` are those of `expert_pairs`.
     """
@@ -268,10 +269,12 @@ def expert_bias(
                 row = x + (token if by_token == 1 else i) * stride
                 weight = f32[block, at + 2, lane] if weighted == 1 else np.float32(1.0)
                 before = place * share - expert * N  # of the expert's elements, those that other PEs hold
-                for n in range(max(before, 0), min(before + share, N)):
-                    old = acc[block, row + n, lane]
-                    added = widen(wgt[block, bias + n - before, lane]) * weight
-                    acc[block, row + n, lane] = narrow(widen(old) + added, old)
+                for part in range(parts):
+                    start, held = row + part * N, bias + part * share - before
+                    for n in range(max(before, 0), min(before + share, N)):
+                        old = acc[block, start + n, lane]
+                        added = widen(wgt[block, held + n, lane]) * weight
+                        acc[block, start + n, lane] = narrow(widen(old) + added, old)
 
 
 @helper_function

@@ -43,6 +43,7 @@ def drawn(
     M, A = s["M"], s.get("A", 1)
     if kernel == "router_limit":
         s["E"] = s["groups"] * s["size"]
+    parts = int(rng.integers(1, 3))
     divisors = [n for n in range(1, cols + 1) if cols % n == 0]
     stretches = int(rng.choice(divisors)) if rng.integers(0, 2) else 1
     plain = {
@@ -58,7 +59,8 @@ def drawn(
         "by_token": int(rng.integers(0, 2)),
         "k_stride": s.get("local_experts", 1) * s.get("N", 1) + int(rng.integers(0, 3)),
         "out_stride": s.get("N", 1) + int(rng.integers(0, 3)),
-        "stride": s.get("N", 1) + int(rng.integers(0, 3)),
+        "parts": parts,
+        "stride": parts * s.get("N", 1) + int(rng.integers(0, 3)),
         "B": 1,
         "coding": int(rng.integers(INT8, INT4 + 1)),
         "first": int(rng.integers(0, cols)),

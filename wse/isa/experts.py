@@ -63,10 +63,10 @@ def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weig
     return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
 
 
-def _bias_cycles(c: PeCosts, P: int, M: int, N: int, weighted: int, share: int) -> float:
+def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
     """Cycles with all pairs, of which a token's are of different experts: few of them are in the PE's share."""
     added = min(P, M * (-(-(share - 1) // N) + 1))
-    return _list_cycles(c, P) + added * (1 + weighted) * c.vector(min(N, share), c.acc)
+    return _list_cycles(c, P) + added * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
 
 
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
@@ -247,12 +247,12 @@ EXPERTS: Final = (
     Kernel(
         name="expert_bias",
         operands=(
-            acc("x", lambda P, M, N, stride, by_token: ((M if by_token else P) - 1) * stride + N),
-            wgt("bias", "share"),
+            acc("x", lambda P, M, N, parts, stride, by_token: ((M if by_token else P) - 1) * stride + parts * N),
+            wgt("bias", "parts share"),
             f32("pairs", _pair_list),
-            *numbers("P M N local_experts stride by_token weighted share columns groups stretches"),
+            *numbers("P M N parts local_experts stride by_token weighted share columns groups stretches"),
         ),
-        work=lambda P, N: P * N,
+        work=lambda P, N, parts: P * parts * N,
         cycles=_bias_cycles,
     ),
 )

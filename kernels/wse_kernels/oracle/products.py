@@ -110,20 +110,20 @@ def expert_out(pe, x, w, pairs, out, P, M, K, N, local_experts, weighted, column
 
 
 def expert_bias(
-    pe, x, bias, pairs, P, M, N, local_experts, stride, by_token, weighted, share, columns, groups, stretches
+    pe, x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, stretches
 ):
-    """acc[pair, N] += bias[expert, N], or acc[token, N] of it times the weight, of what the PE's share has."""
+    """acc[pair, N] += bias[expert, N], or acc[token, N] of it times the weight, of what the PE's share has, by part."""
     width = columns // stretches
     starts = np.cumsum([0, *[width // groups + (g < width % groups) for g in range(groups)]])
     col = pe.col % width
     place = col - starts[np.searchsorted(starts, col, side="right") - 1] if by_token else pe.row
-    held = pe.read("wgt", bias, share)
+    held = pe.read("wgt", bias, parts, share)
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         row, scale = x + (token if by_token else i) * stride, weight if weighted else np.float32(1.0)
         index = expert * N + np.arange(N) - place * share
         own = (index >= 0) & (index < share)
-        sums = pe.read("acc", row, N)
-        sums[own] += held[index[own]] * scale
+        sums = pe.read("acc", row, parts, N)
+        sums[:, own] += held[:, index[own]] * scale
         pe.write("acc", row, sums)
 
 

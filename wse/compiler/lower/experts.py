@@ -106,10 +106,8 @@ def _inward(c: Context, op: Op) -> None:
     listed |= strides | {"weighted": int(spec.weighs_input), "columns": c.cut.cols}
     expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **listed)
     for group in op.vectors:
-        share = ceil_div(per_col * F, c.cut.rows)
-        for half in range(2):
-            x = SymAddress(buffer=gate_up, offset=half * F)
-            _add_bias(c, x, "+".join(group), half * share, N=F, stride=2 * F, by_token=0, weighted=0, share=share)
+        sizes = {"N": F, "parts": 2, "stride": 2 * F, "share": ceil_div(per_col * F, c.cut.rows)}
+        _add_bias(c, gate_up, "+".join(group), by_token=0, weighted=0, **sizes)
     all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
     activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
 
@@ -136,18 +134,18 @@ def _outward(c: Context, op: Op) -> SymBuffer:
         c, "expert_out", SymAddress(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
     )
     for (vector,) in op.vectors:
-        share, weighted = cut.shared_experts().shape[1] * d, int(not spec.weighs_input)
-        _add_bias(c, SymAddress(buffer=out), vector, 0, N=d, stride=d, by_token=1, weighted=weighted, share=share)
+        sizes = {"N": d, "parts": 1, "stride": d, "share": cut.shared_experts().shape[1] * d}
+        _add_bias(c, out, vector, by_token=1, weighted=int(not spec.weighs_input), **sizes)
     return out
 
 
-def _add_bias(c: Context, x: SymAddress, vector: str, offset: int, **numbers: int) -> None:
+def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
     """Add to a PE's sums what it holds of the biases of the experts of its pairs."""
     cut = _mixture(c)[1]
     c.builder.compute(
         "expert_bias",
         x=x,
-        bias=SymAddress(buffer=c.tile(vector), offset=offset),
+        bias=c.tile(vector),
         pairs=_pairs(c),
         P=_by_pair(c),
         M=c.tokens,
