@@ -67,8 +67,7 @@ def fullest_bytes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> fl
     """Bytes of weights, cache and a block on the fullest PE of the regions that `region_shapes` makes."""
     shapes = region_shapes(demand, layout, shares)
     return max(
-        demand.row_share(rows) * size(cols * share.wafers)
-        + demand.block_bytes(cols * share.wafers) * (share.last_layer > share.first_layer)
+        demand.row_share(rows) * size(cols) + demand.block_bytes(cols) * (share.last_layer > share.first_layer)
         for (rows, cols), size, share in zip(shapes, _sizes(demand, shares), shares, strict=True)
     )
 

@@ -114,7 +114,7 @@ def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
     others = tuple(i for i in users if i in between and i != scaling)
     writers = [i for i in between if i not in users and touches_elements(steps[i], *_vectors(scale))]
     rest = [steps[i] for i in between if i not in (scaling, *writers)]
-    if products < 0 or not _may_wait(steps, scaling, others, products):
+    if products < max(users) or not _may_wait(steps, scaling, others, products):
         return None
     source = address(steps[products], "source").buffer
     parts = _parts(steps[products], [steps[i] for i in writers], count(scale, "M"))

@@ -89,12 +89,12 @@ class Candidates:
         return 1 / demand.row_share(max(1, rows)), cols / padding
 
     def _padded_bytes(self, layout: Layout) -> float | None:
-        """Bytes on the fullest PE, padding and all; None on a part of a wafer, and where experts are on all wafers."""
+        """Bytes on the fullest PE, padding and all; None on a part of a wafer, and where wafers share an op."""
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
             return None
         shares = self._shares(layout)
-        if any(share.experts for share in shares):
+        if any(share.wafers > 1 or share.experts for share in shares):
             return None
         return fullest_bytes(demand, layout, shares)
 

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64, I64
-from wse.compiler.options import REPORT, ROUTER_SCORES, Choice, Options, Rewrites
+from wse.compiler.options import REPORT, Choice, Options, Rewrites
 from wse.compiler.passes.allocate import aligned_bytes
 from wse.compiler.passes.partition import partition
+from wse.compiler.passes.shard import tiling_of
 from wse.compiler.pipeline import PIPELINE, PLACING, first_state
 from wse.compiler.search.least_bytes import least_bytes
 from wse.compiler.state import StagePlan, State
@@ -63,9 +64,10 @@ class Condensed:
 
     def with_rewrites(self, rewrites: Rewrites) -> Condensed:
         """The model in small with other rewrites, in every phase; tiles are cut anew where they go by these."""
-        state, choice = self.state, replace(self.state.choice, rewrites=rewrites, verify_rewrites=None)
-        stages = state.stages if choice.uses(ROUTER_SCORES) == state.choice.uses(ROUTER_SCORES) else ()
-        return replace(self, state=replace(state, choice=choice, stages=stages))
+        choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None)
+        state = replace(self.state, choice=choice)
+        stages = state.stages if tiling_of(state) == tiling_of(self.state) else ()
+        return replace(self, state=replace(state, stages=stages))
 
     def allocated(self) -> Condensed:
         """The model in small after all passes but the last, fitting or not.

@@ -287,8 +287,9 @@ class _Exploration:
     def try_placements(self) -> None:
         """Try the fastest layout with the other placements of experts."""
         best, setup = self.fastest, self._setup
-        others = [] if best is None or best.layout.experts is not None else setup.with_fewer_bytes([best.layout])
-        self.trials += [setup.trial(other, setup.products(other)[-1], self._fastest_cycles) for other in others]
+        if best is not None and best.layout.experts is None:
+            others = setup.with_fewer_bytes([best.layout])
+            self.trials += [setup.trial(other, best.prefill, self._fastest_cycles) for other in others]
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with other groups in its all-reduces."""
