@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from wse_kernels._jit import helper_function, narrow, widen
+from wse_kernels._jit import clear_rows, helper_function, narrow, widen
 from wse_kernels._shares import share_of_place
 
 ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
@@ -39,18 +39,9 @@ def activate_share(
     for m in range(M):
         before = m % shared_tokens * n
         first, last = min(max(begin - before, 0), n), min(max(end - before, 0), n)
-        _clear(block, act, out + m * n, out + m * n + first)
+        clear_rows(act, block, out + m * n, first)
         _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last)
-        _clear(block, act, out + m * n + last, out + m * n + n)
-
-
-@helper_function
-def _clear(block, act, start, end):
-    """Make elements ``start`` to ``end`` zeros."""
-    lanes = act.shape[2]
-    for e in range(start, end):
-        for lane in range(lanes):
-            act[block, e, lane] = narrow(np.float32(0.0), act[block, e, lane])
+        clear_rows(act, block, out + m * n + last, n - last)
 
 
 @helper_function

@@ -59,17 +59,20 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """The bytes of a token's scores with all entries of the cache on a column, in all of its rows."""
     of_entry = options.context * ELEMENT_BYTES[options.element_type("acc")]
-    rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
 
     @cache
     def of_columns(cols: int) -> float:
         if spec.latent is not None:
             return float(of_entry * spec.head_count)  # all heads share all columns
-        sizes = spec.kv_head_count, spec.head_size, rotary_size
-        heads, _ = head_places(cols, *sizes, mixed_pairs=spec.rotates_by_nothing)
-        return float(of_entry * heads * spec.queries_per_kv)
+        return float(of_entry * _head_places(spec, cols)[0] * spec.queries_per_kv)
 
     return of_columns
+
+
+def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
+    """Kv heads of the fullest of ``cols`` columns, and features of each there."""
+    sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
+    return head_places(cols, *sizes, mixed_pairs=spec.rotates_by_nothing)
 
 
 def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[float, ...]:
@@ -77,10 +80,7 @@ def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[flo
 
     Of scales it is the groups of inputs that the column touches.
     """
-    rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
-    heads, features = head_places(
-        cols, spec.kv_head_count, spec.head_size, rotary_size, mixed_pairs=spec.rotates_by_nothing
-    )
+    heads, features = _head_places(spec, cols)
     mixture, shared_size, of_experts, expert_groups = spec.experts, 0, 0.0, 0.0
     if mixture is not None:
         shared_size = mixture.shared_size

@@ -95,15 +95,15 @@ class RoutedCosts:
         steps, program = np.flatnonzero(phase.steps.routed), self.program
         layer, stage = np.array(program.op_layers)[phase.steps.op[steps]], phase.steps.stage[steps]
         layer = np.where(np.isin(layer, list(pairs)), layer, -1)
-        alike = np.array([program.mixtures.index(mixture) for mixture in program.mixtures])[stage]
+        mixture_numbers = np.array([program.mixtures.index(mixture) for mixture in program.mixtures])[stage]
         by_place = transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)[steps]
-        of_stage = np.where(by_place | (not self._steps.on_whole_wafers), stage, alike)
+        of_stage = np.where(by_place | (not self._steps.on_whole_wafers), stage, mixture_numbers)
         keys = np.stack([classes[steps], layer, of_stage], axis=1)
         _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         by_columns: dict[tuple[int, int], I64] = {}
         of_classes = []
         for number, at in enumerate(first.tolist()):
-            step, of_layer = int(steps[at]), (int(layer[at]), int(alike[at]))
+            step, of_layer = int(steps[at]), (int(layer[at]), int(mixture_numbers[at]))
             if of_layer not in by_columns:
                 by_columns[of_layer] = by_column(program, phase, step, pairs)
             members = steps[which == number]

@@ -29,7 +29,7 @@ def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -
     return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
 
 
-def _blocks(E: int) -> int:
+def blocks_of_outputs(E: int) -> int:
     """Blocks that outputs are cut into for choosing."""
     return math.isqrt(E)
 
@@ -37,7 +37,7 @@ def _blocks(E: int) -> int:
 def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
     """Cycles of the choices, in blocks where that takes fewer; then of the sum, its inverse and the scaling."""
     division = c.vector(A, c.f32) + c.function if normalised else 0.0
-    choices = min(_choices_cycles(c, E, A, blocks) for blocks in (1, _blocks(E)))
+    choices = min(_choices_cycles(c, E, A, blocks) for blocks in (1, blocks_of_outputs(E)))
     return M * (choices + division + c.vector(A, c.f32))
 
 
@@ -89,7 +89,7 @@ ROUTER: Final = (
             f32("scores", "M E"),
             f32("ids", "M A", output=True),
             f32("weights", "M A", output=True),
-            f32("maxima", _blocks, output=True),
+            f32("maxima", blocks_of_outputs, output=True),
             *numbers("M E A normalised scale_pico"),
         ),
         work=lambda M, E, A: M * E * A,

@@ -185,6 +185,11 @@ class ModelSpec:
         return self.head_count // self.kv_head_count
 
     @property
+    def rotary_size(self) -> int:
+        """Features of a head that rotate; 0 where no layer rotates."""
+        return 0 if self.rope is None else 2 * len(self.rope.frequencies)
+
+    @property
     def rotates_by_nothing(self) -> bool:
         """Whether features that rotate by an angle of 0 stay as they are: no factor multiplies cosines."""
         return self.rope is None or self.rope.multiplier == 1.0

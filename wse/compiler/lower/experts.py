@@ -9,7 +9,6 @@ runs them.
 
 from __future__ import annotations
 
-from math import isqrt
 from typing import Any, Final
 
 from wse.compiler.lower.context import Context
@@ -20,6 +19,7 @@ from wse.compiler.lower.local_product import expert_product
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.state import SymAddress, SymBuffer, SymNumber
 from wse.isa.operands import PICO
+from wse.isa.router import blocks_of_outputs
 from wse.models.graph import Op
 from wse.models.spec import Experts
 from wse.program.steps import COLUMNS, ROWS
@@ -63,7 +63,7 @@ def router(c: Context, op: Op) -> None:
         scores=scores,
         ids=ids,
         weights=weights,
-        maxima=c.temp("router_maxima", isqrt(E), "f32"),
+        maxima=c.temp("router_maxima", blocks_of_outputs(E), "f32"),
         M=M,
         E=E,
         A=spec.active,

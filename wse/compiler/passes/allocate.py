@@ -137,7 +137,7 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Need:
-    """So many bytes during some steps, as a set of bits."""
+    """A number of bytes that are in use during some steps, which are a set of bits."""
 
     size: int
     during: int

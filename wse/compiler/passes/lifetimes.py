@@ -32,6 +32,7 @@ def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
 
 
 def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
+    """The spans of each buffer that a step uses, in the phases that differ."""
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
         for key, stretches in _spans(state.phases[number].steps).items():

@@ -47,7 +47,7 @@ def replacing_steps(state: State) -> Replacements:
 def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
     """The steps of a block, by index, that may make the second buffer in the place of the first."""
     size = {view: ELEMENT_BYTES[state.options.element_type(view)] for view in VIEWS}
-    found = []
+    replacing = []
     for index, step in enumerate(block.steps):
         for places in KERNELS[step.code].in_place if step.kind == Kind.COMPUTE else ():
             source, target = (step.operands[place] for place in places)
@@ -59,5 +59,5 @@ def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBu
             )
             narrower = size[target.buffer.view] <= size[source.buffer.view]
             if whole and narrower and source.buffer is not target.buffer:
-                found.append((index, source.buffer, target.buffer))
-    return found
+                replacing.append((index, source.buffer, target.buffer))
+    return replacing

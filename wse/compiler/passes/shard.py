@@ -155,14 +155,13 @@ def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape) -> 
         placed = cols, mixture.count, held.expert_placement(spec, experts, cols, stretches), stretches
         features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
         groups = expert_groups(cols, mixture.count, mixture.ffn_size, *placed[2:], feature_group=features)
-    rotary_size = 0 if spec.rope is None else 2 * len(spec.rope.frequencies)
     pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.rotates_by_nothing}
     if spec.latent is not None:
-        heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, rotary_size, stretches=span)
+        heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
     elif span == 1:
-        heads = head_groups(cols, spec.kv_head_count, spec.head_size, rotary_size, **pairs)
+        heads = head_groups(cols, spec.kv_head_count, spec.head_size, spec.rotary_size, **pairs)
     else:
-        sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, rotary_size)
+        sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, spec.rotary_size)
         heads = head_groups_of_wafers(cols, *sizes, stretches=span, **pairs)
     none = np.empty((cols, 0), np.int32)
     return RegionCut(

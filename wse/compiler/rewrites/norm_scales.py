@@ -80,8 +80,8 @@ class _Norm:
 def _apply(c: Context, draft: Draft, setting: int) -> None:
     if expert_stage(c) is not None:  # which reads normalised vectors too, in another block
         return
-    while (found := _first_to_ride(c, draft.steps)) is not None:
-        draft.steps = _rewritten(c, draft.steps, *found)
+    while (riding := _first_to_ride(c, draft.steps)) is not None:
+        draft.steps = _rewritten(c, draft.steps, *riding)
 
 
 def _first_to_ride(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _Riding] | None:
@@ -257,10 +257,7 @@ def _rewritten(c: Context, steps: list[SymStep], norm: _Norm, riding: _Riding) -
 def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
     """Whether elements that stand in a buffer before these steps are read in them, before it is made anew."""
     using = next((i for i, step in enumerate(steps) if touches_elements(step, at, elements)), None)
-    if using is None:
-        return False
-    made = live_range(steps, at.buffer, using)
-    return made is None or made.start > using
+    return using is not None and live_range(steps, at.buffer, using) is None
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:

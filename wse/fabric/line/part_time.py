@@ -69,7 +69,7 @@ class _Messages(NamedTuple):
         )
 
     def of_round(self, which: slice) -> _Messages:
-        """Those of a round."""
+        """The messages of a round."""
         return _Messages._make(column[..., which] for column in self)
 
 
