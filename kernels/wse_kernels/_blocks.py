@@ -19,15 +19,21 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from wse_kernels._jit import inline_function, prange
+from wse_kernels._jit import inline_function, prange, words_of
 
-FIRST_OPERAND = 3
-"""Words of the operands before the first with a name: first row, rows, blocks a row."""
+_PLACE_WORDS = ("_first_row", "_rows", "_blocks_per_row")
+
+FIRST_OPERAND = len(_PLACE_WORDS)
+"""Words of the operands before the first of a kernel's own: first row, rows, blocks a row."""
 
 VIEWS = ("act", "wgt", "acc", "f32", "raw", "ctl")
 """Views of SRAM and counters that kernels take before their operands, in this order; each takes those it touches."""
 
-_PLACES = {"block": "block", "block_row": "block // a[2]", "block_col": "block % a[2] * {view}.shape[2]"}
+_PLACES = {
+    "block": "block",
+    "block_row": "block // _blocks_per_row",
+    "block_col": "block % _blocks_per_row * {view}.shape[2]",
+}
 
 
 def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
@@ -47,14 +53,15 @@ def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
     """
     views = views_of(function)
     arguments = ", ".join(_PLACES.get(name, name).format(view=views[0]) for name in signature(function).parameters)
-    unpacking = "".join(f"    {name} = a[{i}]\n" for i, name in enumerate(operands_of(function), FIRST_OPERAND))
+    words = (*_PLACE_WORDS, *operands_of(function))
     source = (
         f"def {function.__name__}({', '.join(views)}, a):\n"
-        f"{unpacking}"
-        "    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):\n"
+        f"    {', '.join(words)} = words_of(a, {len(words)})\n"
+        "    for block in prange(_first_row * _blocks_per_row, (_first_row + _rows) * _blocks_per_row):\n"
         f"        one_block({arguments})\n"
     )
-    names: dict[str, Any] = {"__name__": function.__module__, "one_block": inline_function(function), "prange": prange}
+    names: dict[str, Any] = {"__name__": function.__module__, "prange": prange, "words_of": words_of}
+    names["one_block"] = inline_function(function)
     exec(compile(source, function.__code__.co_filename, "exec"), names)
     kernel: Callable[..., None] = names[function.__name__]
     return kernel

@@ -47,7 +47,7 @@ TRANSFER = _kernels(transfers)
 """Kernels that move words between PEs; each has its own operands."""
 
 TIMING = _kernels(wavelet)
-"""Kernels that count cycles."""
+"""Kernels that count cycles; they allocate."""
 
 
 PARALLEL_OPERATIONS = 1_000_000
@@ -77,6 +77,7 @@ def compiled_kernel(name: str) -> CompiledKernel:
     """The kernel ``name`` of COMPUTE, TRANSFER or TIMING. Raises KeyError for an unknown name."""
     if name not in COMPUTE:
         function = (TRANSFER | TIMING)[name]
-        return CompiledKernel(kernel(function), parallel_kernel(function))
+        allocates = name in TIMING
+        return CompiledKernel(kernel(function, allocates=allocates), parallel_kernel(function, allocates=allocates))
     function = over_blocks(COMPUTE[name])
     return CompiledKernel(kernel(function), parallel_kernel(function), tuple(map(VIEWS.index, views_of(COMPUTE[name]))))
