@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("plain", max_examples=40)
+settings.register_profile("plain", max_examples=25)
 settings.load_profile("plain")
 
 

@@ -18,7 +18,7 @@ STORY = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story.h5"
     ("command", "least", "shown"),
     [
         pytest.param("run", 4, "Placement", marks=pytest.mark.slow),
-        ("compile", 1, "Placement"),
+        pytest.param("compile", 1, "Placement", marks=pytest.mark.slow),
         pytest.param("estimate", 3, "What limits a token", marks=pytest.mark.slow),
         ("view", 3, ".html: "),
         ("models", 1, "story"),

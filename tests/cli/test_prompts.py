@@ -94,6 +94,7 @@ def report_chunks(report: dict[str, Any]) -> int:
     return len(report["system"]["prefill_chunks"])
 
 
+@pytest.mark.slow
 def test_compile_places_a_cache_for_every_user(wse: Wse, tiny: Path) -> None:
     options = ("--mesh", "3x3", "--context", "20", "--json")
     one, three = (json.loads(wse("compile", tiny, *each("--prompt-ids", ids), *options).out) for ids in (IDS[:1], IDS))

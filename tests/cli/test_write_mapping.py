@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from tiers import slow_but
 
 from tests.cli.conftest import Wse
 
 LENGTHS = ("--prompt-len", "8", "--new-tokens", "8", "--schedule", "released")
+COMMANDS = [("compile", "--prompt", "One day"), ("estimate", *LENGTHS)]
 
 
-@pytest.mark.parametrize("command", [("compile", "--prompt", "One day"), ("estimate", *LENGTHS)], ids=lambda c: c[0])
+@pytest.mark.parametrize("command", slow_but(COMMANDS, COMMANDS[0]), ids=lambda c: c[0])
 def test_a_mapping_is_written_and_taken(wse: Wse, tmp_path: Path, command: tuple[str, ...]) -> None:
     name, *options = command
     path = tmp_path / "regions.toml"

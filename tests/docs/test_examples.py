@@ -84,12 +84,14 @@ def test_the_kernel_gives_what_numpy_gives_and_has_a_cost(capsys: pytest.Capture
     assert [float(number) for number in re.findall(r"^\d+| \d+ ", cost)][1] == 16 * 8
 
 
+@pytest.mark.slow
 def test_the_wafer_is_used_where_a_file_is_named() -> None:
     result = wse.estimate("story", wafer=str(EXAMPLES / "small-wafer.toml"), prompt_len=8, new_tokens=8)
     used = result.to_dict()["wafer"]
     assert (used["rows"], used["cols"], used["clock_hz"]) == (48, 48, 500_000_000)
 
 
+@pytest.mark.slow
 def test_the_regions_are_those_of_the_file_and_give_the_tokens_of_one_region() -> None:
     options = {"prompt": "One day", "new_tokens": 12, "mesh": "24x24", "dtype": "float32", "trace": None}
     listed, whole = (wse.run(mapping=name, **options) for name in (EXAMPLES / "regions.toml", "region"))

@@ -39,6 +39,7 @@ def test_a_page_shows_what_a_command_prints(
         assert at, f"not behind {before[-80:]!r}: {piece}"
 
 
+@pytest.mark.slow
 def test_the_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+x\d+) \| (.*) \|$", page, re.MULTILINE)

@@ -163,6 +163,7 @@ def test_another_type_than_the_checkpoints_own_is_made_anew(tmp_path: Path) -> N
         source_of(folder, "int8")("layers.0.experts.down.codes")[:]
 
 
+@pytest.mark.slow
 def test_one_flipped_bit_of_what_blocks_of_fp8_are_held_as_shows_in_the_logits(tmp_path: Path) -> None:
     """Of mxfp4: tests/execute/test_quantised_experts.py."""
     folder = write_checkpoint(tmp_path / "model", golden("formats/fp8.json"))

@@ -207,6 +207,7 @@ def test_stories260k_confirms_its_golden_tokens(shared: Path, mesh: tuple[int, i
     check_confirmed(folder, mesh, case["prompt_ids"], case["token_ids"][len(case["prompt_ids"]) :][:60])
 
 
+@pytest.mark.slow
 def test_the_bundled_model_confirms_what_its_training_script_saw() -> None:
     data = Path(__file__).parents[1] / "data" / "story_golden.json"
     case = json.loads(data.read_text(encoding="utf-8"))[0]

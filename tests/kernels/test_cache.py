@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import wse_kernels
-from tests.kernels.helpers import JIT
+from tests.kernels.helpers import BOUNDS, JIT
 
-pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled in this lane (NUMBA_DISABLE_JIT)")
+pytestmark = pytest.mark.skipif(not JIT or BOUNDS, reason="the lane that compiles without bounds checks has them")
 
 HELPER = """
 from wse_kernels._jit import kernel

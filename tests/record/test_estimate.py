@@ -37,7 +37,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=slow_but(REQUESTS, "two wafers, two users", "dead PEs"))
+@pytest.fixture(scope="module", params=slow_but(REQUESTS, "two wafers, two users"))
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Traces of a run and of an estimate."""
     folder = tmp_path_factory.mktemp("pair")

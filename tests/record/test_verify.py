@@ -62,6 +62,7 @@ def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -
         assert sum(layer.verify or 0.0 for layer in read_tree(sums)) == pytest.approx(totals.cycles_per_pass)
 
 
+@pytest.mark.slow
 def test_an_estimates_pass_is_the_last_one_of_its_trace(tmp_path: Path) -> None:
     request = EstimateRequest(model="story", mesh="24x24", prompt_len=16, new_tokens=8, trace=tmp_path / "e.h5")
     result = estimate(replace(request, verify_tokens=TOKENS))

@@ -22,6 +22,7 @@ def test_a_file_is_current(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == FILES[path](), "run: python -m wse.reference ."
 
 
+@pytest.mark.slow
 def test_all_files_are_written_and_no_other_page_is_there(tmp_path: Path) -> None:
     for path in FILES:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

@@ -62,6 +62,7 @@ def test_names_from_a_trace_are_text(opened: Opened, hostile: Path) -> None:
     assert browser.execute_script("return window.owned") is None
 
 
+@pytest.mark.slow
 def test_everything_is_reached_by_tab_and_shows_its_focus(story: Any) -> None:
     reached = set()
     story.execute_script("document.activeElement.blur(); scrollTo(0, 0)")
@@ -114,6 +115,7 @@ def test_pictures_say_in_words_what_they_show(story: Any) -> None:
     assert story.execute_script("return document.querySelectorAll('svg:not([role]):not([aria-hidden])').length") == 0
 
 
+@pytest.mark.slow
 def test_layers_experts_and_the_fabric_of_dead_pes(opened: Opened, tmp_path: Path) -> None:
     options = {"defects": "1e-2", "mesh": [5, 4]}
     browser = opened(write(tmp_path / "a.h5", dataclasses.replace(HEADER, options=options)))
@@ -132,6 +134,7 @@ def test_layers_experts_and_the_fabric_of_dead_pes(opened: Opened, tmp_path: Pat
     assert "5×4: PEs are dead" in found(browser, "#about").text
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_before_its_first_token_says_what_is_missing(opened: Opened, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "a.h5", HEADER):
         raise KeyboardInterrupt
@@ -148,6 +151,7 @@ def test_a_run_that_was_killed_before_its_first_token_says_what_is_missing(opene
         assert text in found(browser, f"#{section}").text
 
 
+@pytest.mark.slow
 def test_sizes_that_cannot_be_break_no_picture(opened: Opened, tmp_path: Path) -> None:
     path = write(tmp_path / "a.h5")
     with h5py.File(path, "r+") as file:
@@ -161,6 +165,7 @@ def test_sizes_that_cannot_be_break_no_picture(opened: Opened, tmp_path: Path) -
     assert len(browser.find_elements(By.CSS_SELECTOR, "#pe .mark")) < 20
 
 
+@pytest.mark.slow
 def test_two_traces_are_beside_each_other(opened: Opened) -> None:
     browser = opened(STORY, TWO)
     assert browser.get_log("browser") == []

@@ -84,6 +84,7 @@ def test_both_themes(page: Any, theme: str) -> None:
     assert page.execute_script(script) == {"light": "rgb(246, 247, 249)", "dark": "rgb(15, 18, 22)"}[theme]
 
 
+@pytest.mark.slow
 def test_two_runs(browser: Any, tmp_path: Path) -> None:
     file = tmp_path / "runs.html"
     file.write_bytes(traces_as_html(compare_traces(GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5")))

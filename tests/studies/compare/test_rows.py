@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
 from wse.compiler.strategies import strategies
@@ -89,7 +90,7 @@ def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypa
     assert compilations == ["region"]
 
 
-@pytest.mark.parametrize("mapping", ["region", "auto"])
+@pytest.mark.parametrize("mapping", slow_but(["region", "auto"], "region"))
 def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, mapping: str, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')

@@ -31,6 +31,7 @@ def test_crossings_of_many_wafers_make_a_draft_no_dearer() -> None:
     assert 0 < draft_cost(five, 5) < draft_cost(one, 5) <= 1
 
 
+@pytest.mark.slow
 def test_the_pass_that_checks_drafts_is_the_one_that_an_estimate_reports() -> None:
     """Compiled for the regions of the model, for as many tokens as are drafted and one more."""
     request = replace(REQUEST, wafers=2)

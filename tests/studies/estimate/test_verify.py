@@ -40,6 +40,7 @@ def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
     assert result.grades["verify.s"].grade == result.grades["decode.tokens_per_s"].grade
 
 
+@pytest.mark.slow
 def test_more_tokens_take_longer_and_less_than_one_by_one() -> None:
     passes = [estimate(replace(REQUEST, verify_tokens=tokens)).verify for tokens in (2, 6)]
     ratios = [verify.ratio_to_decode for verify in passes if verify is not None]

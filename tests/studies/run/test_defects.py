@@ -124,6 +124,7 @@ def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_s
     assert compile_program(prepared).digest() == compile_program(whole).digest()
 
 
+@pytest.mark.slow
 def test_a_rate_of_0_is_a_wafer_without_defects(tmp_path: Path) -> None:
     model = str(write_config(tmp_path))
     options: dict[str, Any] = {"model": model, "mesh": "6x5", "prompt_ids": (3, 5, 7, 9), "new_tokens": 4}
