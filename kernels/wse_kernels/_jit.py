@@ -8,53 +8,102 @@ the processor's conversion instruction, and all round to nearest even.
 
 from __future__ import annotations
 
-import os
+import pickle
+import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from llvmlite import __version__ as llvmlite_version
 from llvmlite import ir
 from numba import __version__ as numba_version
 from numba import config as numba_config
 from numba import njit, prange, typeof, types
 from numba.core import cgutils as numba_cgutils
-from numba.core.caching import CacheImpl, UserProvidedCacheLocator
+from numba.core import serialize
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
 from numba.extending import intrinsic
 
-_SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+from wse_kernels._cache import KernelFiles, cache_home
 
 config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
 cgutils: Any = numba_cgutils
 
 
-class SharedCache(UserProvidedCacheLocator):
-    """The place of compiled kernels, which environments with the same sources share, wherever they are installed."""
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> Any:
-        if Path(py_file).parent != Path(__file__).parent:
-            return None
-        return super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]  # numba has no types
-
-    @classmethod
-    def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        return Path(py_file).parent.name
+_PACKAGE = Path(__file__).parent
+_CODE_SETTINGS = (
+    "BOUNDSCHECK",
+    "DEBUGINFO_DEFAULT",
+    "ENABLE_AVX",
+    "LOOP_VECTORIZE",
+    "OPT",
+    "SLP_VECTORIZE",
+    "USING_SVML",
+)
 
 
-if "NUMBA_CACHE_DIR" not in os.environ:
-    # numba's cache notices neither an edited helper in another file nor bounds checks switched on or off, so the place
-    # of the cache depends on both, and on the version of numba; on nothing else, so that environments share it.
-    _home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    _key = sha256(_SOURCES + f"numba {numba_version}, bounds checks: {config.BOUNDSCHECK}".encode())
-    config.CACHE_DIR = str(_home / "wse" / _key.hexdigest()[:16])
-    _locators = [SharedCache, *CacheImpl._locator_classes]
-    _places = ",".join(f"{locator.__module__}.{locator.__name__}" for locator in _locators)
-    config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES or _places
+def _versions() -> str:
+    """All that compiled code depends on besides the kernel, the types of its arguments and the processor."""
+    sources = sha256(b"".join(path.read_bytes() for path in sorted(_PACKAGE.glob("*.py")))).hexdigest()
+    settings = [str(getattr(config, name, None)) for name in _CODE_SETTINGS]
+    return " ".join([sources, str(sys.implementation.cache_tag), numba_version, llvmlite_version, *settings])
+
+
+_VERSIONS = _versions()
+
+_HOME = cache_home()
+
+KERNEL_FILES = KernelFiles(_HOME and _HOME / sha256(_VERSIONS.encode()).hexdigest()[:16])
+"""The files of compiled kernels of these sources and versions."""
+
+
+class KernelCache(_Cache):
+    """The cache of one function of this package for numba, which asks it before it compiles and gives it what it made.
+
+    Numba's own notices no edited helper in another file, and processes that write at the same time mix up its files.
+    """
+
+    def __init__(self, function: Any, *, parallel: bool) -> None:
+        build = "parallel" if parallel else "serial"
+        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-{build}"
+
+    @property
+    def cache_path(self) -> str:
+        """The folder of the files."""
+        return str(KERNEL_FILES.folder or "")
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled function for the types of ``sig``; None where none was kept."""
+        target_context.refresh()
+        content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
+        rebuild: Any = CompileResult._rebuild
+        return None if content is None else rebuild(target_context, *pickle.loads(content))
+
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        """Keep what was compiled for the types of ``sig``, unless it has addresses of this process in it."""
+        dumps: Any = serialize.dumps
+        if not cres.library.has_dynamic_globals:
+            KERNEL_FILES.write(self._file(sig, cres.library.codegen), dumps(cres._reduce()))
+
+    def enable(self) -> None:
+        """Do nothing: it is always on."""
+
+    def disable(self) -> None:
+        """Do nothing: it is always on."""
+
+    def flush(self) -> None:
+        """Do nothing: files are never stale."""
+
+    def _file(self, sig: Any, codegen: Any) -> str:
+        key = sha256(f"{_VERSIONS} {self._name} {sig} {codegen.magic_tuple()}".encode())
+        return f"{self._name}-{key.hexdigest()[:32]}.bin"
+
 
 __all__ = [
+    "KERNEL_FILES",
     "cgutils",
     "clear_rows",
     "config",
@@ -87,19 +136,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def kernel(function: Function, *, allocates: bool = False) -> Function:
     """Compile for one core; a kernel that ``allocates`` arrays says so."""
-    return cast(Function, _compiled(function, cache=True, nogil=True, _nrt=allocates))
+    return _kept(function, parallel=False, allocates=allocates)
 
 
 def parallel_kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile with its ``prange`` loops over all cores; iterations must write disjoint memory.
-
-    The copy has a name of its own, because numba keys its cache by a function's name and not by its options.
-    """
-    name = f"{function.__name__}_parallel"
-    twin = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
-    twin.__qualname__ = name
-    twin.__module__ = function.__module__
-    return cast(Function, _compiled(twin, cache=True, nogil=True, parallel=True, _nrt=allocates))
+    """Compile with its ``prange`` loops over all cores; iterations must write disjoint memory."""
+    return _kept(function, parallel=True, allocates=allocates)
 
 
 def helper_function(function: Function) -> Function:
@@ -113,6 +155,14 @@ def inline_function(function: Function) -> Function:
     It is typed and lowered anew for every call: what is called from many places is a `helper_function`.
     """
     return cast(Function, _compiled(function, inline="always"))
+
+
+def _kept(function: Function, *, parallel: bool, allocates: bool) -> Function:
+    """``function`` compiled for calls from Python, and kept where it is of this package, whose sources are known."""
+    compiled = _compiled(function, nogil=True, parallel=parallel, _nrt=allocates)
+    if not config.DISABLE_JIT and Path(function.__code__.co_filename).parent == _PACKAGE:
+        compiled._cache = KernelCache(function, parallel=parallel)
+    return cast(Function, compiled)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

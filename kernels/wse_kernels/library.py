@@ -25,9 +25,9 @@ from wse_kernels import (
     wavelet,
 )
 from wse_kernels._blocks import VIEWS, over_blocks, views_of
-from wse_kernels._jit import kernel, parallel_kernel, precompile
+from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel, precompile
 
-__all__ = ["COMPUTE", "TIMING", "TRANSFER", "CompiledKernel", "compiled_kernel", "precompile"]
+__all__ = ["COMPUTE", "KERNEL_FILES", "TIMING", "TRANSFER", "CompiledKernel", "compiled_kernel", "precompile"]
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:

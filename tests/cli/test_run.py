@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Wse, files_below
+from wse_kernels.library import KERNEL_FILES
 
 PROMISED = {
     "": ["tokens", "prompt_tokens", "prompt_logits_last", "trace"],
@@ -122,6 +123,15 @@ def test_the_summary_says_what_a_newcomer_asks(wse: Wse, tiny: Path) -> None:
         assert word in outcome.out
     assert max(map(len, outcome.out.split("\n"))) <= 80
     assert not [line for line in outcome.out.split("\n") if line != line.rstrip()]
+
+
+def test_kernels_that_cannot_be_kept_are_no_reason_to_stop(
+    wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KERNEL_FILES, "trouble", "compiled kernels cannot be kept: a reason")
+    outcome = wse("run", tiny, *SMALL, "--trace", "none")
+    assert outcome.code == 0
+    assert "wse: warning: compiled kernels cannot be kept: a reason\n" in outcome.err
 
 
 def test_text_is_streamed_before_the_summary(wse: Wse) -> None:

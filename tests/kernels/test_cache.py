@@ -1,17 +1,20 @@
-"""Compiled code is never older than its sources: the place of numba's cache follows the content of the package."""
+"""Compiled code is never older than its sources, is shared by whoever has the same, and is missed nowhere else."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import wse_kernels
 from tests.kernels.helpers import BOUNDS, JIT
+from wse_kernels._cache import KernelFiles, cache_home
 
 pytestmark = pytest.mark.skipif(not JIT or BOUNDS, reason="the lane that compiles without bounds checks has them")
 
@@ -24,7 +27,7 @@ def helped(x):
 """
 
 CALLER = """
-from wse_kernels._jit import config, kernel
+from wse_kernels._jit import KERNEL_FILES, kernel
 from wse_kernels.helper import helped
 
 @kernel
@@ -36,7 +39,14 @@ def write_past_the_end(x):
     x[0] = x[len(x) - x.size + 1]
 """
 
-PRINT = "from wse_kernels import caller; print(caller.probe(1), caller.config.CACHE_DIR, end='')"
+PRINT = "from wse_kernels import caller; print(caller.probe(1), caller.KERNEL_FILES.folder, end='')"
+MISSED = """
+from wse_kernels import caller
+for argument in ({arguments},):
+    caller.probe(argument)
+print(sum(caller.probe.stats.cache_misses.values()))
+"""
+TROUBLE = "from wse_kernels import caller; print(caller.probe(1), caller.KERNEL_FILES.trouble)"
 OVERRUN = "import numpy; from wse_kernels import caller; caller.write_past_the_end(numpy.zeros(1))"
 
 
@@ -68,7 +78,7 @@ def test_an_edited_helper_in_another_file_is_seen(package: Path) -> None:
     assert first[1] == again[1] != edited[1]
     for folder in (first[1], edited[1]):
         assert Path(folder).is_relative_to(package.parent / "cache")
-        assert list(Path(folder).rglob("*.nbc"))
+        assert list(Path(folder).glob("caller.probe-serial-*.bin"))
 
 
 @pytest.mark.slow
@@ -81,15 +91,86 @@ def test_bounds_checks_are_not_lost_to_a_cache_filled_without_them(package: Path
 
 def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path) -> None:
     folder = Path(python(package, PRINT).stdout.split()[1])
-    compiled = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")}
+    compiled = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert compiled
     other = package.parent / "other" / package.name
     shutil.copytree(package, other)
     first, place = python(other, PRINT, XDG_CACHE_HOME=str(package.parent / "cache")).stdout.split()
     assert (first, Path(place)) == ("22", folder)
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")} == compiled
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == compiled
 
 
 def test_a_cache_folder_that_the_user_names_is_kept(package: Path) -> None:
-    mine = str(package.parent / "mine")
-    assert python(package, PRINT, NUMBA_CACHE_DIR=mine).stdout.split()[1] == mine
+    mine = package.parent / "mine"
+    assert Path(python(package, PRINT, NUMBA_CACHE_DIR=str(mine)).stdout.split()[1]).parent == mine
+
+
+def test_each_combination_of_types_is_found_by_the_next_process(package: Path) -> None:
+    assert [python(package, MISSED.format(arguments="1, 1.5")).stdout for _ in range(2)] == ["2\n", "0\n"]
+
+
+def test_a_file_that_was_cut_short_is_none(tmp_path: Path) -> None:
+    files = KernelFiles(tmp_path / "made" / "for_it")
+    files.write("kernel.bin", b"code")
+    assert files.read("kernel.bin") == b"code"
+    path = tmp_path / "made" / "for_it" / "kernel.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert files.read("kernel.bin") is None
+    files.write("kernel.bin", b"code")
+    assert (files.read("kernel.bin"), files.trouble) == (b"code", "")
+
+
+def test_without_a_folder_to_write_to_kernels_are_compiled_and_the_reason_is_said(package: Path) -> None:
+    (package.parent / "cache").write_text("a file, no folder")
+    value, _, trouble = python(package, TROUBLE).stdout.partition(" ")
+    assert value == "22"
+    assert trouble.startswith(f"{package.parent / 'cache' / 'wse'}")
+    assert "compiled kernels cannot be kept: not a directory; they are compiled anew at every start" in trouble
+
+
+def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(tmp_path: Path) -> None:
+    KernelFiles(tmp_path).write("kernel.bin", b"code")
+    tmp_path.chmod(0o777)
+    if tmp_path.stat().st_mode & 0o777 != 0o777:
+        pytest.skip("this file system has no modes")
+    files = KernelFiles(tmp_path)
+    assert files.read("kernel.bin") is None
+    files.write("other.bin", b"code")
+    assert "cannot be kept: every user may write there" in files.trouble
+    assert [path.name for path in tmp_path.iterdir()] == ["kernel.bin"]
+
+
+def test_a_full_disk_leaves_the_kernel_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", no_room)
+    files = KernelFiles(tmp_path)
+    files.write("kernel.bin", b"code")
+    assert "no space left on device" in files.trouble
+    assert list(tmp_path.iterdir()) == []
+    assert files.read("kernel.bin") is None
+
+
+def test_a_user_without_a_home_has_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        message = "Could not determine home directory."
+        raise RuntimeError(message)
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    files = KernelFiles(cache_home())
+    files.write("kernel.bin", b"code")
+    assert "the user has no home" in files.trouble
+    assert files.read("kernel.bin") is None
+
+
+@pytest.mark.slow
+def test_processes_that_compile_at_the_same_time_keep_what_each_of_them_compiled(package: Path) -> None:
+    """Numba's own cache numbers the files of a function, and two processes may give one number to different types."""
+    arguments = ["1", "1.5", "True", "1j"]
+    with ThreadPoolExecutor(len(arguments)) as pool:
+        codes = [MISSED.format(arguments=argument) for argument in arguments]
+        assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["1\n"] * 4
+        assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["0\n"] * 4

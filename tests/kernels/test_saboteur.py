@@ -87,9 +87,7 @@ def test_a_sabotaged_kernel_is_caught(
     right: str,
     wrong: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_jit.config, "CACHE_DIR", str(tmp_path / "cache"))
     copy = load(module, wrong, right, tmp_path)
     assert complaints(kernel, _jit.kernel(over_blocks(getattr(copy, kernel))))
     assert complaints(kernel, _jit.kernel(over_blocks(getattr(module, kernel)))) == []

@@ -27,7 +27,9 @@ from wse_mappings.schedule import Arrival
 PACKAGE = Path(wse_kernels.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 KERNEL_FILES = sorted(
-    p for p in PACKAGE.glob("*.py") if p.stem not in ("__init__", "_blocks", "_codes", "_jit", "_shares", "library")
+    p
+    for p in PACKAGE.glob("*.py")
+    if p.stem not in ("__init__", "_blocks", "_cache", "_codes", "_jit", "_shares", "library")
 )
 
 

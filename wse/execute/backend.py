@@ -38,8 +38,11 @@ class Backend(Protocol):
     def cache_slots(self, user: int) -> Slots:
         """Cache slots that a user has in use on the fullest row of each stage."""
 
-    def precompile(self, report: Callable[[int, int, str], None]) -> None:
-        """Compile what is needed; ``report`` takes (done, all, name) before each kernel."""
+    def precompile(self, report: Callable[[int, int, str], None]) -> str:
+        """Compile what is needed; ``report`` takes (done, all, name) before each kernel.
+
+        Gives the reason why what was compiled could not be kept for the next run; empty where it was.
+        """
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
         """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them."""

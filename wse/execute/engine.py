@@ -17,7 +17,7 @@ from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import Slots
-from wse_kernels.library import precompile
+from wse_kernels.library import KERNEL_FILES, precompile
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_counts
 
@@ -183,8 +183,8 @@ class Engine:
         address, view = self.program.ids_address + first, self.arenas[self._embedding_stage].view("float32")
         view[:, address : address + len(tokens), :] = np.array(tokens, np.float32)[:, None]
 
-    def precompile(self, report: Callable[[int, int, str], None]) -> None:
-        """Compile the kernels that the phases use; ``report`` takes (done, all, name) before each."""
+    def precompile(self, report: Callable[[int, int, str], None]) -> str:
+        """Compile the kernels that the phases use, as `wse.execute.backend.Backend` has it."""
         distinct: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self.program.phases}.values():
             slots = self.program.cache_slots(phase.cached + phase.tokens)
@@ -196,6 +196,7 @@ class Engine:
             report(ready, len(distinct), getattr(function, "__name__", ""))
             precompile(function, arguments)
         report(len(distinct), len(distinct), "")
+        return KERNEL_FILES.trouble
 
     def link_words(self) -> npt.NDArray[np.int64]:
         """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""

@@ -61,7 +61,7 @@ def execute(
         wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
         make_backend: Makes what executes the Program.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
-        on_warning: Called with the reason why the run goes on without a trace.
+        on_warning: Called with the reason why kernels are not kept, or why the run goes on without a trace.
         on_progress: Called with (done, all, name) while kernels compile.
 
     Raises:
@@ -92,7 +92,9 @@ def execute(
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
             )
-            engine.precompile(on_progress)
+            unkept = engine.precompile(on_progress)
+            if unkept:
+                on_warning(unkept)
             session = _Session(prepared, program, engine, keeper, on_text)
             session.generate()
             result = session.result(digest, time.perf_counter() - started)
