@@ -46,6 +46,7 @@ def run(
     prompt_ids: Sequence[int] | Sequence[Sequence[int]] | str | None = None,
     prompts: str | Path | None = None,
     new_tokens: int | None = None,
+    weights: str | None = None,
     chat: bool = False,
     system: str | None = None,
     temperature: float = 0.0,

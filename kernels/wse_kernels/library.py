@@ -18,6 +18,7 @@ from wse_kernels import (
     latent,
     linear,
     norm,
+    random_numbers,
     rotary,
     router,
     transfers,
@@ -27,7 +28,16 @@ from wse_kernels import (
 from wse_kernels._blocks import VIEWS, over_blocks, views_of
 from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel, precompile
 
-__all__ = ["COMPUTE", "KERNEL_FILES", "TIMING", "TRANSFER", "CompiledKernel", "compiled_kernel", "precompile"]
+__all__ = [
+    "COMPUTE",
+    "KERNEL_FILES",
+    "RANDOM",
+    "TIMING",
+    "TRANSFER",
+    "CompiledKernel",
+    "compiled_kernel",
+    "precompile",
+]
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
@@ -48,6 +58,9 @@ TRANSFER = _kernels(transfers)
 
 TIMING = _kernels(wavelet)
 """Kernels that count cycles; they allocate."""
+
+RANDOM = _kernels(random_numbers)
+"""Kernels that draw numbers."""
 
 
 PARALLEL_OPERATIONS = 1_000_000
@@ -74,9 +87,9 @@ class CompiledKernel(NamedTuple):
 
 @cache
 def compiled_kernel(name: str) -> CompiledKernel:
-    """The kernel ``name`` of COMPUTE, TRANSFER or TIMING. Raises KeyError for an unknown name."""
+    """The kernel ``name`` of COMPUTE, TRANSFER, TIMING or RANDOM. Raises KeyError for an unknown name."""
     if name not in COMPUTE:
-        function = (TRANSFER | TIMING)[name]
+        function = (TRANSFER | TIMING | RANDOM)[name]
         allocates = name in TIMING
         return CompiledKernel(kernel(function, allocates=allocates), parallel_kernel(function, allocates=allocates))
     function = over_blocks(COMPUTE[name])

@@ -55,8 +55,8 @@ def test_a_configuration_compiles_by_name(wse: Wse) -> None:
 def test_a_configuration_has_no_weights_to_run(wse: Wse, arguments: tuple[str, ...]) -> None:
     """That is said before anything is compiled, however little fits."""
     assert wse("run", "llama-3-8b", *arguments).refusal() == (
-        "wse: llama-3-8b: has no weights to run; time it from its configuration alone with wse estimate llama-3-8b, "
-        "or give a folder or a GGUF file that holds the weights"
+        "wse: llama-3-8b: has no weights to run; run it on random ones with --weights random:0, time it from its "
+        "configuration alone with wse estimate llama-3-8b, or give a folder or a GGUF file that holds the weights"
     )
 
 

@@ -16,7 +16,7 @@ from wse.inspect.query.step_sums import StepSums
 from wse.inspect.query.tree import read_tree
 from wse.record.run import RunRecorder
 from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_run import checkpoint_of, prepare
+from wse.request.prepare_run import prepare, weights_of
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate
@@ -31,7 +31,7 @@ def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -
     prepared = prepare(RunRequest(prompt="Once upon a time", new_tokens=20))
     prepared = replace(prepared, options=replace(prepared.options, verify_tokens=TOKENS))
     program = compile_program(prepared)
-    engine = Engine(program, prepared.spec, checkpoint_of(prepared.loaded, prepared.request.model).rows)
+    engine = Engine(program, prepared.spec, weights_of(prepared.request, prepared.loaded))
     clock, path = Clock(Fabric(program, prepared.wafer, prepared.software)), tmp_path / "run.h5"
     (prompt,) = prepared.prompts
     with RunRecorder(path, prepared, program, program.digest()) as recorder:

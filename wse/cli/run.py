@@ -21,6 +21,7 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
       wse run --prompt "One day" --prompt "The little fox" --new-tokens 24
       wse run --temperature 0.8 --top-p 0.9 --repetition-penalty 1.1 --seed 7
       wse run --mesh 24x24 --mapping pipeline --wafers 2 --dtype float16
+      wse run smollm2-135m --weights random:7 --new-tokens 8
       wse run --new-tokens 8 --wavelets --trace wavelets.h5
       wse run --new-tokens 8 --record activations=layers.0.*,head
     """

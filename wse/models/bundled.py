@@ -15,7 +15,7 @@ BUNDLED: Final[dict[str, Path]] = {"story": _DATA / "story"}
 """Folders of models with weights, by name."""
 
 CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CONFIGS.glob("*.json"))}
-"""Configurations without weights, by name, with Hugging Face's keys: what can be timed, and not executed."""
+"""Configurations without weights, by name, with Hugging Face's keys: timed alone, executed on random weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

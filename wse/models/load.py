@@ -29,8 +29,10 @@ class LoadedModel:
     path: Path  # the folder or the file
 
 
-def load_model(where: str | Path) -> LoadedModel:
+def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
     """The model at ``where``: a bundled name, a folder with config.json and safetensors, a GGUF or a config file.
+
+    Files of weights are neither needed nor looked at but ``with_weights``; then there is no checkpoint.
 
     A bundled name wins over a folder of the same name; write ``./name`` for the folder. A config file, or the name of
     a bundled configuration, gives the spec alone. A folder's tokenizer is None where it has none of a known form.
@@ -49,11 +51,18 @@ def load_model(where: str | Path) -> LoadedModel:
     if not exists or not str(where) or (str(where) in BUNDLED and not has_config):
         raise _not_found(str(where), path)
     if not is_folder:
-        return _one_file(path)
+        return _one_file(path, with_weights=with_weights)
     if not has_config:
         msg = f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file"
         raise BadModel(msg)
-    return _folder(path, config)
+    return _folder(path, config) if with_weights else _folder_without_weights(path, config)
+
+
+def _folder_without_weights(path: Path, config: Path) -> LoadedModel:
+    from wse.models.tokenizers.tokenizer import load_tokenizer
+
+    spec = read_config(config)
+    return LoadedModel(spec=spec, checkpoint=None, tokenizer=load_tokenizer(path, spec), path=path)
 
 
 def _folder(path: Path, config: Path) -> LoadedModel:
@@ -70,19 +79,19 @@ def _folder(path: Path, config: Path) -> LoadedModel:
     return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path)
 
 
-def _one_file(path: Path) -> LoadedModel:
+def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
     if path.suffix == ".json":
         return LoadedModel(spec=read_config(path), checkpoint=None, tokenizer=None, path=path)
     if path.suffix == ".safetensors":
         msg = f"{path}: weights alone say too little; give the folder {path.parent}, with its config.json"
         raise BadModel(msg)
     if path.suffix == ".gguf":
-        return _gguf(path)
+        return _gguf(path, with_weights=with_weights)
     msg = f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name of `wse models`"
     raise BadModel(msg)
 
 
-def _gguf(path: Path) -> LoadedModel:
+def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:
     from wse.models.gguf.file import GgufFile
     from wse.models.gguf.model import read_gguf
     from wse.models.gguf.tokenizer import gguf_tokenizer
@@ -91,7 +100,8 @@ def _gguf(path: Path) -> LoadedModel:
     gguf = GgufFile(path)
     spec, entries = read_gguf(gguf)
     tokenizer = gguf_tokenizer(gguf, spec)
-    return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=tokenizer, path=path)
+    checkpoint = Checkpoint(spec, entries) if with_weights else None
+    return LoadedModel(spec=spec, checkpoint=checkpoint, tokenizer=tokenizer, path=path)
 
 
 def _not_found(where: str, path: Path) -> Exception:

@@ -56,7 +56,7 @@ class RunRecorder(Recorder):
     def __init__(self, path: Path, prepared: Prepared, program: Program, digest: str) -> None:
         """Raises TraceError when the path cannot be written."""
         sampling = prepared.request.sampling
-        options = {"command": "run", **asdict(sampling)}
+        options = {"command": "run", "weights": prepared.request.weights, **asdict(sampling)}
         super().__init__(path, program, trace_header(prepared, program, digest, sampling.seed, options))
         self._outputs: list[tuple[int, Values]] = []
         self._waiting: list[_PhaseRun] = []

@@ -85,8 +85,8 @@ class Placeable:
         return self.loaded.spec
 
 
-def load_basis(request: PlacementRequest) -> Basis:
-    """Load and check what every request names.
+def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis:
+    """Load and check what every request names; files of weights only ``with_weights``.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
@@ -101,7 +101,7 @@ def load_basis(request: PlacementRequest) -> Basis:
     region = None if request.region is None else parse_mesh(request.region)
     check_seed(request.defects_seed)
     defects = None if request.defects is None else read_defects(request.defects, request.defects_seed, whole)
-    loaded = load_model(request.model)
+    loaded = load_model(request.model, with_weights=with_weights)
     dtype, activations = _types(request, loaded.spec)
     return Basis(
         whole=whole,

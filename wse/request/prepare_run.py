@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, NoReturn
 
 from wse.compiler.options import Options
 from wse.compiler.search.remedies import smallest_mesh
 from wse.errors import BadInput, BadModel
+from wse.execute.random_weights import RandomWeights
 from wse.execute.sampling import Sampling
+from wse.execute.tiles import Source
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
-from wse.models.tensors.checkpoint import Checkpoint
 from wse.request.basis import Placeable, check_context, check_pass, load_basis, placement_options
 from wse.request.live_mesh import logical_wafer
 from wse.request.mapping_file import check_listed, mesh_of_listed
-from wse.request.option import check_counts
+from wse.request.option import check_counts, whole_number
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
 
@@ -46,9 +46,11 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> Prepared:
     """
     check_counts(wafers=request.wafers, new_tokens=request.new_tokens, context=request.context)
     check_sampling(request.sampling)
-    basis = load_basis(request)
+    if request.weights is not None:
+        weights_seed(request.weights)
+    basis = load_basis(request, with_weights=request.weights is None)
     if to_run:
-        checkpoint_of(basis.loaded, request.model)
+        weights_of(request, basis.loaded)
     spec, whole, software = basis.spec, basis.whole, basis.software
     prompts = tuple(prompt_ids(prompt, request, basis.loaded) for prompt in prompts_of(request))
     context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
@@ -104,19 +106,35 @@ def _check_drafts(request: RunRequest, context: int, prompts: Sequence[Sequence[
         raise BadInput(message)
 
 
-def checkpoint_of(loaded: LoadedModel, model: str | Path) -> Checkpoint:
-    """The weights of a model, by the name that the user gave it.
+def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Source]:
+    """The model's tensors by name: random ones where the request asks for them, else those of its files.
 
     Raises:
         BadModel: it has none.
+        BadInput: random weights are asked for without a seed.
     """
+    if request.weights is not None:
+        return RandomWeights(loaded.spec, weights_seed(request.weights)).rows
     if loaded.checkpoint is None:
+        model = request.model
         message = (
-            f"{model}: has no weights to run; time it from its configuration alone with wse estimate {model}, "
-            "or give a folder or a GGUF file that holds the weights"
+            f"{model}: has no weights to run; run it on random ones with --weights random:0, time it from its "
+            f"configuration alone with wse estimate {model}, or give a folder or a GGUF file that holds the weights"
         )
         raise BadModel(message)
-    return loaded.checkpoint
+    return loaded.checkpoint.rows
+
+
+def weights_seed(text: str) -> int:
+    """The seed of ``random:SEED``, in plain decimal digits. Raises BadInput for any other text, or one out of range."""
+    seed = whole_number(text.partition(":")[2])
+    if seed is None or not 0 <= seed <= LARGEST_SEED or text != f"random:{seed}":
+        message = (
+            f"--weights {text!r}: give random:SEED with a whole number from 0 to {LARGEST_SEED:,}, such as random:7; "
+            "weights of a model's own are in its folder or GGUF file"
+        )
+        raise BadInput(message)
+    return seed
 
 
 def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[int, int]:

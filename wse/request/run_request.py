@@ -102,6 +102,15 @@ class RunRequest(CompileRequest):
     ] = "story"
     mapping: MappingName = "region"
     experts: ExpertPlacement = "spread"
+    weights: Annotated[
+        str | None,
+        Option(
+            doc="Run the model's shape on random weights of that seed, the same on every mesh; files of weights are "
+            "not needed.",
+            panel="Model",
+            metavar="random:SEED",
+        ),
+    ] = None
     chat: Annotated[bool, Option(doc="The prompt is a user's turn, in the model's chat template.", panel="Prompt")] = (
         False
     )

@@ -101,7 +101,7 @@ def print_models(content: ModelsResult, stream: TextIO) -> None:
         number("kv_bytes_per_token", "KV/token", in_bytes),
         number("context_limit", "context"),
     )
-    note = "without weights: wse estimate NAME, wse compile NAME"
+    note = "without weights: wse estimate NAME, wse compile NAME, wse run NAME --weights random:0"
     print_table(console, Table(columns=columns, rows=content.configurations, title="Configurations", note=note))
     console.print()
     console.print("Experts: of a token / of a layer. KV: 16-bit elements. wse models --json names each one's source.")

@@ -34,6 +34,7 @@ class ModelResult(Result):
     activations: Annotated[str, Doc("element type of activations, the KV cache and all other weights")]
     accumulate: Annotated[str, Doc("element type of sums")]
     bytes: Annotated[int, Doc("all tensors of the model in these types", "B")]
+    weights: Annotated[str | None, Doc("`random:SEED` where weights are random; of runs with `--weights`")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +114,8 @@ def _as_listed(stage: StageResult) -> str:
     return "[[regions]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
 
 
-def model_result(spec: ModelSpec, program: Program) -> ModelResult:
-    """The model of a Program, with the bytes of all its tensors as the Program holds them."""
+def model_result(spec: ModelSpec, program: Program, *, weights: str | None = None) -> ModelResult:
+    """The model of a Program, with the bytes of all its tensors as the Program holds them, and ``--weights``."""
     return ModelResult(
         name=spec.name,
         parameters=parameter_count(spec),
@@ -122,6 +123,7 @@ def model_result(spec: ModelSpec, program: Program) -> ModelResult:
         activations=program.element_type("act"),
         accumulate=program.element_type("acc"),
         bytes=stored_bytes(spec, program.weight_type, ELEMENT_BYTES[program.element_type("act")]),
+        weights=weights,
     )
 
 
@@ -222,11 +224,13 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         ("prefill", f"{tokens} {passes} by {system.prefill}"),
         ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM are padding"),
     ]
+    if model.weights is not None:
+        rows.insert(2, ("weights", f"{model.weights}: not those of the model, so its tokens mean nothing"))
     experts = system.experts
     if experts is not None:
         spread = experts.on_a_column == experts.count
         where = "each over all columns" if spread else f"at most {plural(experts.on_a_column, 'expert')} a column"
-        rows.insert(3, ("experts", f"{experts.active} of {experts.count} for a token, {where}"))
+        rows.insert(-2, ("experts", f"{experts.active} of {experts.count} for a token, {where}"))
     return pair_table(rows, "Placement")
 
 

@@ -71,6 +71,7 @@ class Answer:
         return AnswerResult(
             tokens=tuple(self.tokens),
             prompt_tokens=len(self.prompt),
+            prompt_ids=None if self.has_text else self.prompt,
             text=self.text if self.has_text else None,
             prompt_logits_last=None if self.logits is None else tuple(float(logit) for logit in self.logits),
         )

@@ -25,7 +25,7 @@ from wse.program.program import Program
 from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
 from wse.report.progress import OnProgress, ignore
-from wse.request.prepare_run import Prepared, checkpoint_of
+from wse.request.prepare_run import Prepared, weights_of
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -77,7 +77,7 @@ def execute(
 
         check_loggable(program, prepared.wafer, traced=trace is not None)
     loaded = prepared.loaded
-    checkpoint = checkpoint_of(loaded, prepared.request.model)
+    weights = weights_of(prepared.request, loaded)
     started = time.perf_counter()
     digest = program.digest()
     open_recorder = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
@@ -86,7 +86,7 @@ def execute(
             engine = make_backend(
                 program,
                 loaded.spec,
-                checkpoint.rows,
+                weights,
                 _draws(prepared, program),
                 allow_nonfinite=prepared.request.allow_nonfinite,
                 watched=record,
@@ -268,7 +268,7 @@ class _Session:
         result = RunResult(
             batch=program.batch,
             users=users,
-            model=model_result(spec, program),
+            model=model_result(spec, program, weights=prepared.request.weights),
             wafer=wafer_result(wafer),
             system=system_result(program),
             sram=sram_result(program, wafer.sram_bytes_per_pe),
@@ -292,6 +292,7 @@ class _Session:
             result,
             tokens=user.tokens,
             prompt_tokens=user.prompt_tokens,
+            prompt_ids=user.prompt_ids,
             text=user.text,
             prompt_logits_last=user.prompt_logits_last,
         )

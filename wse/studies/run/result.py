@@ -33,6 +33,7 @@ class AnswerResult(Result):
 
     tokens: Annotated[tuple[int, ...], Doc("generated token ids")]
     prompt_tokens: Annotated[int, Doc("tokens of the prompt")]
+    prompt_ids: Annotated[tuple[int, ...] | None, Doc("their ids; of models without a tokenizer")] = None
     text: Annotated[str | None, Doc("prompt and generated text; of models with a tokenizer")] = None
     prompt_logits_last: Annotated[tuple[float, ...] | None, Doc("logits after the prompt; with `--logits`")] = None
 
@@ -65,6 +66,9 @@ class RunResult(Result):
 
     tokens: Annotated[tuple[int, ...] | None, Doc("generated token ids; of a single user")] = None
     prompt_tokens: Annotated[int | None, Doc("tokens of the prompt; of a single user")] = None
+    prompt_ids: Annotated[tuple[int, ...] | None, Doc("their ids; of a single user, of models without a tokenizer")] = (
+        None
+    )
     text: Annotated[str | None, Doc("prompt and generated text; of a single user, with a tokenizer")] = None
     prompt_logits_last: Annotated[
         tuple[float, ...] | None, Doc("logits after the prompt; of a single user, with `--logits`")
@@ -119,15 +123,20 @@ def print_run(result: RunResult, stream: TextIO) -> None:
 def _answer_tables(result: RunResult) -> list[Table]:
     """A table for each user; token ids where the model has no tokenizer."""
     if len(result.users) == 1 and result.users[0].text is None:
-        ids = _ids_text(result.users[0].tokens)
-        return [pair_table([("generated", ids)], "Token ids", "the model has no tokenizer")]
+        rows = _id_rows(result.users[0])
+        return [pair_table(rows, "Token ids", "the model has no tokenizer")]
     return [_answer_table(index, user) for index, user in enumerate(result.users, start=1)]
 
 
 def _answer_table(index: int, user: AnswerResult) -> Table:
     prompt, generated = plural(user.prompt_tokens, "token"), plural(len(user.tokens), "token")
-    row = ("generated", _ids_text(user.tokens)) if user.text is None else ("text", printable_text(user.text))
-    return pair_table([row], f"Prompt {index}", f"{prompt}, and {generated} generated")
+    rows = _id_rows(user) if user.text is None else [("text", printable_text(user.text))]
+    return pair_table(rows, f"Prompt {index}", f"{prompt}, and {generated} generated")
+
+
+def _id_rows(user: AnswerResult) -> list[tuple[str, str]]:
+    prompt = [] if user.prompt_ids is None else [("prompt", _ids_text(user.prompt_ids))]
+    return [*prompt, ("generated", _ids_text(user.tokens))]
 
 
 def _ids_text(tokens: tuple[int, ...]) -> str:

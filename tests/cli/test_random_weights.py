@@ -1,0 +1,82 @@
+"""``wse run --weights random:SEED``: a configuration alone runs, and says what it ran on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import wse as api
+from tests.cli.conftest import Wse
+from tests.models.helpers import CONFIG, write_config, write_model
+
+SMALL = ("--new-tokens", "4", "--mesh", "2x2", "--schedule", "released", "--trace", "none")
+
+
+def test_a_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: Path) -> None:
+    outcome = wse("run", write_config(empty), "--weights", "random:7", *SMALL)
+    assert outcome.code == 0, outcome
+    assert "prompt     1\n" in outcome.out
+    assert "weights  random:7: not those of the model, so its tokens mean nothing" in outcome.out
+    found = json.loads(wse("run", "config.json", "--weights", "random:7", *SMALL, "--json").out)
+    assert found["model"]["weights"] == "random:7"
+    assert found["prompt_ids"] == [CONFIG["bos_token_id"]]
+    ids = ", ".join(map(str, found["tokens"]))
+    assert f"generated  {ids}\n" in outcome.out
+
+
+def test_a_model_without_a_begin_token_starts_from_id_0(wse: Wse, empty: Path) -> None:
+    path = write_config(empty, bos_token_id=None)
+    assert json.loads(wse("run", path, "--weights", "random:7", *SMALL, "--json").out)["prompt_ids"] == [0]
+
+
+def test_python_gives_the_same_logits_on_another_mesh_and_others_by_another_seed(wse: Wse, empty: Path) -> None:
+    config = write_config(empty)
+    line = wse("run", config, "--weights", "random:7", *SMALL, "--logits", "--json").out
+    given = json.loads(line)["prompt_logits_last"]
+    same, other = (
+        api.run(config, weights=weights, new_tokens=1, mesh="3x4", trace=None, logits=True).prompt_logits_last
+        for weights in ("random:7", "random:8")
+    )
+    assert given == pytest.approx(same, rel=1e-4)
+    assert given != pytest.approx(other, rel=1e-1)
+
+
+def test_a_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path) -> None:
+    """Its files of weights are not even opened."""
+    write_model(empty)
+    (empty / "model.safetensors").write_bytes(b"damaged")
+    assert wse("run", ".", "--prompt-ids", "1", *SMALL).code == 2
+    outcomes = [
+        wse("run", path, "--prompt-ids", "1", "--weights", "random:7", *SMALL, "--json")
+        for path in (".", "config.json")
+    ]
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    folder, config = (json.loads(outcome.out) for outcome in outcomes)
+    assert folder["tokens"] == config["tokens"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "random",
+        "random:",
+        "random:x",
+        "random:-1",
+        "random:007",
+        "random:7 ",
+        "random:9223372036854775808",
+        "7",
+        "model",
+    ],
+)
+def test_other_values_are_refused_before_the_model_is_looked_for(wse: Wse, text: str) -> None:
+    assert wse("run", "no-such-model", "--weights", text).refusal() == (
+        f"wse: --weights {text!r}: give random:SEED with a whole number from 0 to 9,223,372,036,854,775,807, such as "
+        "random:7; weights of a model's own are in its folder or GGUF file"
+    )
+
+
+def test_an_unknown_model_is_told_the_nearest(wse: Wse) -> None:
+    assert "did you mean 'llama-3-8b'?" in wse("run", "lama-3-8b", "--weights", "random:7").refusal()
