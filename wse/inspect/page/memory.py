@@ -8,8 +8,8 @@ import numpy as np
 
 from wse.errors import BadTrace
 from wse.inspect.page.pack import checked_table
-from wse.inspect.query.pe import tile_name
 from wse.report.as_json import Report
+from wse.report.tile_name import tile_name
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import LINES, USES
 

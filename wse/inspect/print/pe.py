@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.inspect.query.pe import Buffer, LinkWords, Pe, PeRoute, PeView, tile_name
+from wse.inspect.query.pe import Buffer, LinkWords, Pe, PeRoute, PeView
 from wse.inspect.query.stages import layers_text
 from wse.report.shared_tables import sram_table
 from wse.report.table import Column, Table, address
 from wse.report.terminal import COLOURS, count, heading, lines, percent, plural, printable
 from wse.report.terminal_table import print_table
+from wse.report.tile_name import tile_name
 
 USE_TEXTS: Final = {"kv": "KV cache"}
 AXIS_TEXTS: Final = {"row": "its row", "col": "its column", "both": "row and column"}

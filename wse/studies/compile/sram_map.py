@@ -9,12 +9,12 @@ from typing import Annotated
 
 from rich.text import Text
 
-from wse.inspect.query.pe import tile_name
 from wse.program.memory_use import fullest_stage
 from wse.program.program import Buffer, Program
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, address, number
 from wse.report.terminal import COLOURS, INDENT, NARROW, count
+from wse.report.tile_name import tile_name
 
 MARKS = {"code": "░", "weights": "█", "kv": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
 OF_LAYER = re.compile(r"layers\.(\d+)\.")
