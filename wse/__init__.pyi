@@ -61,6 +61,8 @@ def run(
     trace: str | Path | None = "wse-run.h5",
     trace_policy: str = "stop",
     record: str | None = None,
+    profile: bool = False,
+    profile_output: str | Path = "wse-profile.json",
     wavelets: bool = False,
     on_text: Callable[[str], None] | None = None,
     on_warning: Callable[[str], None] | None = None,

@@ -7,20 +7,18 @@ decoder; less than 20 % of the wall time of a token is outside kernels.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from numpy_decoder import NumpyDecoder
 from session import Session, golden, model, session
 
 from tests.benchmarks.conftest import BySize, Say
 from wse.execute.arena import Arena
+from wse.execute.read_bandwidth import read_bytes_per_s
 from wse.isa.instructions import kernel_named
 from wse.isa.operands import VIEWS
 from wse_kernels.library import compiled_kernel
@@ -30,15 +28,6 @@ def best_s(call: Callable[[], object], repeats: int) -> float:
     """Seconds of the fastest of several calls, after one that compiles."""
     call()
     return min(timed(call) for _ in range(repeats))
-
-
-def read_bandwidth(memory: npt.NDArray[np.uint8], repeats: int) -> float:
-    """Bytes a second at which all cores together read ``memory``, each summing a stretch of it with numpy."""
-    cores = os.cpu_count() or 1
-    words = memory[: memory.nbytes // 8 * 8].view(np.uint64)
-    parts = np.array_split(words, cores)
-    with ThreadPoolExecutor(cores) as pool:
-        return float(words.nbytes / best_s(lambda: list(pool.map(np.sum, parts)), repeats))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +56,7 @@ def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: fl
     gemv_s = best_s(lambda: gemv(*arguments), repeats)
     sums = views["acc"][:, x_bytes // 4 : x_bytes // 4 + n, : min(arena.lanes, side)]
     assert np.allclose(sums, 0.125 * k)
-    bandwidth = read_bandwidth(arena.view("uint8").reshape(-1), repeats)
+    bandwidth = read_bytes_per_s(arena.memory, repeats)
     weights = side * arena.blocks_per_row * arena.lanes * w_bytes
     ratio = weights / gemv_s / bandwidth
     say(

@@ -28,7 +28,7 @@ VIEWED = {
 }
 STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
 PRINTED = {
-    "run": ["run", "--new-tokens", "4", "--logits", "--trace", "none"],
+    "run": ["run", "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
     "run of two users, by wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
     "run of drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none"],
     "run among defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.execute.outputs import Values
+from wse.execute.step_times import StepTimes
 from wse.execute.streams import Draw
 from wse.execute.tiles import Source
 from wse.models.spec import ModelSpec
@@ -30,6 +31,10 @@ class Backend(Protocol):
     @property
     def logits(self) -> npt.NDArray[np.float32]:
         """float32 ``[users, vocabulary]``, those of the last token run, of a Program whose logits go to the host."""
+
+    @property
+    def step_times(self) -> StepTimes | None:
+        """The wall times of the steps of all passes so far, of a backend that was made with ``profile``."""
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
@@ -73,5 +78,6 @@ class MakeBackend(Protocol):
         allow_nonfinite: bool = False,
         watched: Collection[int] = (),
         on_output: Callable[[int, Values], None] = ...,
+        profile: bool = False,
     ) -> Backend:
         """A backend with the weights of a Program in place."""

@@ -5,7 +5,7 @@ The list depends on how many cache slots are in use; a new one is made when that
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,15 @@ from wse_kernels.library import compiled_kernel
 
 ROUTER: Final = kernel_named("router_choose")
 """The kernel that leaves the ids of the chosen experts."""
+
+
+class BoundPhase(NamedTuple):
+    """A phase as it runs: its calls in order, the step of each, and the cache slots in use that they go by."""
+
+    phase: Phase
+    slots: Slots
+    calls: list[Call]
+    steps: list[int]
 
 
 class Binder:
@@ -47,33 +56,31 @@ class Binder:
         self._views = [[arena.view(t) for t in program.element_types] for arena in arenas]
         self._moves = Moves(program, arenas, self._views, control, streams, routing)
 
-    def bind(self, phase: Phase, slots: Slots) -> list[Call]:
-        """The calls of one run of ``phase`` with ``slots`` cache slots in use, of the user with the most."""
-        calls: list[Call] = []
+    def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
+        """One run of ``phase`` with ``slots`` cache slots in use, of the user with the most."""
+        bound = BoundPhase(phase, slots, [], [])
         after = {} if self._outputs is None else self._outputs.calls(phase, slots)
         step = 0
         while step < len(phase.steps):
             loop = int(phase.steps.loop[step])
             if loop < 0:
-                self._add(calls, phase, step, slots, 0)
-                calls += after.get(step, [])
+                self._add(bound, step, 0)
+                _append(bound, step, after.get(step, []))
                 step += 1
                 continue
             first, end, turns = (int(v) for v in phase.steps.loops[loop])
             for turn in range(turns):
                 for inside in range(first, end):
-                    self._add(calls, phase, inside, slots, turn)
+                    self._add(bound, inside, turn)
             for inside in range(first, end):
-                calls += after.get(inside, [])
+                _append(bound, inside, after.get(inside, []))
             step = end
-        return calls
+        return bound
 
-    def _add(self, calls: list[Call], phase: Phase, step: int, slots: Slots, turn: int) -> None:
-        user = phase.user_of(step, turn)
-        if phase.steps.computes(step):
-            calls += self._compute(phase, step, slots, turn, user)
-        else:
-            calls += self._moves.calls(phase, step, slots, turn, user)
+    def _add(self, bound: BoundPhase, step: int, turn: int) -> None:
+        phase, slots = bound.phase, bound.slots
+        calls_of = self._compute if phase.steps.computes(step) else self._moves.calls
+        _append(bound, step, calls_of(phase, step, slots, turn, phase.user_of(step, turn)))
 
     def _compute(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
@@ -90,3 +97,8 @@ class Binder:
         operands = ROUTER.by_name(a)
         layer = self._program.op_layers[phase.steps.op[step]]
         return self._routing.read, (arena, layer, operands["ids"], operands["M"] * operands["A"], operands["E"])
+
+
+def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
+    bound.calls.extend(calls)
+    bound.steps.extend([step] * len(calls))

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from wse.errors import BadInput, BadModel, WseBug
 from wse.execute.arena import Arena
-from wse.execute.bind import Binder
+from wse.execute.bind import Binder, BoundPhase
 from wse.execute.outputs import Outputs, Routing, Values
+from wse.execute.step_times import StepTimes
 from wse.execute.streams import Call, Draw, Streams
 from wse.execute.tiles import Source
 from wse.execute.weights import store_weights
@@ -28,10 +29,12 @@ class Engine:
     ``tensor`` gives canonical tensors by name; with ``allow_nonfinite`` they may hold infinities and what is no number.
     ``draws``, one a user, pick the next id from float32 logits ``[vocabulary]`` when the Program samples on the host.
     Raises ValueError when it does and there are not as many, WseBug when it does not fit. ``on_output`` takes the
-    outputs of the ``watched`` ops, by their indices in the Program, as `wse.execute.outputs.Outputs` has it.
+    outputs of the ``watched`` ops, by their indices in the Program, as `wse.execute.outputs.Outputs` has it. With
+    ``profile`` every call is timed.
 
     Attributes:
         caches: The counters of each user's cache, by the rows of the regions that hold layers of it.
+        step_times: The wall times of the steps of all passes so far; None without ``profile``.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Engine:
         allow_nonfinite: bool = False,
         watched: Collection[int] = (),
         on_output: Callable[[int, Values], None] = lambda op, values: None,
+        profile: bool = False,
     ) -> None:
         if program.sampling == "host" and len(draws) != program.batch:
             message = f"the Program samples on the host: give draws, {program.batch} of them"
@@ -65,9 +69,9 @@ class Engine:
         control = [[cache[stage.rect.rows].control for stage in program.stages] for cache in self.caches]
         outputs = Outputs(program, spec, self.arenas, watched, on_output) if watched else None
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
-        self._calls: list[Call] = []  # of decode, with ``_slots`` in use
-        self._slots: Slots = ()
+        self._decode: BoundPhase | None = None  # as it ran last
         self._verified_user = -1  # whose pass waits for `keep`
+        self.step_times = StepTimes(program, self.arenas) if profile else None
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite)
 
@@ -130,9 +134,9 @@ class Engine:
             for cache in of_user.values():
                 cache.append_one()
         slots = max(self.cache_slots(user) for user in range(self.program.batch))  # of the longest, in every stage
-        if slots != self._slots:
-            self._calls, self._slots = self._binder.bind(self.program.decode, slots), slots
-        self._run(self._calls)
+        if self._decode is None or slots != self._decode.slots:
+            self._decode = self._binder.bind(self.program.decode, slots)
+        self._run(self._decode)
         return self.tokens
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
@@ -188,7 +192,7 @@ class Engine:
         distinct: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self.program.phases}.values():
             slots = self.program.cache_slots(phase.cached + phase.tokens)
-            for call in self._binder.bind(phase, slots):
+            for call in self._binder.bind(phase, slots).calls:
                 function, arguments = call
                 types = tuple(getattr(a, "dtype", None) for a in arguments)
                 distinct.setdefault((function, *types), call)
@@ -208,7 +212,9 @@ class Engine:
                 total[wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += words
         return total
 
-    @staticmethod
-    def _run(calls: list[Call]) -> None:
-        for function, arguments in calls:
+    def _run(self, bound: BoundPhase) -> None:
+        if self.step_times is not None:
+            self.step_times.run(*bound)
+            return
+        for function, arguments in bound.calls:
             function(*arguments)

@@ -38,7 +38,7 @@ class PhaseSteps:
         """``index_names`` gives the indices of names in the trace."""
         steps = phase.steps
         self.shifting = by_counters(steps)
-        self._places = _place_columns(program, steps) | {"name": index_names(_names(program, steps))}
+        self._places = _place_columns(program, steps) | {"name": index_names(step_names(program, steps))}
         self._crossings = crossings_of(program, phase)
         self._computing = np.flatnonzero(steps.kind == Kind.COMPUTE)
         first = np.array([s.rect.row for s in program.stages])[steps.stage] + steps.fixed[:, 0]
@@ -98,7 +98,8 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
     return {name: column.astype(np.int32) for name, column in columns.items()} | {"kind": kinds}
 
 
-def _names(program: Program, steps: Steps) -> list[str]:
+def step_names(program: Program, steps: Steps) -> list[str]:
+    """The kernel that a step runs, the pattern that it carries out along lines, or its kind of transfer."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == Kind.COMPUTE:

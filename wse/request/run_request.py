@@ -176,6 +176,14 @@ class RunRequest(CompileRequest):
             metavar="activations[=OP,...]",
         ),
     ] = None
+    profile: Annotated[
+        bool,
+        Option(doc="Also time this emulation itself: by kind of step, op and kernel.", panel="Output"),
+    ] = False
+    profile_output: Annotated[
+        str | Path,
+        Option(doc="With --profile: where to write its flame graph, for speedscope.", panel="Output", metavar="FILE"),
+    ] = "wse-profile.json"
     wavelets: Annotated[
         bool, Option(doc="Also carry out the last pass wavelet by wavelet, and trace every move.", panel="Trace")
     ] = False

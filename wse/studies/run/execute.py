@@ -24,6 +24,7 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
+from wse.report.output_file import write_output
 from wse.report.progress import OnProgress, ignore
 from wse.request.prepare_run import Prepared, weights_of
 from wse.studies.results.defects import defects_result
@@ -32,7 +33,9 @@ from wse.studies.results.placement import model_result, system_result, wafer_res
 from wse.studies.results.sram import sram_result
 from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import Answer, OnText
+from wse.studies.run.profile import profile_result, timed_steps
 from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
+from wse.studies.run.speedscope import speedscope
 from wse.studies.run.verify import VerifiedResult, verified_result
 from wse_traces.errors import TraceError
 
@@ -45,6 +48,7 @@ def execute(
     trace_policy: str = STOP,
     record: Sequence[int] = (),
     wavelets: bool = False,
+    profile: Path | None = None,
     make_backend: MakeBackend = Engine,
     on_text: OnText = ignore,
     on_warning: Callable[[str], None] = ignore,
@@ -59,6 +63,7 @@ def execute(
         trace_policy: Whether the run stops or goes on without a trace when that can no longer be written.
         record: Indices of ops, ascending; what they make is kept in the trace.
         wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
+        profile: Where to write a flame graph of this computer's time; None: steps are not timed.
         make_backend: Makes what executes the Program.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_warning: Called with the reason why kernels are not kept, or why the run goes on without a trace.
@@ -67,7 +72,8 @@ def execute(
     Raises:
         BadModel: there are no weights to execute.
         BadTrace: the trace cannot be written, and the policy is to stop.
-        BadInput: wavelets without a trace, on a region that is too large for them, or among dead PEs.
+        BadInput: the flame graph cannot be written; wavelets without a trace, on a region that is too large for them,
+            or among dead PEs.
     """
     if wavelets:
         if prepared.meshes:
@@ -91,6 +97,7 @@ def execute(
                 allow_nonfinite=prepared.request.allow_nonfinite,
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
+                profile=profile is not None,
             )
             unkept = engine.precompile(on_progress)
             if unkept:
@@ -98,6 +105,10 @@ def execute(
             session = _Session(prepared, program, engine, keeper, on_text)
             session.generate()
             result = session.result(digest, time.perf_counter() - started)
+            if profile is not None:
+                assert engine.step_times is not None
+                steps = timed_steps(program, engine.step_times)
+                result = replace(result, profile=profile_result(steps, engine.step_times, profile))
             if keeper.recorder is not None:
                 logged = keeper.write(session.log_wavelets) if wavelets else None
                 result = replace(result, trace=str(trace), wavelets=logged)
@@ -105,6 +116,8 @@ def execute(
                 keeper.write(RunRecorder.finish, session.clock, session.load, summary)
     except TraceError as error:
         raise BadTrace(str(error)) from error
+    if profile is not None:
+        write_output("--profile-output", profile, speedscope(program.model_name, steps))
     return replace(result, **keeper.lost)
 
 

@@ -18,6 +18,7 @@ from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figur
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
 from wse.studies.results.sram import SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
+from wse.studies.run.profile import ProfileResult, profile_tables
 from wse.studies.run.verify import VerifiedResult, verified_table
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class RunResult(Result):
     experts: Annotated[ExpertLoadResult | None, Doc("load of experts; of models that have them")] = None
     defects: Annotated[DefectsResult | None, Doc("what dead PEs and links cost; with `--defects`")] = None
     emulation: Annotated[EmulationResult, Doc("the run on this computer")]
+    profile: Annotated[ProfileResult | None, Doc("where this computer's time went; with `--profile`")] = None
     trace: Annotated[str | None, Doc("path of the trace")] = None
     wavelets: Annotated[WaveletsResult | None, Doc("the last pass by wavelets; with `--wavelets`")] = None
     trace_error: Annotated[str | None, Doc("why the trace is not complete, or not there")] = None
@@ -109,6 +111,8 @@ class RunResult(Result):
             tables += [causes_table(self.decode.cycles_by, width=width), _traffic_table(self)]
         if self.experts is not None:
             tables.append(experts_table([layer.to_dict() for layer in self.experts.load]))
+        if self.profile is not None:
+            tables += profile_tables(self.profile, width=width)
         return (*tables, _emulation_table(self), *_logits_tables(self.users))
 
 
@@ -184,6 +188,8 @@ def _emulation_table(result: RunResult) -> Table:
     tokens = sum(len(user.tokens) for user in result.users)
     speed = f"{count(emulation.tokens_per_s)} tokens/s on this computer"
     rows = [("speed", f"{speed}: {plural(tokens, 'token')}, {seconds(emulation.wall_s)} in all")]
+    if result.profile is not None:
+        rows.append(("flame graph", printable(f"{result.profile.output}: open it in speedscope")))
     if result.trace is not None:
         rows.append(("trace", printable(result.trace)))
         if wavelets is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from wse.record.keeper import check_policy
 from wse.record.ops import recorded_ops
+from wse.report.output_file import output_path
 from wse.report.progress import OnProgress, ignore
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
@@ -37,6 +39,7 @@ def run(
     """
     path = trace_path(request.trace)
     check_policy(request.trace_policy)
+    profile = _profile_path(request)
     prepared = prepare(request, to_run=True)
     ops = () if request.record is None else recorded_ops(request.record, prepared.spec, traced=path is not None)
     return execute(
@@ -46,7 +49,15 @@ def run(
         trace_policy=request.trace_policy,
         record=ops,
         wavelets=request.wavelets,
+        profile=profile,
         on_text=on_text,
         on_warning=on_warning,
         on_progress=on_progress,
     )
+
+
+def _profile_path(request: RunRequest) -> Path | None:
+    """The path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
+    if not request.profile:
+        return None
+    return output_path("--profile-output", str(request.profile_output), suffix=".json", kind="a flame graph")

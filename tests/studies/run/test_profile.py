@@ -1,0 +1,76 @@
+"""A run's own time: every pass is counted, bytes are those of the operands, and the flame graph adds up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wse.errors import BadInput
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
+from wse.studies.compile.choose import compile_program
+from wse.studies.run.profile import ProfileResult
+from wse.studies.run.result import RunResult
+from wse.studies.run.run import run
+
+REQUEST = RunRequest(prompt="One day", new_tokens=5, mesh="16x16", dtype="float16", trace=None)
+PASSES = 4  # after the prompt, whose last one gives the first token
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    path = tmp_path_factory.mktemp("profile") / "flame.json"
+    return run(replace(REQUEST, profile=True, profile_output=path))
+
+
+@pytest.fixture
+def profile(result: RunResult) -> ProfileResult:
+    assert result.profile is not None
+    return result.profile
+
+
+def test_every_table_has_all_of_the_time_and_all_of_the_bytes(profile: ProfileResult) -> None:
+    tables = profile.by_kind, profile.by_op, profile.by_kernel
+    for rows in tables:
+        assert sum(row.s for row in rows) == pytest.approx(profile.passes_s)
+        assert sum(row.share for row in rows) == pytest.approx(1)
+        assert [row.s for row in rows] == sorted((row.s for row in rows), reverse=True)
+        for row in rows:
+            assert row.bound_fraction == pytest.approx(row.bytes / row.s / profile.read_bytes_per_s)
+    assert len({sum(row.bytes for row in rows) for rows in tables}) == 1
+    assert {"compute", "line", "cache_shift"} <= {row.name for row in profile.by_kind}
+
+
+def test_products_read_all_weights_once_a_token_and_little_else(profile: ProfileResult) -> None:
+    program = compile_program(prepare(REQUEST))
+    layers = [tile for tile in program.tiles if ".norm" not in tile.name and tile.name.startswith("layers.")]
+    weights = sum(2 * tile.elements * 16 * 16 for tile in layers if tile.outer > 1)
+    (gemv,) = (row for row in profile.by_kernel if row.name == "gemv")
+    assert weights * PASSES <= gemv.bytes < 2 * weights * PASSES
+
+
+def test_the_flame_graph_has_phases_over_ops_over_kernels(profile: ProfileResult) -> None:
+    content = json.loads(Path(profile.output).read_text(encoding="utf-8"))
+    frames = [frame["name"] for frame in content["shared"]["frames"]]
+    (sampled,) = content["profiles"]
+    stacks = [[frames[i] for i in sample] for sample in sampled["samples"]]
+    assert {stack[0] for stack in stacks} == {"prefill", "decode"}
+    assert ["decode", "layers.0.down", "gemv"] in stacks
+    assert sum(sampled["weights"]) == pytest.approx(sampled["endValue"]) == pytest.approx(profile.passes_s)
+
+
+def test_tokens_are_those_of_a_run_that_is_not_timed(result: RunResult) -> None:
+    assert run(REQUEST).tokens == result.tokens
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("flame.txt", "which ends in .json"), ("missing/flame.json", "is no folder; make it")],
+)
+def test_a_path_that_cannot_be_is_refused_before_the_run(tmp_path: Path, path: str, message: str) -> None:
+    asked = RunRequest(model="no such model", profile=True, profile_output=tmp_path / path)
+    with pytest.raises(BadInput, match=message):
+        run(asked)

@@ -1,0 +1,117 @@
+"""Wall times of a run's steps: where this computer's own time goes while it emulates.
+
+Every call of a pass is timed. The bytes of a step are those that it cannot do without: the operands of a kernel on all
+lanes of its rows, each counted once, or the elements that a transfer moves, once for each PE that takes part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from wse.arrays import F64, I64
+from wse.execute.arena import Arena
+from wse.execute.read_bandwidth import read_bytes_per_s
+from wse.execute.streams import Call
+from wse.isa.instructions import KERNELS
+from wse.isa.operands import VIEWS
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import Slots, Steps
+from wse.program.transfers.kinds import transfer_of
+from wse.program.transfers.messages import HostWords, LineMessages
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PassTimes:
+    """The times of all passes through one sequence of steps.
+
+    Attributes:
+        phase: The first phase that went through it.
+        passes: How often it was run.
+        s: Seconds of each step, float64 ``[steps]``.
+        bytes: Bytes of each step, int64 ``[steps]``.
+    """
+
+    phase: Phase
+    passes: int
+    s: F64
+    bytes: I64
+
+
+class StepTimes:
+    """The times of the steps of all passes of a Program.
+
+    Attributes:
+        passes_s: Seconds of the passes, with what is between the steps.
+    """
+
+    def __init__(self, program: Program, arenas: Sequence[Arena]) -> None:
+        self._program, self._arenas = program, arenas
+        self._by_steps: dict[Steps, PassTimes] = {}
+        self._bytes = lru_cache(maxsize=64)(self._bytes_of_steps)
+        self.passes_s = 0.0
+
+    def __iter__(self) -> Iterator[PassTimes]:
+        """The times of each sequence of steps, in the order of its first pass."""
+        return iter(self._by_steps.values())
+
+    def read_bytes_per_s(self) -> float:
+        """Bytes a second at which all cores read the memory of the largest arena."""
+        return read_bytes_per_s(max((arena.memory for arena in self._arenas), key=len))
+
+    def run(self, phase: Phase, slots: Slots, calls: Sequence[Call], steps: Sequence[int]) -> None:
+        """Carry out the ``calls`` of a phase with ``slots`` cache slots in use, each for one of ``steps``."""
+        clock = time.perf_counter_ns
+        stamps = [clock()]
+        for function, arguments in calls:
+            function(*arguments)
+            stamps.append(clock())
+        self.passes_s += (stamps[-1] - stamps[0]) / 1e9
+        count = len(phase.steps)
+        if phase.steps not in self._by_steps:
+            zeros = np.zeros(count, np.int64)
+            self._by_steps[phase.steps] = PassTimes(phase=phase, passes=0, s=np.zeros(count), bytes=zeros)
+        times = self._by_steps[phase.steps]
+        times.passes += 1
+        times.s += np.bincount(np.array(steps, int), np.diff(stamps) / 1e9, count)
+        times.bytes += self._bytes(phase, slots)
+
+    def _bytes_of_steps(self, phase: Phase, slots: Slots) -> I64:
+        """Bytes of each step of a phase, int64 ``[steps]``."""
+        of_step = self._kernel_bytes, self._transfer_bytes
+        steps = range(len(phase.steps))
+        return np.array([of_step[not phase.steps.computes(step)](phase, step, slots) for step in steps], np.int64)
+
+    def _kernel_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
+        kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
+        sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
+        turns, total = phase.steps.turns(step), 0
+        for turn in range(turns):
+            a = phase.steps.operands(step, slots, turn if turns > 1 else max(phase.user, 0))
+            touched = sum(
+                kernel.elements(operand.name, a) * sizes[operand.view]
+                for operand in kernel.operands
+                if operand.view and operand.extent is not None
+            )
+            total += a[1] * max(touched, kernel.bytes_read(a, sizes))
+        return int(total * arena.blocks_per_row * arena.lanes)
+
+    def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
+        arena, turns, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
+        for turn in range(turns):
+            transfer = transfer_of(self._program, phase, step, slots, turn if turns > 1 else max(phase.user, 0))
+            size = ELEMENT_BYTES[self._program.element_types[transfer.site.view]] * transfer.elements
+            match transfer.messages:
+                case HostWords():
+                    total += size
+                case LineMessages() as messages:
+                    total += size * messages.rows * arena.cols
+                case _:
+                    total += size * arena.rows * arena.cols
+        return total
