@@ -11,6 +11,7 @@
     │   ├── BadTrace        a trace file that cannot be read or written
     │   └── BadMeasurements a file of published measurements that cannot be read
     ├── DoesNotFit          the model does not fit the SRAM that it is given
+    ├── InsufficientMemory  the host has less memory than a run takes
     └── Deadlock            transfers that wait for each other and can never finish
 
     WseBug                  ours: exit 1, with the traceback
@@ -79,6 +80,10 @@ class BadMeasurements(BadInput):
 
 class DoesNotFit(WseError):
     """The model does not fit the SRAM that it is given."""
+
+
+class InsufficientMemory(WseError):
+    """The host has less memory than a run takes."""
 
 
 class Deadlock(WseError):

@@ -33,12 +33,17 @@ class Arena:
     def __init__(self, rows: int, cols: int, base_byte: int, top_byte: int) -> None:
         self.rows, self.cols = rows, cols
         self.base_byte = base_byte
-        self.blocks_per_row = -(-cols // MOST_LANES)
-        self.lanes = _lanes(-(-cols // self.blocks_per_row))
-        self.bytes_per_pe = -(-(top_byte - base_byte) // 4) * 4
+        self.blocks_per_row, self.lanes = _block_shape(cols)
+        self.bytes_per_pe = _whole_words(top_byte - base_byte)
         self.blocks = rows * self.blocks_per_row
         self._memory = np.zeros(self.blocks * self.bytes_per_pe * self.lanes, np.uint8)
         self.links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
+
+    @staticmethod
+    def host_bytes(rows: int, cols: int, base_byte: int, top_byte: int) -> int:
+        """Bytes of memory that SRAM of that shape takes, without counters."""
+        blocks_per_row, lanes = _block_shape(cols)
+        return rows * blocks_per_row * lanes * _whole_words(top_byte - base_byte)
 
     def view(self, element_type: str) -> npt.NDArray[Any]:
         """The whole arena as ``[block, element, lane]`` in the storage type of ``element_type``."""
@@ -88,6 +93,16 @@ class Arena:
     def memory(self) -> npt.NDArray[np.uint8]:
         """Every byte, in arena order."""
         return self._memory
+
+
+def _block_shape(cols: int) -> tuple[int, int]:
+    """Blocks of a mesh row, and lanes of a block."""
+    blocks_per_row = -(-cols // MOST_LANES)
+    return blocks_per_row, _lanes(-(-cols // blocks_per_row))
+
+
+def _whole_words(byte_count: int) -> int:
+    return -(-byte_count // 4) * 4
 
 
 def _lanes(cols: int) -> int:

@@ -37,6 +37,11 @@ class CacheBalance:
         self.control[:, HEADER_WORDS:] = -1
         self._oldest = self.control[:, OLDEST]
 
+    @staticmethod
+    def host_bytes(rows: int, context: int) -> int:
+        """Bytes of the counters of so many rows."""
+        return 4 * rows * (HEADER_WORDS + ceil_div(context, rows) + 1)
+
     @property
     def slots(self) -> int:
         """Slots that the fullest row uses."""

@@ -105,8 +105,8 @@ def remedies(
     mapping = _searched(options, most_wafers + 1 if wafers is None else wafers, holds)
     dtype = _narrower(spec, options, holds)
     spread = options.experts == OWN and holds(experts=SPREAD)
-    context = _largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
-    users = _largest_good(1, options.batch, lambda n: holds(prompt_tokens=options.prompt_tokens[:n]))
+    context = largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
+    users = largest_good(1, options.batch, lambda n: holds(prompt_tokens=options.prompt_tokens[:n]))
     suggestions = (
         larger,
         None if wafers is None else f"--wafers {wafers}",
@@ -122,7 +122,7 @@ def remedies(
 
 def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
     """A pass over fewer tokens of one user, or none, where one is asked for."""
-    tokens = _largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
+    tokens = largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
     if tokens is not None:
         return f"--verify-tokens {tokens}"
     return "no --verify-tokens" if options.verify_tokens and holds(verify_tokens=0) else None
@@ -162,11 +162,16 @@ def _searched(options: Options, below: int, holds: Callable[..., bool]) -> str |
 
 def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:
     """The widest narrower type of weights that fits, with what it needs besides."""
-    for dtype in (dtype for dtype in NARROWER if _bits(dtype) < _bits(options.dtype)):
+    for dtype in narrower_types(options.dtype):
         activations = (options.activations or spec.dtype) if dtype in CODINGS else None
         if holds(dtype=dtype, activations=activations, accumulate="float32"):
             return f"--dtype {dtype}" + (" --accumulate float32" if options.accumulate != "float32" else "")
     return None
+
+
+def narrower_types(dtype: str) -> list[str]:
+    """The types of weights that are suggested in place of a type, the widest first."""
+    return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
 
 
 def _bits(dtype: str) -> int:
@@ -183,7 +188,7 @@ def _first_good(values: range, good: Callable[[int], bool]) -> int | None:
     return next((value for value in values if good(value)), None)
 
 
-def _largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None:
+def largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None:
     """The largest good value from ``low`` to below ``high``, all below it being good too; None where none is."""
     if low >= high or not good(low):
         return None

@@ -15,6 +15,7 @@ from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.answer import OnText
 from wse.studies.run.execute import execute
+from wse.studies.run.memory import check_memory
 from wse.studies.run.result import RunResult
 
 
@@ -36,15 +37,18 @@ def run(
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: with the bytes and what would make it fit.
+        InsufficientMemory: the host has too little memory, with the nearest settings that fit.
     """
     path = trace_path(request.trace)
     check_policy(request.trace_policy)
     profile = _profile_path(request)
     prepared = prepare(request, to_run=True)
     ops = () if request.record is None else recorded_ops(request.record, prepared.spec, traced=path is not None)
+    program = compile_program(prepared)
+    check_memory(prepared, program)
     return execute(
         prepared,
-        compile_program(prepared),
+        program,
         trace=path,
         trace_policy=request.trace_policy,
         record=ops,

@@ -1,0 +1,134 @@
+"""A run that the host has no memory for is refused before any is allocated, with the bytes and settings that fit."""
+
+from __future__ import annotations
+
+import re
+import resource
+import shlex
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wse
+from tests.models.helpers import write_config
+from wse.errors import InsufficientMemory
+from wse.execute.engine import Engine
+from wse.execute.required_memory import required_bytes
+from wse.request.prepare_run import prepare, weights_of
+from wse.request.run_request import RunRequest
+from wse.studies.compile.choose import compile_program
+from wse.studies.run import memory
+
+LARGER = {
+    "hidden_size": 512,
+    "intermediate_size": 1536,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "num_hidden_layers": 6,
+    "vocab_size": 16000,
+    "max_position_embeddings": 4096,
+}
+"""35 million parameters."""
+
+
+def needed(**options: Any) -> int:
+    return required_bytes(compile_program(prepare(RunRequest(trace=None, **options))))
+
+
+def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path) -> None:
+    """Within 2 % of what is held once weights are stored, and 15 % of the peak, with what is on its way there."""
+    request = RunRequest(model=write_config(tmp_path, **LARGER), weights="random:7", new_tokens=40, mesh="80x80")
+    prepared = prepare(request, to_run=True)
+    program = compile_program(prepared)
+    weights = weights_of(request, prepared.loaded)
+    weights("final_norm")[:]  # the kernel is there
+    wanted = required_bytes(program)
+    assert wanted > 140e6
+    tracemalloc.start()
+    engine = Engine(program, prepared.spec, weights)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert engine.program is program
+    assert abs(held / wanted - 1) < 0.02, (held, wanted)
+    assert 1 <= peak / wanted < 1.15, (peak, wanted)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mesh": "80x80", "new_tokens": 40},
+        {"mesh": "96x96", "new_tokens": 40},
+        {"mesh": "64x64", "new_tokens": 3000, "dtype": "float16"},
+        {"new_tokens": 40},
+    ],
+    ids=str,
+)
+def test_settings_that_are_named_fit_and_wider_ones_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    config = write_config(tmp_path, **LARGER)
+    free = needed(model=config, **options) * 4 // 5
+    monkeypatch.setattr(memory, "free_bytes", lambda: free)
+    with pytest.raises(InsufficientMemory) as refused:
+        wse.run(config, weights="random:7", trace=None, **options)
+    found = re.fullmatch(r".* any of these would fit: (.*); or free some memory.*", str(refused.value))
+    assert found, refused.value
+    for remedy in found[1].split(", "):
+        match remedy.split():
+            case ["no", "--mesh"]:
+                changes: dict[str, Any] = {"mesh": None}
+            case ["--dtype", dtype]:
+                changes = {"dtype": dtype}
+            case ["--new-tokens", tokens]:
+                changes = {"new_tokens": int(tokens)}
+                assert needed(model=config, **options | {"new_tokens": int(tokens) + 1}) > free
+            case other:
+                pytest.fail(f"{other}: no such option")
+        assert needed(model=config, **options | changes) <= free, remedy
+    monkeypatch.setattr(memory, "free_bytes", lambda: needed(model=config, **options))
+    memory.check_memory(*_compiled(RunRequest(model=config, trace=None, **options)))
+
+
+def _compiled(request: RunRequest) -> Any:
+    prepared = prepare(request)
+    return prepared, compile_program(prepared)
+
+
+def test_a_smaller_model_is_named_where_weights_are_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1 << 30)
+    with pytest.raises(InsufficientMemory, match="the model smollm2-135m; or free some memory") as refused:
+        wse.run("llama-3-8b", weights="random:7", wafer="wse3", dtype="float16", new_tokens=4, trace=None)
+    assert "--dtype" not in str(refused.value)
+    assert needed(model="smollm2-135m", weights="random:7", wafer="wse3", dtype="float16", new_tokens=4) <= 1 << 30
+
+
+def test_where_nothing_fits_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
+    with pytest.raises(InsufficientMemory, match=r"1\.00 kB are free; nothing that was tried would fit: free some"):
+        wse.run(new_tokens=4, mesh="10x10", trace=None)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the size of a process is read from Linux")
+def test_a_command_under_a_limit_is_refused_in_one_line(tmp_path: Path) -> None:
+    """It is not killed, and allocates nothing."""
+    line = "run tinyllama-1.1b --weights random:7 --wafer wse3 --dtype float16 --new-tokens 2 --trace none"
+    done = subprocess.run(
+        [sys.executable, "-m", "wse", *shlex.split(line)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2_500_000_000, resource.RLIM_INFINITY)),
+    )
+    assert done.returncode == 2, done
+    (refusal,) = done.stderr.splitlines()
+    assert re.match(
+        r"wse: tinyllama-1.1b as float16: the SRAM of [\d,]+ emulated PEs takes 3.\d\d GB of this machine's memory, of "
+        r"which \d\.\d\d GB are free; any of these would fit: ",
+        refusal,
+    ), refusal

@@ -1,0 +1,79 @@
+"""Refusal of a run that this machine has no memory for, before anything of it is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from wse.compiler.search.remedies import largest_good, narrower_types
+from wse.errors import BadInput, DoesNotFit, InsufficientMemory
+from wse.execute.free_memory import free_bytes
+from wse.execute.required_memory import required_bytes
+from wse.models.bundled import CONFIGURATIONS
+from wse.models.load import load_model
+from wse.models.tensors.model_tensors import parameter_count, stored_bytes
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.program import Program
+from wse.report.terminal import count, in_bytes
+from wse.request.prepare_run import Prepared, prepare
+from wse.studies.compile.choose import compile_fastest
+
+
+def check_memory(prepared: Prepared, program: Program) -> None:
+    """Refuse a run that takes more memory of the host than is free.
+
+    Raises:
+        InsufficientMemory: with the bytes, and the nearest settings that fit, each compiled before it is named.
+    """
+    needed, free = required_bytes(program), free_bytes()
+    if free is None or needed <= free:
+        return
+    pes = sum(stage.rect.rows * stage.cols for stage in program.stages)
+    remedies = list(_remedies(prepared, free))
+    tried = f"any of these would fit: {', '.join(remedies)}; or" if remedies else "nothing that was tried would fit:"
+    message = (
+        f"{program.model_name} as {program.weight_type}: the SRAM of {count(pes)} emulated PEs takes "
+        f"{in_bytes(needed)} of this machine's memory, of which {in_bytes(free)} are free; {tried} free some memory, "
+        "or take a machine with more"
+    )
+    raise InsufficientMemory(message)
+
+
+def _remedies(prepared: Prepared, free: int) -> Iterator[str]:
+    """Settings that fit into so many bytes, the nearest of each kind."""
+    request, options = prepared.request, prepared.options
+
+    def good(**changes: Any) -> bool:
+        """Whether the request with some options changed fits."""
+        try:
+            changed = prepare(replace(request, **changes))
+            return required_bytes(compile_fastest(changed).program) <= free
+        except (BadInput, DoesNotFit):
+            return False
+
+    if request.mesh is not None and good(mesh=None):
+        yield "no --mesh"
+    for dtype in narrower_types(options.dtype):
+        other_sums = request.accumulate is not None and dtype != "float16"
+        if good(dtype=dtype, **({"accumulate": None} if other_sums else {})):
+            yield f"--dtype {dtype}" + (" --accumulate float32" if other_sums else "")
+            break
+    prompt = max(options.prompt_tokens)
+    new = largest_good(1, prepared.new_tokens, lambda n: good(new_tokens=n, context=prompt + n))
+    if new is not None:
+        yield f"--new-tokens {new}" + ("" if request.context is None else f" --context {prompt + new}")
+    if request.weights is not None:
+        yield from _smaller_model(prepared, free, good)
+
+
+def _smaller_model(prepared: Prepared, free: int, good: Any) -> Iterator[str]:
+    """The largest configuration below the model's own size that fits with the same options."""
+    options, most = prepared.options, parameter_count(prepared.spec)
+    specs = {name: load_model(name).spec for name in CONFIGURATIONS}
+    sizes = {name: parameter_count(spec) for name, spec in specs.items()}
+    for name in sorted(specs, key=lambda name: -sizes[name]):
+        bytes_ = stored_bytes(specs[name], options.dtype, ELEMENT_BYTES[options.activation_type])
+        if sizes[name] < most and bytes_ < free and good(model=name):
+            yield f"the model {name}"
+            return
