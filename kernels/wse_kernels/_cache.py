@@ -52,6 +52,10 @@ class KernelFiles:
         digest, content = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
         return content if sha256(content).digest() == digest else None
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file."""
+        return self.folder is not None and (self.folder / name).exists()
+
     def write(self, name: str, content: bytes) -> None:
         """Keep ``content``; where that cannot be, `trouble` says why, and nothing more is tried."""
         if self.folder is None or self.trouble:

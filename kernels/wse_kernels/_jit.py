@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -25,6 +25,7 @@ from numba.core import cgutils as numba_cgutils
 from numba.core import serialize
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 from wse_kernels._cache import KernelFiles, cache_home
@@ -88,6 +89,10 @@ class KernelCache(_Cache):
         if not cres.library.has_dynamic_globals:
             KERNEL_FILES.write(self._file(sig, cres.library.codegen), dumps(cres._reduce()))
 
+    def has(self, types: tuple[Any, ...], codegen: Any) -> bool:
+        """Whether the compiled function for ``types`` was kept."""
+        return KERNEL_FILES.has(self._file(types, codegen))
+
     def enable(self) -> None:
         """Do nothing: it is always on."""
 
@@ -104,22 +109,26 @@ class KernelCache(_Cache):
 
 __all__ = [
     "KERNEL_FILES",
+    "build_of",
     "cgutils",
     "clear_rows",
+    "compile_for",
     "config",
     "helper_function",
     "inline_function",
     "intrinsic",
     "ir",
+    "is_compiled",
+    "is_kept",
     "kernel",
     "multiply_add_rows",
     "narrow",
     "narrow_ir",
     "parallel_kernel",
     "prange",
-    "precompile",
     "row_pointer",
     "types",
+    "types_of",
     "widen",
     "widen_ir",
     "words_of",
@@ -372,8 +381,29 @@ def clear_rows(view: Any, block: int, e: int, n: int) -> None:
             view[block, i, lane] = narrow(np.float32(0.0), view[block, i, lane])
 
 
-def precompile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Compile ``function`` for the types of ``arguments``, or load it from the cache, without calling it."""
+def types_of(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The types of arguments as numba has them."""
     type_of: Any = typeof
-    if hasattr(function, "compile"):
-        function.compile(tuple(type_of(argument) for argument in arguments))
+    return tuple(type_of(argument) for argument in arguments)
+
+
+def is_compiled(function: Any) -> bool:
+    """Whether ``function`` is one that is compiled, and not plain Python."""
+    return isinstance(function, Dispatcher)
+
+
+def is_kept(function: Any, types: tuple[Any, ...]) -> bool:
+    """Whether the compiled ``function`` is there for ``types``, in this process or from an earlier one."""
+    cache = function._cache
+    kept = isinstance(cache, KernelCache) and cache.has(types, function.targetctx.codegen())
+    return kept or types in function.overloads
+
+
+def compile_for(function: Any, types: tuple[Any, ...]) -> None:
+    """Compile ``function`` for ``types``, or load it from where it was kept."""
+    function.compile(types)
+
+
+def build_of(function: Any) -> tuple[str, bool]:
+    """The name of a compiled kernel, and whether it is its build for all cores."""
+    return function.py_func.__name__, function.targetoptions["parallel"]

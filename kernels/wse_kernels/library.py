@@ -26,7 +26,7 @@ from wse_kernels import (
     wavelet,
 )
 from wse_kernels._blocks import VIEWS, over_blocks, views_of
-from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel, precompile
+from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel
 
 __all__ = [
     "COMPUTE",
@@ -36,7 +36,6 @@ __all__ = [
     "TRANSFER",
     "CompiledKernel",
     "compiled_kernel",
-    "precompile",
 ]
 
 

@@ -30,7 +30,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 KERNEL_FILES = sorted(
     p
     for p in PACKAGE.glob("*.py")
-    if p.stem not in ("__init__", "_blocks", "_cache", "_codes", "_jit", "_shares", "library")
+    if p.stem not in ("__init__", "_blocks", "_cache", "_codes", "_jit", "_shares", "library", "precompile")
 )
 
 

@@ -18,7 +18,8 @@ from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import Slots
-from wse_kernels.library import KERNEL_FILES, precompile
+from wse_kernels.library import KERNEL_FILES
+from wse_kernels.precompile import precompile
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_counts
 
@@ -196,10 +197,7 @@ class Engine:
                 function, arguments = call
                 types = tuple(getattr(a, "dtype", None) for a in arguments)
                 distinct.setdefault((function, *types), call)
-        for ready, (function, arguments) in enumerate(distinct.values()):
-            report(ready, len(distinct), getattr(function, "__name__", ""))
-            precompile(function, arguments)
-        report(len(distinct), len(distinct), "")
+        precompile(list(distinct.values()), report)
         return KERNEL_FILES.trouble
 
     def link_words(self) -> npt.NDArray[np.int64]:

@@ -1,0 +1,106 @@
+"""Kernels are compiled before they are called, by several processes where many are missing, whatever befalls these."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.helpers import JIT
+from wse_kernels import _jit, precompile
+from wse_kernels._blocks import over_blocks
+from wse_kernels.library import COMPUTE
+
+pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled in this lane (NUMBA_DISABLE_JIT)")
+
+NAMES = ("store", "copy", "clear")
+VIEWS = {"store": 2, "copy": 1, "clear": 1}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of kernels, also for processes that are started, of which there is one for each kernel."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    assert _jit.KERNEL_FILES.folder is not None
+    folder = tmp_path / "wse" / _jit.KERNEL_FILES.folder.name
+    monkeypatch.setattr(_jit.KERNEL_FILES, "folder", folder)
+    monkeypatch.setattr(_jit.KERNEL_FILES, "trouble", "")
+    monkeypatch.setattr(precompile, "KERNELS_A_PROCESS", 1)
+    monkeypatch.setattr(precompile, "_cores", lambda: 2)
+    return folder
+
+
+def calls() -> list[tuple[Any, list[Any]]]:
+    """Kernels that were not compiled in this process, with arguments."""
+    view, operands = np.zeros((1, 8, 8), np.float32), np.zeros(8, np.int64)
+    return [(_jit.kernel(over_blocks(COMPUTE[name])), [*[view] * VIEWS[name], operands]) for name in NAMES]
+
+
+def misses(functions: list[tuple[Any, list[Any]]]) -> list[int]:
+    """How often this process compiled each; all of them can be called without that."""
+    assert all(len(function.overloads) == 1 for function, _ in functions)
+    return [sum(function.stats.cache_misses.values()) for function, _ in functions]
+
+
+def test_another_process_compiles_from_the_end(folder: Path) -> None:
+    reported = []
+
+    def report(done: int, total: int, name: str) -> None:
+        reported.append((done, total, name))
+        end = time.monotonic() + 120
+        while len(reported) == 2 and len(list(folder.glob("*.bin"))) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    functions = calls()
+    precompile.precompile([*functions, (print, [object()])], report)
+    assert reported[0] == (0, 3, "store")
+    assert reported[-1] == (3, 3, "")
+    assert misses(functions)[0] == 1
+    assert misses(functions)[-1] == 0
+    assert len(list(folder.iterdir())) == 3
+    functions = calls()
+    precompile.precompile(functions, report)
+    assert misses(functions) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("start", ["", "import sys; sys.stdin.buffer.read(1); print(); sys.stdin.buffer.read(100)"])
+def test_a_process_that_dies_leaves_its_kernels_to_this_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    monkeypatch.setattr(precompile, "_START", start)
+    functions = calls()
+    precompile.precompile(functions, lambda done, total, name: None)
+    assert misses(functions) == [1, 1, 1]
+
+
+def test_no_process_is_started_that_could_leave_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.parent.write_text("a file, no folder")
+    monkeypatch.setattr(precompile, "_started", pytest.fail)
+    functions = calls()
+    precompile.precompile(functions, lambda done, total, name: None)
+    assert misses(functions) == [1, 1, 1]
+    assert "not a directory" in _jit.KERNEL_FILES.trouble
+
+
+def test_ctrl_c_ends_the_other_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    start = precompile._started
+
+    def starts() -> Any:
+        started.append(start())
+        return started[-1]
+
+    def interrupt(done: int, total: int, name: str) -> None:
+        if started:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(precompile, "_started", starts)
+    with pytest.raises(KeyboardInterrupt):
+        precompile.precompile(calls(), interrupt)
+    assert len(started) == 1
+    assert started[0].returncode is not None
