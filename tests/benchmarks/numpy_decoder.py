@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +14,7 @@ F32 = npt.NDArray[np.float32]
 
 
 class NumpyDecoder:
-    """One token at a time, whole matrices, a growing cache."""
+    """Whole matrices, a growing cache; a prompt is read at once."""
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint, context: int) -> None:
         self.spec, self.length = spec, 0
@@ -24,35 +26,44 @@ class NumpyDecoder:
 
     def step(self, token: int) -> F32:
         """Logits [vocabulary] after ``token``."""
-        x = self.w["embedding"][token]
+        return self.read([token])
+
+    def read(self, tokens: Sequence[int]) -> F32:
+        """Logits [vocabulary] after ``tokens``, which follow those before."""
+        x = self.w["embedding"][list(tokens)]
         for layer in range(self.spec.layer_count):
             x = x + self._attention(layer, self._norm(x, f"layers.{layer}.attention_norm"))
             normed = self._norm(x, f"layers.{layer}.mlp_norm")
-            gate = self.w[f"layers.{layer}.gate"] @ normed
-            hidden = gate / (1.0 + np.exp(-gate)) * (self.w[f"layers.{layer}.up"] @ normed)
-            x = x + self.w[f"layers.{layer}.down"] @ hidden
-        self.length += 1
+            gate = normed @ self.w[f"layers.{layer}.gate"].T
+            hidden = gate / (1.0 + np.exp(-gate)) * (normed @ self.w[f"layers.{layer}.up"].T)
+            x = x + hidden @ self.w[f"layers.{layer}.down"].T
+        self.length += len(tokens)
         head = self.w["embedding" if self.spec.tied_embedding else "head"]
-        return np.asarray(head @ self._norm(x, "final_norm"), np.float32)
+        return np.asarray(head @ self._norm(x[-1], "final_norm"), np.float32)
 
     def _norm(self, x: F32, gain: str) -> F32:
-        return np.asarray(x / np.sqrt((x * x).mean() + np.float32(self.spec.norm_eps)) * self.w[gain], np.float32)
+        mean_square = (x * x).mean(axis=-1, keepdims=True)
+        return np.asarray(x / np.sqrt(mean_square + np.float32(self.spec.norm_eps)) * self.w[gain], np.float32)
 
     def _rotate(self, x: F32) -> F32:
-        angle = self.frequency * np.float32(self.length)
+        """[tokens, heads, features], turned by the tokens' positions."""
+        angle = np.arange(self.length, self.length + len(x), dtype=np.float32)[:, None, None] * self.frequency
         first, second = np.split(x, 2, axis=-1)
         turned = (first * np.cos(angle) - second * np.sin(angle), second * np.cos(angle) + first * np.sin(angle))
         return np.concatenate(turned, axis=-1)
 
     def _attention(self, layer: int, x: F32) -> F32:
-        s, now = self.spec, self.length
-        q = self._rotate((self.w[f"layers.{layer}.q"] @ x).reshape(s.head_count, s.head_size))
-        self.k[layer, now] = self._rotate((self.w[f"layers.{layer}.k"] @ x).reshape(s.kv_head_count, s.head_size))
-        self.v[layer, now] = (self.w[f"layers.{layer}.v"] @ x).reshape(s.kv_head_count, s.head_size)
-        grouped = q.reshape(s.kv_head_count, s.queries_per_kv, s.head_size)
-        keys, values = self.k[layer, : now + 1], self.v[layer, : now + 1]
-        scores = np.einsum("hrd,thd->hrt", grouped, keys) / np.float32(np.sqrt(s.head_size))
+        s, first, end = self.spec, self.length, self.length + len(x)
+        q = self._rotate((x @ self.w[f"layers.{layer}.q"].T).reshape(-1, s.head_count, s.head_size))
+        own_shape = (-1, s.kv_head_count, s.head_size)
+        self.k[layer, first:end] = self._rotate((x @ self.w[f"layers.{layer}.k"].T).reshape(own_shape))
+        self.v[layer, first:end] = (x @ self.w[f"layers.{layer}.v"].T).reshape(own_shape)
+        grouped = q.reshape(-1, s.kv_head_count, s.queries_per_kv, s.head_size)
+        keys, values = self.k[layer, :end], self.v[layer, :end]
+        scores = np.einsum("nhrd,thd->hrnt", grouped, keys, optimize=True) / np.float32(np.sqrt(s.head_size))
+        if len(x) > 1:  # a token sees those before it and itself
+            scores = np.where(np.arange(end) <= np.arange(first, end)[:, None], scores, np.float32(-np.inf))
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
-        mixed = np.einsum("hrt,thd->hrd", weights, values).reshape(-1)
-        return np.asarray(self.w[f"layers.{layer}.o"] @ mixed, np.float32)
+        mixed = np.einsum("hrnt,thd->nhrd", weights, values, optimize=True).reshape(len(x), -1)
+        return np.asarray(mixed @ self.w[f"layers.{layer}.o"].T, np.float32)

@@ -102,4 +102,6 @@ def timed(call: Callable[..., object], *arguments: object) -> float:
 
 def seconds_in_kernels(run: Session) -> float:
     """Seconds that the kernel calls of one token take, each timed by itself; the cache does not advance."""
-    return sum(timed(call, *arguments) for call, arguments in run.engine._calls if hasattr(call, "signatures"))
+    token = run.engine._decode
+    assert token is not None
+    return sum(timed(call, *arguments) for call, arguments in token.calls if hasattr(call, "signatures"))
