@@ -61,6 +61,8 @@ def run(
     trace: str | Path | None = "wse-run.h5",
     trace_policy: str = "stop",
     record: str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 60.0,
     profile: bool = False,
     profile_output: str | Path = "wse-profile.json",
     wavelets: bool = False,

@@ -111,9 +111,12 @@ class Engine:
         """Cache slots that a user has in use on the fullest row of each stage."""
         return tuple(self.caches[user][stage.rect.rows].slots for stage in self.program.stages)
 
-    def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them."""
-        for index, phase in enumerate(self.program.prefill):
+    def prefill(self, *prompts: Sequence[int], first: int = 0) -> Iterator[int]:
+        """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them.
+
+        Phases before the ``first`` were run before.
+        """
+        for index, phase in list(enumerate(self.program.prefill))[first:]:
             ids = prompts[phase.user][phase.cached : phase.cached + phase.tokens]
             chunk = np.array(ids, np.float32)
             if phase.on_mesh:  # each row's share, padded to one length

@@ -66,6 +66,12 @@ class Sampler:
         self._seen[token] = None
         return token
 
+    def skip(self, token: int, vocabulary: int) -> None:
+        """Take in an id that was drawn of so many before, as if it had been drawn now."""
+        if self._sampling.temperature > 0:
+            self._random.gumbel(size=vocabulary)
+        self._seen[token] = None
+
 
 def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:
     """float64 ``[vocabulary]``: scores whose softmax is drawn from, -inf where an id may not be; the best is 0.

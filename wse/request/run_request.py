@@ -176,6 +176,17 @@ class RunRequest(CompileRequest):
             metavar="activations[=OP,...]",
         ),
     ] = None
+    checkpoint: Annotated[
+        str | Path | None,
+        Option(
+            doc="Keep the state of the run in FILE now and then; where FILE is there, go on from it.",
+            panel="Output",
+            metavar="FILE",
+        ),
+    ] = None
+    checkpoint_every: Annotated[
+        float, Option(doc="Seconds between two times that --checkpoint is written.", panel="Output", metavar="S")
+    ] = 60.0
     profile: Annotated[
         bool,
         Option(doc="Also time this emulation itself: by kind of step, op and kernel.", panel="Output"),

@@ -31,11 +31,20 @@ class CacheBalance:
     def __init__(self, rows: int, context: int) -> None:
         self.rows = rows
         self.capacity = ceil_div(context, rows)
-        self.length = 0
         self._occupied = np.zeros(rows, np.int32)
         self.control: npt.NDArray[np.int32] = np.zeros((rows, HEADER_WORDS + self.capacity), np.int32)
         self.control[:, HEADER_WORDS:] = -1
         self._oldest = self.control[:, OLDEST]
+
+    @property
+    def length(self) -> int:
+        """Tokens held."""
+        return int(self._occupied.sum())
+
+    @property
+    def counters(self) -> dict[str, npt.NDArray[np.int32]]:
+        """All that there is of it, in arrays: who writes to them puts it into another state."""
+        return {"control": self.control, "occupied": self._occupied}
 
     @staticmethod
     def host_bytes(rows: int, context: int) -> int:
@@ -76,7 +85,6 @@ class CacheBalance:
         nth = np.arange(tokens) - start[row]
         control[row, HEADER_WORDS + (control[row, APPEND_SLOT] + nth) % self.capacity] = self.length + np.arange(tokens)
         self._occupied += share
-        self.length += tokens
 
     def append_each(self, tokens: int) -> None:
         """Take ``tokens`` new tokens, on which every row works, the rows one after another storing one each.
@@ -96,17 +104,16 @@ class CacheBalance:
         slot = (control[row, APPEND_SLOT] + nth // self.rows) % self.capacity
         control[row, HEADER_WORDS + slot] = self.length + nth
         self._occupied += counts
-        self.length += tokens
 
     def take_back(self, tokens: int) -> None:
         """Give up the last ``tokens`` of those that ``append_each`` took last."""
-        position = np.arange(self.length - tokens, self.length)
+        length = self.length - tokens
+        position = np.arange(length, self.length)
         row = position % self.rows
         held = self.control[row, HEADER_WORDS:]
         slot = (held == position[:, None]).argmax(axis=1)
         self.control[row, HEADER_WORDS + slot] = -1
-        self.length -= tokens
-        self._occupied[:] = balanced_counts(self.length, self.rows)
+        self._occupied[:] = balanced_counts(length, self.rows)
 
     def append_one(self) -> None:
         """Take one new token at the last row, after the shift that makes room for it."""
@@ -128,4 +135,3 @@ class CacheBalance:
         control[entry, APPEND_SLOT] = free[entry]
         control[entry, HEADER_WORDS + free[entry]] = self.length
         self._occupied[boundary] += 1
-        self.length += 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
+from wse.errors import BadInput
 from wse.record.keeper import check_policy
 from wse.record.ops import recorded_ops
 from wse.report.output_file import output_path
@@ -14,6 +16,7 @@ from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.answer import OnText
+from wse.studies.run.checkpoint_file import OPTION
 from wse.studies.run.execute import execute
 from wse.studies.run.memory import check_memory
 from wse.studies.run.result import RunResult
@@ -41,7 +44,7 @@ def run(
     """
     path = trace_path(request.trace)
     check_policy(request.trace_policy)
-    profile = _profile_path(request)
+    profile, checkpoint = _profile_path(request), _checkpoint_path(request)
     prepared = prepare(request, to_run=True)
     ops = () if request.record is None else recorded_ops(request.record, prepared.spec, traced=path is not None)
     program = compile_program(prepared)
@@ -54,6 +57,7 @@ def run(
         record=ops,
         wavelets=request.wavelets,
         profile=profile,
+        checkpoint=checkpoint,
         on_text=on_text,
         on_warning=on_warning,
         on_progress=on_progress,
@@ -65,3 +69,20 @@ def _profile_path(request: RunRequest) -> Path | None:
     if not request.profile:
         return None
     return output_path("--profile-output", str(request.profile_output), suffix=".json", kind="a flame graph")
+
+
+def _checkpoint_path(request: RunRequest) -> Path | None:
+    """The path of the checkpoint, where one is asked for.
+
+    Raises:
+        BadInput: it cannot be one, the time between two is none, or tensors are to be kept of every pass.
+    """
+    if request.checkpoint is None:
+        return None
+    if not 0 <= request.checkpoint_every < math.inf:
+        message = f"--checkpoint-every {request.checkpoint_every:g}: is no time; give seconds, such as 60"
+        raise BadInput(message)
+    if request.record is not None:
+        message = "--checkpoint: passes that are not carried out again make no tensors; leave out --record"
+        raise BadInput(message)
+    return output_path(OPTION, str(request.checkpoint))

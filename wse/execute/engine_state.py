@@ -1,0 +1,92 @@
+"""The state of an engine between two passes: all that a run needs to go on from there, besides its weights.
+
+What lives in SRAM from pass to pass are caches and token ids; activations do not. Beside that there are the counters
+of caches, the counts of words, and what the host saw last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.execute.arena import Arena
+from wse.execute.engine import Engine
+
+
+def state_of(engine: Engine) -> dict[str, npt.NDArray[Any]]:
+    """The arrays that `restore` takes, by name; some are the engine's own, which the next pass changes."""
+    streams, wafers = engine.streams, engine.program.wafers
+    crossed = np.zeros((wafers + 1, wafers + 1), np.int64)  # the host is wafer -1, the last
+    for pair, size in streams.crossed.items():
+        crossed[pair] = size
+    arrays: dict[str, npt.NDArray[Any]] = {name: np.concatenate(views, axis=1) for name, views in _memory(engine)}
+    arrays |= {f"links.{i}": arena.links for i, arena in enumerate(engine.arenas)}
+    for (user, rows), cache in _caches(engine):
+        arrays |= {f"cache.{user}.{rows}.{name}": array for name, array in cache.items()}
+    return arrays | {
+        "links": streams.links,
+        "crossed": crossed,
+        "host_logits": streams.host_logits,
+        "host_tokens": streams.host_tokens,
+    }
+
+
+def restore(engine: Engine, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Put an engine into the state of another one of the same Program.
+
+    Raises:
+        ValueError: an array is missing, or is not of the type or the shape that the Program's has.
+    """
+    wanted = state_of(engine)
+    for name, array in wanted.items():
+        kept = arrays.get(name)
+        if kept is None or (kept.dtype, kept.shape) != (array.dtype, array.shape):
+            has = "is missing" if kept is None else f"{kept.dtype} {list(kept.shape)}"
+            message = f"{name}: {has}, needed: {array.dtype} {list(array.shape)}"
+            raise ValueError(message)
+    for name, views in _memory(engine):
+        at = 0
+        for view in views:
+            view[...] = arrays[name][:, at : at + view.shape[1]]
+            at += view.shape[1]
+    for (user, rows), cache in _caches(engine):
+        for name, array in cache.items():
+            array[...] = arrays[f"cache.{user}.{rows}.{name}"]
+    for i, arena in enumerate(engine.arenas):
+        arena.links[...] = arrays[f"links.{i}"]
+    streams, crossed = engine.streams, arrays["crossed"]
+    streams.crossed.clear()
+    host = len(crossed) - 1
+    for source, target in np.argwhere(crossed).tolist():
+        pair = (-1 if source == host else source, -1 if target == host else target)
+        streams.crossed[pair] = int(crossed[source, target])
+    for own, name in ((streams.links, "links"), (streams.host_logits, "host_logits")):
+        own[...] = arrays[name]
+    streams.host_tokens[...] = arrays["host_tokens"]
+
+
+def _memory(engine: Engine) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
+    """By stage, the bytes of the buffers that live from pass to pass: views ``[blocks, bytes x lanes]``."""
+    for number, arena in enumerate(engine.arenas):
+        kept = [
+            buffer
+            for buffer in engine.program.buffers
+            if buffer.stage == number and not buffer.live and buffer.use not in ("code", "weights")
+        ]
+        yield f"memory.{number}", [_bytes(arena, buffer.address, buffer.bytes) for buffer in kept]
+
+
+def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
+    """The bytes from an address of SRAM on, of all PEs. Those of an element stand side by side for its lanes."""
+    first = (address - arena.base_byte) * arena.lanes
+    return arena.memory.reshape(arena.blocks, -1)[:, first : first + count * arena.lanes]
+
+
+def _caches(engine: Engine) -> Iterator[tuple[tuple[int, int], dict[str, npt.NDArray[np.int32]]]]:
+    """The counters of each user's cache, by user and rows."""
+    for user, by_rows in enumerate(engine.caches):
+        for rows, cache in by_rows.items():
+            yield (user, rows), cache.counters

@@ -1,0 +1,177 @@
+"""An engine whose run is kept in a file now and then, and goes on from there after it was killed.
+
+A run that goes on gives the passes that the file has again, without carrying them out, so that text, times and trace
+are those of a whole run; then it puts the state into an engine with the same weights and goes on with the next pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.errors import BadInput
+from wse.execute.engine import Engine
+from wse.execute.engine_state import restore, state_of
+from wse.execute.sampling import Sampler
+from wse.execute.step_times import StepTimes
+from wse.program.program import Program
+from wse.program.steps import Slots
+from wse.request.prepare_run import Prepared
+from wse.studies.run.checkpoint_file import OPTION, Checkpoint, PassRecord, write_checkpoint
+
+
+class CheckpointedEngine:
+    """A backend that is an engine, keeps what it does in a file, and goes on from there.
+
+    It answers as `wse.execute.backend.Backend` has it. ``every_s`` seconds after the last time, before a pass begins,
+    the file is written anew; and with `close`. ``samplers`` are those whose draws the engine was given.
+
+    Attributes:
+        passes_again: Passes that were not carried out, but taken from the file.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        prepared: Prepared,
+        path: Path,
+        identity: tuple[bytes, bytes],
+        kept: Checkpoint | None,
+        samplers: Sequence[Sampler],
+        every_s: float,
+    ) -> None:
+        self._engine, self._prepared, self._path, self._identity = engine, prepared, path, identity
+        self._samplers, self._every_s = samplers, every_s
+        self._kept, self.passes_again = kept, 0 if kept is None else len(kept.passes)
+        self._passes = [] if kept is None else list(kept.passes)
+        self._done = 0  # passes that were given back in this run
+        self._prompt_logits = engine.logits if kept is None else kept.prompt_logits
+        self._written_s = time.monotonic()
+
+    @property
+    def tokens(self) -> list[int]:
+        """Each user's id that the last phase ended with."""
+        return list(self._last.ids)
+
+    @property
+    def logits(self) -> npt.NDArray[np.float32]:
+        """Logits after the prompts; of the last token run once there were others."""
+        return self._prompt_logits
+
+    @property
+    def step_times(self) -> StepTimes | None:
+        """The times of the passes that were carried out."""
+        return self._engine.step_times
+
+    @property
+    def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
+        """Tokens of the last phase that chose each expert, by layer."""
+        return self._last.pairs
+
+    def cache_slots(self, user: int) -> Slots:
+        """Cache slots that a user has in use on the fullest row of each stage."""
+        return self._last.slots[user]
+
+    def precompile(self, report: Callable[[int, int, str], None]) -> str:
+        """As the engine's."""
+        return self._engine.precompile(report)
+
+    def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
+        """Run each user's prompt chunk by chunk, from the first chunk on that the file does not have."""
+        chunks = len(self._engine.program.prefill)
+        while self._done < min(chunks, self.passes_again):
+            self._done += 1
+            yield self._done - 1
+        if self._done < chunks:
+            self._begin_pass()
+            for index in self._engine.prefill(*prompts, first=self._done):
+                self._end_pass(self._engine.streams.host_tokens[: self._engine.program.batch].tolist())
+                if index == chunks - 1:
+                    self._prompt_logits = self._engine.logits
+                yield index
+                self._begin_pass()
+
+    def decode(self, tokens: Sequence[int] = ()) -> list[int]:
+        """Run one token of each user and give the ids that follow."""
+        if self._done == len(self._passes):
+            self._begin_pass()
+            self._end_pass(self._engine.decode(tokens))
+        else:
+            self._done += 1
+        return self.tokens
+
+    def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
+        """Run a pass over new tokens of one user and give the id that follows each."""
+        if self._done == len(self._passes):
+            self._begin_pass()
+            self._end_pass(self._engine.verify(tokens, user))
+        else:
+            self._done += 1
+        return self.tokens
+
+    def keep(self, tokens: int, user: int = 0) -> None:
+        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again."""
+        if self._done > self.passes_again:
+            self._engine.keep(tokens, user)
+            self._passes[-1] = replace(self._last, kept=tokens)
+
+    def link_words(self) -> npt.NDArray[np.int64]:
+        """Words that crossed each link so far, in the passes of the file too."""
+        self._go_on()
+        return self._engine.link_words()
+
+    def close(self) -> None:
+        """Write the file."""
+        self._go_on()
+        kept = Checkpoint(passes=tuple(self._passes), state=state_of(self._engine), prompt_logits=self._prompt_logits)
+        write_checkpoint(self._path, self._prepared, self._engine.program, self._identity, kept)
+        self._written_s = time.monotonic()
+
+    @property
+    def _last(self) -> PassRecord:
+        return self._passes[self._done - 1]
+
+    def _begin_pass(self) -> None:
+        self._go_on()
+        if time.monotonic() - self._written_s >= self._every_s:
+            self.close()
+
+    def _end_pass(self, ids: Sequence[int]) -> None:
+        program = self._engine.program
+        slots = tuple(self._engine.cache_slots(user) for user in range(program.batch))
+        pairs = {layer: array.copy() for layer, array in self._engine.expert_pairs.items()}
+        self._passes.append(PassRecord(ids=tuple(ids), kept=0, pairs=pairs, slots=slots))
+        self._done += 1
+
+    def _go_on(self) -> None:
+        """Put the state of the file into the engine, before the first pass that it does not have.
+
+        Raises:
+            BadInput: the state is not one of the Program's.
+        """
+        if self._kept is None:
+            return
+        kept, self._kept = self._kept, None
+        try:
+            restore(self._engine, kept.state)
+        except ValueError as error:
+            message = f"{OPTION} {self._path}: is damaged ({error}); remove it to begin anew"
+            raise BadInput(message) from error
+        program, vocabulary = self._engine.program, self._prepared.spec.vocab_size
+        for number, one in enumerate(kept.passes if self._samplers else ()):
+            for user in _drawn_users(program, number):
+                self._samplers[user].skip(one.ids[user], vocabulary)
+
+
+def _drawn_users(program: Program, number: int) -> Sequence[int]:
+    """The users for whom the host draws ids in a pass: whose prompt ends with it, or all."""
+    chunks = program.prefill
+    if number >= len(chunks):
+        return range(program.batch)
+    user = chunks[number].user
+    return () if number + 1 < len(chunks) and chunks[number + 1].user == user else (user,)
