@@ -189,7 +189,8 @@ def _emulation_table(result: RunResult) -> Table:
     """The speed of this computer, and the trace."""
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
-    speed = f"{count(emulation.tokens_per_s)} tokens/s on this computer"
+    rate = emulation.tokens_per_s
+    speed = f"{count(rate)} tokens/s on this computer" if rate else "nothing was left to do"
     rows = [("speed", f"{speed}: {plural(tokens, 'token')}, {seconds(emulation.wall_s)} in all")]
     if emulation.passes_again is not None:
         rows.append(("taken again", f"{count(emulation.passes_again)} of the passes, from an earlier run"))
