@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +19,8 @@ from wse.compiler.options import FUSED, RELEASED, Options
 from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.remedies import remedies, smallest_square
 from wse.compiler.search.search import compile_model, fits, search
-from wse.compiler.search.trial import Timing
+from wse.compiler.search.trial import Timing, Trial
+from wse.compiler.search.trials import TrialSetup
 from wse.errors import BadMesh, DoesNotFit, UnknownName
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_wafer
@@ -27,6 +29,7 @@ from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import AUTO, FEW, SPREAD
 from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.strategy import Layout
 
 SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=(40,))
@@ -185,7 +188,9 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
 
 
 @pytest.mark.slow
-def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_room_without() -> None:
+def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_room_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     spec, machine = mixture_spec(MIXTURES["shared"], layers=4), wafer(24, 17)
     options = replace(OPTIONS, mapping="auto", schedule=FUSED, experts=AUTO)
 
@@ -196,6 +201,21 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
             for i in phases
         ]
 
+    placed = TrialSetup.trial
+    tried: list[str | None] = []
+
+    def refuse_groups(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
+        tried.append(layout.experts)
+        if layout.experts is not None:
+            message = "no room for groups"
+            raise BadMesh(message)
+        return placed(setup, layout, prefill, worth_cycles)
+
+    with monkeypatch.context() as patch:  # one that cannot be does not end the search
+        patch.setattr(TrialSetup, "trial", refuse_groups)
+        without = search(spec, machine, SOFTWARE, options, timing=Timing(by_step, 500))
+    assert FEW in tried
+    assert {trial.layout.experts for trial in without.trials} == {None}
     trials = search(spec, machine, SOFTWARE, options, timing=Timing(by_step, 500)).trials
     spread = [trial for trial in trials if trial.layout.experts is None and trial.longer_cycles is not None]
     fastest = min(spread, key=lambda trial: trial.longer_cycles or 0.0)

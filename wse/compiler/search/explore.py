@@ -288,8 +288,8 @@ class _Exploration:
         """Try the fastest layout with the other placements of experts."""
         best, setup = self.fastest, self._setup
         if best is not None and best.layout.experts is None:
-            others = setup.with_fewer_bytes([best.layout])
-            self.trials += [setup.trial(other, best.prefill, self._fastest_cycles) for other in others]
+            for other in setup.with_fewer_bytes([best.layout]):
+                self._try_other(other, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with other groups in its all-reduces."""
@@ -299,8 +299,14 @@ class _Exploration:
         shortest = setup.shortest_line(best.layout, best.prefill)
         for groups in counts:
             if groups <= shortest and groups != setup.options.groups:
-                layout = best.layout._replace(groups=groups)
-                self.trials.append(setup.trial(layout, best.prefill))
+                self._try_other(best.layout._replace(groups=groups), best.prefill)
+
+    def _try_other(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> None:
+        """Try the fastest layout changed, where it can be."""
+        try:
+            self.trials.append(self._setup.trial(layout, prefill, worth_cycles))
+        except (BadMesh, DoesNotFit) as error:
+            self.errors.append(error)
 
 
 def _first(picks: Iterable[_Pick | None]) -> _Pick | None:
