@@ -8,18 +8,19 @@ A compute kernel is written as a function of one block of PEs. Its parameters ar
 3. its operands.
 
 `over_blocks` makes of it the kernel that callers see, which takes the same views and ``ctl``, then all operands as one
-array. What that does is the same loop for all of them, so it is not written out; the function is inlined there when it
-is compiled, and costs no call. A view that a kernel does not touch is none of its parameters: it would be compiled anew
-for each type of that view.
+array. What that does is the same loop for all of them, so it is not written out. A view that a kernel does not touch is
+none of its parameters: it would be compiled anew for each type of that view.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
-from inspect import signature
+from inspect import getsource, signature
+from textwrap import dedent
 from typing import Any
 
-from wse_kernels._jit import inline_function, prange, words_of
+from wse_kernels._jit import prange, words_of
 
 _PLACE_WORDS = ("_first_row", "_rows", "_blocks_per_row")
 
@@ -47,21 +48,29 @@ def views_of(function: Callable[..., None]) -> tuple[str, ...]:
 
 
 def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
-    """The kernel ``(*views, a)`` that calls ``function`` for every block of the rows of ``a``; see `views_of`.
+    """The kernel ``(*views, a)`` that does for every block of the rows of ``a`` what ``function`` does; see `views_of`.
 
-    Its source file is that of ``function``, by which numba's cache knows both.
+    It has the function's statements in its loop, at their lines of the function's source file, by which numba's cache
+    knows it: to inline a call takes numba as long as to type it.
     """
-    views = views_of(function)
-    arguments = ", ".join(_PLACES.get(name, name).format(view=views[0]) for name in signature(function).parameters)
+    views, taken = views_of(function), signature(function).parameters
     words = (*_PLACE_WORDS, *operands_of(function))
-    source = (
+    places = [f"{n} = {place.format(view=views[0])}" for n, place in _PLACES.items() if n in taken and n != place]
+    unpacking = f"{', '.join(words)} = words_of(a, {len(words)})"
+    kernel_text = ast.parse(
         f"def {function.__name__}({', '.join(views)}, a):\n"
-        f"    {', '.join(words)} = words_of(a, {len(words)})\n"
-        "    for block in prange(_first_row * _blocks_per_row, (_first_row + _rows) * _blocks_per_row):\n"
-        f"        one_block({arguments})\n"
+        "    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):\n"
+        f"        {'; '.join([unpacking, *places])}\n"
     )
-    names: dict[str, Any] = {"__name__": function.__module__, "prange": prange, "words_of": words_of}
-    names["one_block"] = inline_function(function)
-    exec(compile(source, function.__code__.co_filename, "exec"), names)
+    function_text = ast.parse(dedent(getsource(function)))
+    ast.increment_lineno(function_text, function.__code__.co_firstlineno - 1)
+    [kernel_definition], [definition] = kernel_text.body, function_text.body
+    assert isinstance(kernel_definition, ast.FunctionDef)
+    assert isinstance(definition, ast.FunctionDef)
+    [loop] = kernel_definition.body
+    assert isinstance(loop, ast.For)
+    loop.body += definition.body
+    names: dict[str, Any] = {**function.__globals__, "prange": prange, "words_of": words_of}
+    exec(compile(kernel_text, function.__code__.co_filename, "exec"), names)
     kernel: Callable[..., None] = names[function.__name__]
     return kernel

@@ -27,11 +27,13 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array as numba_populate_array
 
 from wse_kernels._cache import KernelFiles, cache_home
 
 config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
 cgutils: Any = numba_cgutils
+populate_array: Any = numba_populate_array
 
 
 _PACKAGE = Path(__file__).parent
@@ -125,6 +127,7 @@ __all__ = [
     "narrow",
     "narrow_ir",
     "parallel_kernel",
+    "populate_array",
     "prange",
     "row_pointer",
     "types",

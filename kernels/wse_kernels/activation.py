@@ -6,14 +6,17 @@ import math
 
 import numpy as np
 
-from wse_kernels._jit import clear_rows, helper_function, narrow, widen
+from wse_kernels._elementary import error_function, exponential
+from wse_kernels._jit import clear_rows, inline_function, narrow, widen
+from wse_kernels._lanes import lane_values
 from wse_kernels._shares import share_of_place
 
 ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
 """Activation functions in the order of their numbers; the sources of their definitions are those of `activate`."""
 
 SILU, GELU_TANH, GELU = range(3)
-ROOT_2_BY_PI, ROOT_HALF = np.float32(math.sqrt(2.0 / math.pi)), np.float32(math.sqrt(0.5))
+ONE, HALF, ROOT_HALF = np.float32(1.0), np.float32(0.5), np.float32(math.sqrt(0.5))
+ROOT_8_BY_PI, CUBIC = np.float32(math.sqrt(8.0 / math.pi)), np.float32(0.044715)  # of gelu_tanh
 STEEPNESS = np.float32(1.702)  # of clamped_silu
 
 
@@ -44,30 +47,36 @@ def activate_share(
         clear_rows(act, block, out + m * n + last, n - last)
 
 
-@helper_function
+@inline_function
 def _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last):
-    """Activate features ``first`` to ``last`` of token m."""
+    """Activate features ``first`` to ``last`` of token m. All functions but GELU are x * sigmoid(an argument)."""
     limit = np.float32(limit_pico * 1e-12)
-    one = np.float32(1.0)
-    width = (1 + gated) * n
+    gates, ups = x + m * (1 + gated) * n, x + (m * (1 + gated) + 1) * n
     lanes = act.shape[2]
+    values = lane_values(lanes)
     for e in range(first, last):
         for lane in range(lanes):
-            like = act[block, out + m * n + e, lane]
-            gate = widen(narrow(widen(acc[block, x + m * width + e, lane]), like))
-            if function == SILU:
-                value = gate / (one + np.exp(-gate))
-            elif function == GELU_TANH:
-                inner = ROOT_2_BY_PI * (gate + np.float32(0.044715) * gate * gate * gate)
-                value = np.float32(0.5) * gate * (one + np.tanh(inner))
-            elif function == GELU:
-                value = np.float32(0.5) * gate * (one + np.float32(math.erf(gate * ROOT_HALF)))
-            else:
-                gate = min(gate, limit)
-                value = gate / (one + np.exp(-STEEPNESS * gate))
-            if gated == 1:
-                up = widen(narrow(widen(acc[block, x + m * width + n + e, lane]), like))
+            values[lane] = widen(narrow(widen(acc[block, gates + e, lane]), act[block, out, lane]))
+        if function == GELU:
+            for lane in range(lanes):
+                values[lane] = HALF * values[lane] * (ONE + error_function(values[lane] * ROOT_HALF))
+        else:
+            for lane in range(lanes):
+                gate = values[lane]
+                if function == SILU:
+                    argument = gate
+                elif function == GELU_TANH:  # (1 + tanh(y)) / 2 = sigmoid(2 y)
+                    argument = ROOT_8_BY_PI * (gate + CUBIC * gate * gate * gate)
+                else:
+                    gate = limit if gate > limit else gate
+                    argument = STEEPNESS * gate
+                values[lane] = gate / (ONE + exponential(-argument))
+        if gated == 1:
+            for lane in range(lanes):
+                up = widen(narrow(widen(acc[block, ups + e, lane]), act[block, out, lane]))
                 if function > GELU:
-                    up = min(max(up, -limit), limit) + one
-                value = value * up
-            act[block, out + m * n + e, lane] = narrow(value, like)
+                    up = -limit if up < -limit else up
+                    up = (limit if up > limit else up) + ONE
+                values[lane] *= up
+        for lane in range(lanes):
+            act[block, out + m * n + e, lane] = narrow(values[lane], act[block, out + m * n + e, lane])

@@ -12,11 +12,14 @@ import math
 
 import numpy as np
 
-from wse_kernels._jit import helper_function, narrow, widen
+from wse_kernels._elementary import exponential, power_of_two
+from wse_kernels._jit import helper_function, inline_function, narrow, widen
+from wse_kernels._lanes import lane_values
 from wse_kernels._shares import group_of_column, share_of_place
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
 LOWEST = np.float32(-3.0e38)
+UNSEEN = np.float32(-np.inf)  # score with an entry that is not visible, whose exponential is 0
 ZERO = np.float32(0.0)
 LOG2_E, LN_2 = np.float32(math.log2(math.e)), np.float32(math.log(2))
 LEAST_EXPONENT = np.float32(-(2**22))  # float32 has whole numbers and halves as far as that
@@ -93,18 +96,20 @@ def attention_exp_share(
     """
     scale, oldest = np.float32(scale_pico * 1e-12), ctl[block_row, OLDEST]
     lanes = act.shape[2]
+    firsts, lasts, values = lane_values(lanes), lane_values(lanes), lane_values(lanes)
+    for lane in range(lanes):
+        firsts[lane], lasts[lane] = _share(block_col + lane, columns, groups, sharers, M * H * T)
     for mht in range(M * H * T):
         mh, t = mht // T, mht % T
+        last = ctl[block_row, 0] + mh // H
+        first = _first_visible(last, window, chunk)
+        e, place = scores + mht, np.float32(mht)
+        _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
         for lane in range(lanes):
-            first, last = _share(block_col + lane, columns, groups, sharers, M * H * T)
-            weight = np.float32(0.0)
-            if mht >= first and mht < last:
-                newest = ctl[block_row, 0] + mh // H
-                position = _position(ctl, block_row, block_col + lane, t, oldest, capacity)
-                if position >= _first_visible(newest, window, chunk) and position <= newest:
-                    score = widen(acc[block, scores + mht, lane]) * scale
-                    weight = np.exp(score - f32[block, maxima + mh, lane])
-            act[block, out + mht, lane] = narrow(weight, act[block, out + mht, lane])
+            weight = exponential(values[lane] - f32[block, maxima + mh, lane])
+            values[lane] = weight if firsts[lane] <= place and lasts[lane] > place else ZERO
+        for lane in range(lanes):
+            act[block, out + mht, lane] = narrow(values[lane], act[block, out, lane])
 
 
 @helper_function
@@ -142,62 +147,68 @@ def attention_exp_by_column(
     )  # fmt: skip
 
 
-@helper_function
+@inline_function
 def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity):
     scale = np.float32(scale_pico * 1e-12)
     lanes = acc.shape[2]
-    stretches, width = _stretches(ctl, block_col, lanes, capacity)
+    values = lane_values(lanes)
     for mh in range(M * H):
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
         for lane in range(lanes):
             f32[block, out + mh, lane] = LOWEST
         for t in range(T):
-            for stretch in range(stretches):
-                position = _position(ctl, block_row, block_col + stretch, t, oldest, capacity)
-                if position >= first and position <= last:
-                    for lane in range(stretch, stretch + width):
-                        score = widen(acc[block, scores + mh * T + t, lane]) * scale
-                        f32[block, out + mh, lane] = max(f32[block, out + mh, lane], score)
+            e = scores + mh * T + t
+            _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
+            for lane in range(lanes):
+                top = f32[block, out + mh, lane]
+                f32[block, out + mh, lane] = values[lane] if values[lane] > top else top
 
 
-@helper_function
+@inline_function
 def _exp(
     block, block_row, block_col, act, acc, f32, ctl,
     scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, oldest, capacity,
 ):  # fmt: skip
     scale = np.float32(scale_pico * 1e-12)
     lanes = act.shape[2]
-    stretches, width = _stretches(ctl, block_col, lanes, capacity)
+    values = lane_values(lanes)
     for mh in range(M * H):
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
         for lane in range(lanes):
             f32[block, sums + mh, lane] = np.float32(0.0)
         for t in range(T):
-            for stretch in range(stretches):
-                position = _position(ctl, block_row, block_col + stretch, t, oldest, capacity)
-                visible = position >= first and position <= last
-                for lane in range(stretch, stretch + width):
-                    weight = np.float32(0.0)
-                    if visible:
-                        score = widen(acc[block, scores + mh * T + t, lane]) * scale
-                        weight = np.exp(score - f32[block, maxima + mh, lane])
-                    stored = narrow(weight, act[block, out + mh * T + t, lane])
-                    act[block, out + mh * T + t, lane] = stored
-                    f32[block, sums + mh, lane] += widen(stored)
+            e = scores + mh * T + t
+            _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
+            for lane in range(lanes):
+                values[lane] = exponential(values[lane] - f32[block, maxima + mh, lane])
+            for lane in range(lanes):
+                stored = narrow(values[lane], act[block, out, lane])
+                act[block, out + mh * T + t, lane] = stored
+                f32[block, sums + mh, lane] += widen(stored)
 
 
-@helper_function
-def _stretches(ctl, block_col, lanes, capacity):
-    """Stretches of lanes whose scores are with the same entries, and lanes of each: all of them, or every column."""
-    return (min(lanes, len(ctl) - block_col), 1) if capacity == BY_COLUMN else (1, lanes)
-
-
-@helper_function
-def _position(ctl, row, col, t, oldest, capacity):
-    """The position of entry t of the row's cache, or of that of the row with the number of the column."""
-    return ctl[col, SLOTS + t] if capacity == BY_COLUMN else ctl[row, SLOTS + (oldest + t) % capacity]
+@inline_function
+def _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity):
+    """values = the scores with entry t, ``acc[e]``, times the scale; -inf where it is not visible."""
+    lanes = len(values)
+    if capacity == BY_COLUMN:
+        columns = min(lanes, len(ctl) - block_col)
+        for lane in range(columns):
+            position = ctl[block_col + lane, SLOTS + t]
+            score = widen(acc[block, e, lane]) * scale
+            values[lane] = score if position >= first and position <= last else UNSEEN
+        for lane in range(columns, lanes):
+            values[lane] = UNSEEN
+    else:
+        position = ctl[block_row, SLOTS + (oldest + t) % capacity]
+        if position >= first and position <= last:
+            for lane in range(lanes):
+                values[lane] = widen(acc[block, e, lane]) * scale
+        else:
+            for lane in range(lanes):
+                values[lane] = UNSEEN
 
 
 @helper_function
@@ -246,6 +257,7 @@ def attention_online(
     place = block_row // 2 if block_row % 2 == 0 else ring - (block_row + 1) // 2
     place = (place - round) % ring
     origin = 2 * place if 2 * place < ring else 2 * (ring - place) - 1
+    tops, factors = lane_values(lanes), lane_values(lanes)
     for mh in range(M * H):
         if round == 0:
             for lane in range(lanes):
@@ -258,29 +270,35 @@ def attention_online(
         kv_head = (mh % H) // queries_per_kv
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
+        # 1. The new maximum.
         for lane in range(lanes):
-            # 1. The new maximum.
-            top = f32[block, maxima + mh, lane]
-            for t in range(T):
-                position = ctl[origin, SLOTS + t]
-                if position >= first and position <= last:
-                    top = max(top, widen(acc[block, scores + mh * T + t, lane]) * scale)
-            # 2. What there was, shrunk to it.
-            shrink = np.exp(f32[block, maxima + mh, lane] - top)
-            f32[block, maxima + mh, lane] = top
-            f32[block, sums + mh, lane] *= shrink
-            for f in range(F):
+            tops[lane] = f32[block, maxima + mh, lane]
+        for t in range(T):
+            position = ctl[origin, SLOTS + t]
+            if position >= first and position <= last:
+                for lane in range(lanes):
+                    tops[lane] = max(tops[lane], widen(acc[block, scores + mh * T + t, lane]) * scale)
+        # 2. What there was, shrunk to it.
+        for lane in range(lanes):
+            factors[lane] = exponential(f32[block, maxima + mh, lane] - tops[lane])
+            f32[block, maxima + mh, lane] = tops[lane]
+            f32[block, sums + mh, lane] *= factors[lane]
+        for f in range(F):
+            for lane in range(lanes):
                 old = acc[block, out + mh * F + f, lane]
-                acc[block, out + mh * F + f, lane] = narrow(widen(old) * shrink, old)
-            # 3. The block's weights and weighed values.
-            for t in range(T):
-                position = ctl[origin, SLOTS + t]
-                if position >= first and position <= last:
-                    weight = np.exp(widen(acc[block, scores + mh * T + t, lane]) * scale - top)
-                    f32[block, sums + mh, lane] += weight
-                    for f in range(F):
+                acc[block, out + mh * F + f, lane] = narrow(widen(old) * factors[lane], old)
+        # 3. The block's weights and weighed values.
+        for t in range(T):
+            position = ctl[origin, SLOTS + t]
+            if position >= first and position <= last:
+                for lane in range(lanes):
+                    score = widen(acc[block, scores + mh * T + t, lane]) * scale
+                    factors[lane] = exponential(score - tops[lane])
+                    f32[block, sums + mh, lane] += factors[lane]
+                for f in range(F):
+                    for lane in range(lanes):
                         old = acc[block, out + mh * F + f, lane]
-                        product = weight * widen(act[block, v + (t * Hk + kv_head) * F + f, lane])
+                        product = factors[lane] * widen(act[block, v + (t * Hk + kv_head) * F + f, lane])
                         acc[block, out + mh * F + f, lane] = narrow(widen(old) + product, old)
 
 
@@ -288,9 +306,10 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
     """sums[M, H] += exp(sinks[H] - maxima[M, H]): each head's trained score joins the softmax, without a value."""
     lanes = f32.shape[2]
     for mh in range(M * H):
+        at = sinks + mh % H
         for lane in range(lanes):
-            sink = widen(wgt[block, sinks + mh % H, lane])
-            f32[block, sums + mh, lane] += np.exp(sink - f32[block, maxima + mh, lane])
+            sink = widen(wgt[block, at, lane])
+            f32[block, sums + mh, lane] += exponential(sink - f32[block, maxima + mh, lane])
 
 
 def round_maxima(block, f32, x, n):
@@ -307,14 +326,16 @@ def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
     It is 0 where it is below the normal numbers of float32.
     """
     lanes = f32.shape[2]
+    factors = lane_values(lanes)
     for mh in range(M * H):
         for lane in range(lanes):
             exponent = np.rint((f32[block, own + mh, lane] - f32[block, maxima + mh, lane]) * LOG2_E)
-            factor = np.float32(math.ldexp(1.0, int(max(exponent, LEAST_NORMAL)))) if exponent >= LEAST_NORMAL else ZERO
-            f32[block, sums + mh, lane] *= factor
-            for f in range(F):
+            factors[lane] = power_of_two(exponent) if exponent >= LEAST_NORMAL else ZERO
+            f32[block, sums + mh, lane] *= factors[lane]
+        for f in range(F):
+            for lane in range(lanes):
                 value = acc[block, x + mh * F + f, lane]
-                acc[block, x + mh * F + f, lane] = narrow(widen(value) * factor, value)
+                acc[block, x + mh * F + f, lane] = narrow(widen(value) * factors[lane], value)
 
 
 def attention_finish(block, act, acc, f32, x, sums, out, M, H, F):

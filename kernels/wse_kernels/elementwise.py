@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wse_kernels._elementary import hyperbolic_tangent
 from wse_kernels._jit import narrow, widen
 
 
@@ -101,4 +102,4 @@ def soft_cap(block, acc, x, n, scale_pico, cap_pico):
     for e in range(x, x + n):
         for lane in range(lanes):
             value = acc[block, e, lane]
-            acc[block, e, lane] = narrow(np.float32(np.tanh(widen(value) * scale / cap)) * cap, value)
+            acc[block, e, lane] = narrow(hyperbolic_tangent(widen(value) * scale / cap) * cap, value)

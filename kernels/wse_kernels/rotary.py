@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._jit import narrow, widen
+from wse_kernels._elementary import sine_and_cosine
+from wse_kernels._jit import inline_function, narrow, widen
+from wse_kernels._lanes import lane_values
 
 
 def rope(block, block_row, act, acc, f32, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico):
@@ -18,19 +20,19 @@ def rope(block, block_row, act, acc, f32, ctl, x, frequency, q, k, v, M, Hq, Hk,
     multiplier = np.float32(multiplier_pico * 1e-12)
     width = (Hq + 2 * Hk) * F
     lanes = act.shape[2]
+    cosines, sines = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         position = np.float32(ctl[block_row, 0] + m)
         for p in range(half):
-            for lane in range(lanes):
-                angle = position * f32[block, frequency + p, lane]
-                cosine, sine = np.float32(np.cos(angle)) * multiplier, np.float32(np.sin(angle)) * multiplier
-                for h in range(Hq + Hk):
-                    source = x + m * width + h * F + p
-                    first, second = widen(acc[block, source, lane]), widen(acc[block, source + half, lane])
-                    out = q + (m * Hq + h) * F + p if h < Hq else k + (m * Hk + h - Hq) * F + p
+            _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
+            for h in range(Hq + Hk):
+                source = x + m * width + h * F + p
+                out = q + (m * Hq + h) * F + p if h < Hq else k + (m * Hk + h - Hq) * F + p
+                for lane in range(lanes):
                     like = act[block, out, lane]
-                    act[block, out, lane] = narrow(first * cosine - second * sine, like)
-                    act[block, out + half, lane] = narrow(second * cosine + first * sine, like)
+                    first, second = widen(acc[block, source, lane]), widen(acc[block, source + half, lane])
+                    act[block, out, lane] = narrow(first * cosines[lane] - second * sines[lane], like)
+                    act[block, out + half, lane] = narrow(second * cosines[lane] + first * sines[lane], like)
         for h in range(Hq + Hk):
             for e in range(R, F):
                 out = q + (m * Hq + h) * F + e if h < Hq else k + (m * Hk + h - Hq) * F + e
@@ -49,18 +51,26 @@ def rotate(block, block_row, act, f32, ctl, x, frequency, M, H, F, R, multiplier
     half = R // 2
     multiplier = np.float32(multiplier_pico * 1e-12)
     lanes = act.shape[2]
+    cosines, sines = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         position = np.float32(ctl[block_row, 0] + m)
         for p in range(half):
-            for lane in range(lanes):
-                angle = position * f32[block, frequency + p, lane]
-                cosine, sine = np.float32(np.cos(angle)) * multiplier, np.float32(np.sin(angle)) * multiplier
-                for h in range(H):
-                    at = x + (m * H + h) * F + p
+            _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
+            for h in range(H):
+                at = x + (m * H + h) * F + p
+                for lane in range(lanes):
                     like = act[block, at, lane]
                     first, second = widen(like), widen(act[block, at + half, lane])
-                    act[block, at, lane] = narrow(first * cosine - second * sine, like)
-                    act[block, at + half, lane] = narrow(second * cosine + first * sine, like)
+                    act[block, at, lane] = narrow(first * cosines[lane] - second * sines[lane], like)
+                    act[block, at + half, lane] = narrow(second * cosines[lane] + first * sines[lane], like)
+
+
+@inline_function
+def _turns(block, f32, frequency, position, multiplier, cosines, sines):
+    """Cosines and sines of position * frequency in all lanes, times the multiplier."""
+    for lane in range(len(cosines)):
+        sine, cosine = sine_and_cosine(position * f32[block, frequency, lane])
+        cosines[lane], sines[lane] = cosine * multiplier, sine * multiplier
 
 
 def split_heads(block, act, acc, x, q, k, v, M, Hq, Hk, F):

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from wse_kernels._elementary import exponential
 from wse_kernels._jit import helper_function, narrow, widen
+from wse_kernels._lanes import lane_values
 
 LOWEST = np.float32(-3.0e38)
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
 SOFTMAX = 0
 LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code: no sum of scores is divided by zero
 
@@ -35,24 +38,23 @@ def router_place(block, block_col, acc, x, out, M, n, E, first, zeros):
 def router_scores(block, acc, f32, x, out, M, E, sigmoid):
     """out[M, E] = sigmoid of x[M, E], or where ``sigmoid`` is 0 its softmax over E."""
     lanes = acc.shape[2]
+    largest, totals = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         for lane in range(lanes):
-            largest, total = np.float32(0.0), np.float32(1.0)
-            if sigmoid == SOFTMAX:
-                largest = LOWEST
-                for e in range(E):
-                    largest = max(largest, widen(acc[block, x + m * E + e, lane]))
-                total = np.float32(0.0)
-            for e in range(E):
-                logit = widen(acc[block, x + m * E + e, lane])
-                if sigmoid == SOFTMAX:
-                    score = np.exp(logit - largest)
-                    total += score
-                else:
-                    score = np.float32(1.0) / (np.float32(1.0) + np.exp(-logit))
-                f32[block, out + m * E + e, lane] = score
-            for e in range(E):
-                f32[block, out + m * E + e, lane] /= total
+            largest[lane] = LOWEST
+            totals[lane] = ZERO if sigmoid == SOFTMAX else ONE
+        for e in range(m * E, m * E + E):
+            for lane in range(lanes):
+                largest[lane] = max(largest[lane], widen(acc[block, x + e, lane]))
+        for e in range(m * E, m * E + E):
+            for lane in range(lanes):
+                logit = widen(acc[block, x + e, lane])
+                power = exponential(logit - largest[lane] if sigmoid == SOFTMAX else -logit)
+                f32[block, out + e, lane] = power if sigmoid == SOFTMAX else ONE / (ONE + power)
+                totals[lane] += power if sigmoid == SOFTMAX else ZERO
+        for e in range(m * E, m * E + E):
+            for lane in range(lanes):
+                f32[block, out + e, lane] /= totals[lane]
 
 
 def router_correct(block, f32, x, correction, out, M, E):
@@ -157,14 +159,16 @@ def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
     """weights[M, A] = scale * softmax over A of weights[M, A], of which the first is largest; 0 where ids are -1."""
     scale = np.float32(scale_pico * 1e-12)
     lanes = f32.shape[2]
+    largest, totals = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         for lane in range(lanes):
-            largest, total = f32[block, weights + m * A, lane], np.float32(0.0)
-            for i in range(m * A, m * A + A):
-                weight = np.float32(0.0)
-                if f32[block, ids + i, lane] >= 0.0:
-                    weight = np.exp(f32[block, weights + i, lane] - largest)
+            largest[lane], totals[lane] = f32[block, weights + m * A, lane], ZERO
+        for i in range(m * A, m * A + A):
+            for lane in range(lanes):
+                weight = exponential(f32[block, weights + i, lane] - largest[lane])
+                weight = weight if f32[block, ids + i, lane] >= 0.0 else ZERO
                 f32[block, weights + i, lane] = weight
-                total += weight
-            for i in range(m * A, m * A + A):
-                f32[block, weights + i, lane] = f32[block, weights + i, lane] / (total + LEAST_SUM) * scale
+                totals[lane] += weight
+        for i in range(m * A, m * A + A):
+            for lane in range(lanes):
+                f32[block, weights + i, lane] = f32[block, weights + i, lane] / (totals[lane] + LEAST_SUM) * scale

@@ -1,0 +1,115 @@
+"""Elementary functions of float32 in plain arithmetic, which vectorise over lanes and give the same bits everywhere.
+
+No library is called, and nothing goes by the processor. Each function brings its argument into a short interval and
+evaluates a polynomial there, whose coefficients are those that ``tools/fit_polynomials.py`` prints. The errors are in
+units in the last place (ulp); ``tests/kernels/test_elementary.py`` holds them to that.
+
+Comparisons stand in place of ``min`` and ``max``, so that an argument that is no number gives a result that is none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from wse_kernels._plain_arithmetic import ROUNDER, doubled, plain, to_double, to_single, where
+
+__all__ = ["error_function", "exponential", "hyperbolic_tangent", "power_of_two", "sine_and_cosine"]
+
+ONE, TWO = np.float32(1.0), np.float32(2.0)
+
+LOG2_E = np.float32(math.log2(math.e))
+LN_2_HIGH = np.float32(0.693145751953125)  # 16 bits: its products with exponents are exact
+LN_2_LOW = np.float32(math.log(2.0) - 0.693145751953125)
+LEAST, MOST = np.float32(-104.0), np.float32(89.0)  # beyond, the exponential rounds to 0 and to infinity
+EXPONENTIAL = (0.49999997, 0.16666546, 0.041667435, 0.008366262, 0.0013870657)
+
+MOST_TANGENT = np.float32(9.1)  # beyond, the hyperbolic tangent rounds to 1
+
+WIDE_ROUNDER = np.float64(1.5 * 2.0**52)
+QUARTERS = np.float64(2.0 / math.pi)  # quarter turns of a radian
+HALF_PI_HIGH = np.float64(26353589 / 2.0**24)  # 25 bits: its products with quarter turns are exact
+HALF_PI_LOW = np.float64(1.5893254773528196e-08)  # what it lacks of pi / 2, to 2^-79
+SINE = (-0.16666655, 0.008332188, -0.00019518098)
+COSINE = (0.041666646, -0.001388731, 2.4432327e-05)
+
+SEAM = np.float32(0.9375)  # between the two polynomials of the error function
+MOST_ERROR = np.float32(4.0)  # beyond, the error function rounds to 1
+ERROR_NEAR = (0.12837915, -0.3761248, 0.11281618, -0.026758565, 0.0049806875, -0.0005925125)
+ERROR_FAR = (0.12865825, 0.63511187, 0.10630182, -0.023817759, 0.0036686829, -0.00032922762, 1.1870631e-05)
+
+
+def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+    """c0 + c1 x + c2 x^2 + ..., by Horner's rule; coefficients are rounded to float32."""
+    *others, value = (np.float32(c) for c in coefficients)
+    for coefficient in reversed(others):
+        value = x * value + coefficient
+    return value
+
+
+def _exponential(x: Any) -> Any:
+    """exp(x), within 1.01 ulp."""
+    fraction, times = _less_one(where(x < LEAST, LEAST, where(x > MOST, MOST, x)))
+    return doubled(fraction + ONE, times)
+
+
+def _less_one(x: Any) -> tuple[Any, Any]:
+    """exp(r) - 1 and ROUNDER + n, where x = n ln(2) + r with |r| at most ln(2) / 2."""
+    times = x * LOG2_E + ROUNDER
+    n = times - ROUNDER
+    r = (x - n * LN_2_HIGH) - n * LN_2_LOW
+    return r + r * r * _polynomial(r, EXPONENTIAL), times
+
+
+def _hyperbolic_tangent(x: Any) -> Any:
+    """tanh(x) = (exp(2 x) - 1) / (exp(2 x) + 1), within 2.61 ulp."""
+    near = where(x < -MOST_TANGENT, -MOST_TANGENT, where(x > MOST_TANGENT, MOST_TANGENT, x))
+    fraction, times = _less_one(near + near)
+    less_one = doubled(fraction, times) + (doubled(ONE, times) - ONE)
+    return less_one / (less_one + TWO)
+
+
+def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
+    """sin(x) and cos(x), within 0.57 ulp for |x| up to 2^24, by way of float64.
+
+    1. x = q pi / 2 + r with a whole number q of quarter turns and |r| at most pi / 4.
+    2. sin(r) and cos(r).
+    3. They change places in odd quarters, and signs by q mod 4, which is taken from -2 to 2.
+    """
+    wide = to_double(x)  # 1
+    q = (wide * QUARTERS + WIDE_ROUNDER) - WIDE_ROUNDER
+    r = (wide - q * HALF_PI_HIGH) - q * HALF_PI_LOW
+    square = r * r  # 2
+    sine = r + r * square * _polynomial(square, SINE)
+    cosine = ONE - (square * 0.5 - square * square * _polynomial(square, COSINE))
+    quarter = q - ((q * 0.25 + WIDE_ROUNDER) - WIDE_ROUNDER) * 4.0  # 3
+    size = quarter * quarter
+    odd = size == 1.0
+    first, second = where(odd, cosine, sine), where(odd, sine, cosine)
+    first = where((quarter < -0.5) | (quarter > 1.5), -first, first)
+    second = where((quarter > 0.5) | (quarter < -1.5), -second, second)
+    return to_single(first), to_single(second)
+
+
+def _error_function(x: Any) -> Any:
+    """erf(x), within 1.1 ulp: a polynomial near 0, 1 less the exponential of one beyond."""
+    size = where(x < 0.0, -x, x)
+    size = where(size > MOST_ERROR, MOST_ERROR, size)
+    near = x + x * _polynomial(x * x, ERROR_NEAR)
+    fraction, times = _less_one(-(size + size * _polynomial(size, ERROR_FAR)))
+    far = ONE - doubled(fraction + ONE, times)
+    return where(size > SEAM, where(x < 0.0, -far, far), near)
+
+
+def _power_of_two(n: Any) -> Any:
+    """2^n for a whole number n from -252 to 254."""
+    return doubled(ONE, n + ROUNDER)
+
+
+exponential: Any = plain(_exponential)
+hyperbolic_tangent: Any = plain(_hyperbolic_tangent)
+sine_and_cosine: Any = plain(_sine_and_cosine, results=2)
+error_function: Any = plain(_error_function)
+power_of_two: Any = plain(_power_of_two)
