@@ -1,0 +1,176 @@
+"""How the emulation's time grows with PEs, layers, context, users and wafers: docs/performance.md is written by this.
+
+    python tests/benchmarks/growth.py --output docs/performance.md
+
+Each series changes one number of a small model with random weights. Its engines make a token in turn, again and again,
+so that all meet the same load of the machine. An exponent is the slope of the line through the logarithms of a round's
+times, fitted by least squares; the table has the median of all rounds and the middle half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+MODEL: Final = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 768,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "vocab_size": 2048,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float32",
+}
+BASE: Final[dict[str, int]] = {"side": 64, "layers": 4, "context": 16, "users": 1, "wafers": 1}
+SERIES: Final[dict[str, tuple[int, ...]]] = {
+    "side": (32, 64, 128, 256, 512),
+    "layers": (2, 4, 8, 16, 32),
+    "context": (64, 128, 256, 512, 1024),
+    "users": (1, 2, 4, 8, 16),
+    "wafers": (1, 2, 4),
+}
+MEANINGS: Final = {
+    "side": ("PEs on a side", "PEs are its square, so that 2 is time in proportion to the PEs"),
+    "layers": ("layers", "1 is time in proportion to the layers"),
+    "context": ("tokens in the cache", "0 is time that does not go by the cache"),
+    "users": ("users", "time of a token of each: 1 is time in proportion to the users"),
+    "wafers": ("wafers", "a token passes through one wafer after another: 0 is time that does not go by their number"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """The times of a series.
+
+    Attributes:
+        name: The number that changes.
+        values: Its values.
+        s: Seconds of a token, float64 ``[rounds, values]``.
+    """
+
+    name: str
+    values: tuple[int, ...]
+    s: npt.NDArray[np.float64]
+
+    @property
+    def exponents(self) -> npt.NDArray[np.float64]:
+        """The slope of each round, float64 ``[rounds]``."""
+        return np.polyfit(np.log(self.values), np.log(self.s).T, 1)[0]
+
+
+def measure(name: str, values: Sequence[int], rounds: int, folder: Path) -> Growth:
+    """The times of a series; models are written to ``folder``."""
+    engines = [_engine(BASE | {name: value}, folder / f"{name}-{value}") for value in values]
+    seconds = np.zeros((rounds, len(values)))
+    for row in range(-1, rounds):  # the first round is not counted
+        for column, engine in enumerate(engines):
+            began = time.perf_counter()
+            engine.decode()
+            seconds[row, column] = time.perf_counter() - began
+    return Growth(name=name, values=tuple(values), s=seconds)
+
+
+def _engine(numbers: dict[str, int], folder: Path) -> Any:
+    """An engine that has read its prompts."""
+    from wse.execute.engine import Engine
+    from wse.request.prepare_run import prepare, weights_of
+    from wse.request.run_request import RunRequest
+    from wse.studies.compile.choose import compile_program
+
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(MODEL | {"num_hidden_layers": numbers["layers"]}))
+    ids = tuple(3 + i % 1000 for i in range(numbers["context"]))
+    request = RunRequest(
+        model=folder / "config.json",
+        weights="random:1",
+        prompt_ids=(ids,) * numbers["users"],
+        mesh=f"{numbers['side']}x{numbers['side']}",
+        wafers=numbers["wafers"],
+        mapping="region" if numbers["wafers"] == 1 else "pipeline",
+        dtype="float16",
+        new_tokens=64,
+        schedule="released",
+        trace=None,
+    )
+    prepared = prepare(request, to_run=True)
+    engine = Engine(compile_program(prepared), prepared.spec, weights_of(request, prepared.loaded))
+    engine.precompile(lambda done, total, kernel: None)
+    for _ in engine.prefill(*prepared.prompts):
+        pass
+    return engine
+
+
+def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
+    """The lines of the page."""
+    sizes = f"{MODEL['hidden_size']} hidden features and {MODEL['intermediate_size']} of a feed-forward block"
+    base = ", ".join(f"{MEANINGS[name][0]} {value}" for name, value in BASE.items())
+    yield from ("# How the emulation's time grows", "")
+    yield "Written by `python tests/benchmarks/growth.py --output docs/performance.md` on one machine:"
+    yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
+    yield f"A Llama of {sizes}, with random weights in float16, of which one number at a time is"
+    yield f"changed; the others are those of the base: {base}."
+    yield f"A time is that of a token: the median of {len(series[0].s)} rounds, in which all engines make one in turn, and"
+    yield "the middle half. An exponent is the slope of a round's times over the numbers, both as logarithms: likewise."
+    for growth in series:
+        title, meaning = MEANINGS[growth.name]
+        low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
+        yield from ("", f"## {title}", "", f"Exponent **{exponent:.2f}** ({low:.2f} to {high:.2f}): {meaning}.", "")
+        yield from (f"| {title} | ms a token | middle half | times the first |", "|---:|---:|---:|---:|")
+        first = float(np.median(growth.s[:, 0]))
+        for column, value in enumerate(growth.values):
+            few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
+            yield f"| {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {median / first / 1e3:.2f} |"
+
+
+def machine(read_bytes_per_s: float) -> Iterator[str]:
+    """What the times depend on: the processor, its cores, its memory and the libraries."""
+    import numba
+
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text(encoding="utf-8").splitlines() if cpu.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    yield f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores for this process"
+    yield f"memory read by all cores at {read_bytes_per_s / 1e9:.1f} GB/s"
+    yield f"Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    from wse.execute.read_bandwidth import read_bytes_per_s
+
+    parser = argparse.ArgumentParser(description="How the emulation's time grows.")
+    parser.add_argument("--rounds", type=int, default=15, help="tokens of each engine that are timed")
+    parser.add_argument("--values", type=int, default=5, help="values of each series, the smallest first")
+    parser.add_argument("--output", type=Path, help="write the page there instead of printing it")
+    asked = parser.parse_args(arguments)
+    series = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, values in SERIES.items():
+            sys.stderr.write(f"{MEANINGS[name][0]}...\n")
+            series.append(measure(name, values[: asked.values], asked.rounds, Path(folder)))
+    text = "\n".join((*page(series, read_bytes_per_s(np.ones(2**26))), ""))
+    if asked.output is None:
+        sys.stdout.write(text)
+    else:
+        asked.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / "support")]
+    main()
