@@ -127,7 +127,7 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield f"A Llama of {sizes}, with random weights in float16, of which one number at a time is"
     yield f"changed; the others are those of the base: {base}."
     yield f"A time is that of a token: the median of {len(series[0].s)} rounds, in which all engines make one in turn,"
-    yield "and the middle half. An exponent is the slope of a round's times over the numbers, both as logarithms: likewise."
+    yield "and the middle half. An exponent is the slope of a round's times over the numbers, as logarithms: likewise."
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
