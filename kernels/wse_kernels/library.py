@@ -21,6 +21,7 @@ from wse_kernels import (
     random_numbers,
     rotary,
     router,
+    storing,
     transfers,
     vocabulary,
     wavelet,
@@ -31,7 +32,7 @@ from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel
 __all__ = [
     "COMPUTE",
     "KERNEL_FILES",
-    "RANDOM",
+    "STORING",
     "TIMING",
     "TRANSFER",
     "CompiledKernel",
@@ -58,8 +59,8 @@ TRANSFER = _kernels(transfers)
 TIMING = _kernels(wavelet)
 """Kernels that count cycles; they allocate."""
 
-RANDOM = _kernels(random_numbers)
-"""Kernels that draw numbers."""
+STORING = _kernels(random_numbers, storing)
+"""Kernels that make weights and put them where PEs hold them."""
 
 
 PARALLEL_OPERATIONS = 1_000_000
@@ -86,9 +87,9 @@ class CompiledKernel(NamedTuple):
 
 @cache
 def compiled_kernel(name: str) -> CompiledKernel:
-    """The kernel ``name`` of COMPUTE, TRANSFER, TIMING or RANDOM. Raises KeyError for an unknown name."""
+    """The kernel ``name`` of COMPUTE, TRANSFER, TIMING or STORING. Raises KeyError for an unknown name."""
     if name not in COMPUTE:
-        function = (TRANSFER | TIMING | RANDOM)[name]
+        function = (TRANSFER | TIMING | STORING)[name]
         allocates = name in TIMING
         return CompiledKernel(kernel(function, allocates=allocates), parallel_kernel(function, allocates=allocates))
     function = over_blocks(COMPUTE[name])

@@ -20,10 +20,12 @@ from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
-from wse.execute.quantise import pack_codes, quantise
+from wse.execute.quantise import quantise
+from wse.execute.tiles import Patch, inner_places, share
 from wse.execute.weights import store_weights
 from wse.number_formats import CODINGS
-from wse.program.program import Tile
+from wse.program.program import Tile, TilePart
+from wse.program.steps import COLUMNS, ROWS
 
 F32 = npt.NDArray[np.float32]
 TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
@@ -137,10 +139,20 @@ def test_weights_too_large_for_the_type_of_scales_are_refused() -> None:
 
 
 def test_a_byte_holds_two_rows_the_even_one_in_its_low_half() -> None:
-    tile = Tile(stage=0, name="w", address=0, view="raw", outer=3, inner=2, parts=(), coding="int4")
-    codes = np.array([[[0x1, 0x2], [0x3, 0x4], [0xF, 0x8]]], np.uint8)
-    assert pack_codes(tile, codes).tolist() == [[[0x31, 0x42], [0x0F, 0x08]]]
-    assert pack_codes(tile, codes).size == tile.elements
+    outer, inner = np.arange(3, dtype=np.int32)[None], np.arange(2, dtype=np.int32)[None]
+    part = TilePart(tensor="w", outer=outer, outer_axis=ROWS, inner=inner, inner_axis=COLUMNS, transposed=False)
+    tile = Tile(stage=0, name="w", address=0, view="raw", outer=3, inner=2, parts=(part,), coding="int4")
+    codes = np.array([[0x1, 0x2], [0x3, 0x4], [0xF, 0x8]], np.uint8)
+    assert stored(tile, codes) == [0x31, 0x42, 0x0F, 0x08]
+    assert tile.elements == 4
     eight = replace(tile, coding="int8")
-    assert pack_codes(eight, codes) is codes
+    assert stored(eight, codes) == [1, 2, 3, 4, 15, 8]
     assert eight.elements == 6
+
+
+def stored(tile: Tile, codes: npt.NDArray[np.uint8]) -> list[int]:
+    """The bytes of a tile on one PE that holds all codes."""
+    arena, (part,) = Arena(1, 1, 0, 8), tile.parts
+    (places,) = inner_places(tile.parts, tile.blocks)
+    arena.store("uint8", 0, codes, share(part, 0, Patch(0, 1, 0, 1), tile, places))
+    return list(arena.read("uint8", 0, tile.elements).reshape(-1).tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from session import SOFTWARE, wafer
+from stored_values import store_values
 from tiny_model import tensors, tiny_spec
 
 from wse.arrays import I32
@@ -19,7 +21,7 @@ from wse.errors import BadModel
 from wse.execute import tiles, weights
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
-from wse.execute.tiles import Patch, patches, row_range, share, stretches, strips
+from wse.execute.tiles import Patch, inner_places, patches, row_range, share, stretches, strips
 from wse.program.program import Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse_mappings.mesh.ring import skew
@@ -75,7 +77,8 @@ def test_a_share_is_what_the_indices_say(
     offset = random.integers(-1, 3, (cols, 1 + seed % 2)).astype(np.int32) if moved and inner_axis == COLUMNS else None
     held[1] += 0 if offset is None else 2
     sharers = (rows if inner_axis == ROWS else cols) if shared and outer is None and offset is None else 1
-    tensor = random.random((held[1],) if outer is None else tuple(held[::-1]) if transposed else tuple(held))
+    shape = (held[1],) if outer is None else tuple(held[::-1]) if transposed else tuple(held)
+    tensor = random.random(shape, np.float32) + 1
     tensor.flags.writeable = False
     part = TilePart(
         tensor="t",
@@ -89,15 +92,14 @@ def test_a_share_is_what_the_indices_say(
     )
     a, b = (1 if outer is None else sizes[0]), part.width
     tile = Tile(stage=0, name="t", address=0, view="f32", outer=a, inner=b, parts=(part,))
-    got = np.full((rows, cols, a, b), np.nan)
-    every = stretches(part)
+    arena, every = Arena(rows, cols, 0, 4 * a * b), stretches(part)
+    many = replace(tile, parts=tuple(every))
     for patch in patches(every, [tensor] * len(every), rows, cols):
-        ranges = [row_range(one, patch) for one in every]
-        for strip in strips(patch, tile):
-            here = got[strip.first_row : strip.last_row, strip.first_col : strip.last_col]
-            assert np.isnan(here).all()
-            reads = zip(every, ranges, strict=True)
-            here[...] = np.concatenate([share(one, tensor[slice(*read)], read[0], strip) for one, read in reads], 3)
+        for one, places in zip(every, inner_places(every, 1), strict=True):
+            first, last = row_range(one, patch)
+            for strip in strips(one, patch) if first < last else ():
+                arena.store("float32", 0, tensor[first:last], share(one, first, strip, many, places))
+    got = arena.read("float32", 0, a * b).reshape(rows, cols, a, b)
     if outer_axis != inner_axis and (offset is None or outer_axis in (None, ROWS)):
         assert np.count_nonzero(got) == part.real_elements(rows, cols)
     for i in range(rows):
@@ -177,10 +179,10 @@ def test_types_are_converted_to_the_nearest() -> None:
 
 def test_an_arena_is_written_in_place() -> None:
     arena = Arena(2, 130, 0, 64)
-    values = np.arange(2 * 130 * 4, dtype=np.float32).reshape(2, 130, 2, 2)
-    arena.write("float32", 3, values[:, 100:], first_col=100)
+    values = np.arange(2 * 130 * 4, dtype=np.float32).reshape(2, 130, 4)
+    store_values(arena, "float32", 3, values[:, 100:], first_col=100)
     read = arena.read("float32", 3, 4)
-    np.testing.assert_array_equal(read[:, 100:], values[:, 100:].reshape(2, 30, 4))
+    np.testing.assert_array_equal(read[:, 100:], values[:, 100:])
     assert not read[:, :100].any()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_values import store_values
 
 from tests.kernels.helpers import MOST_LANES, NUMPY_TYPE, Stretch, from_lanes, lanes_of, lay_out, numbers, to_lanes
 from wse.execute.arena import Arena
@@ -47,10 +48,10 @@ def test_arena_writes_and_reads_what_stands_in_the_pes(
     memory = random_memory(rows, cols, stretches, size, seed)
     arena = Arena(rows, cols, 4096, 4096 + size)
     for s in stretches:
-        values = memory[:, :, s.start : s.end].copy().view(NUMPY_TYPE[s.element])[:, :, None]
+        values = memory[:, :, s.start : s.end].copy().view(NUMPY_TYPE[s.element])
         patches = [(0, 0), (rows // 2, cols // 2), (0, cols // 3)]  # each overwrites what it has in common with others
         for row, col in patches:
-            arena.write(s.element, s.address, values[row:, col:], row, col)
+            store_values(arena, s.element, s.address, values[row:, col:], row, col)
     in_lanes = to_lanes(memory, stretches, spare_lanes(arena), dead=0)
     np.testing.assert_array_equal(arena.memory, in_lanes.reshape(-1))
     for s in stretches:

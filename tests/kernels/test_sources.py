@@ -16,10 +16,11 @@ from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import FIRST_OPERAND, VIEWS
 from wse.number_formats import CODINGS, fp8_blocks
 from wse_kernels import _blocks, _codes, activation, attention, oracle, transfers
-from wse_kernels.library import COMPUTE, RANDOM, TIMING, TRANSFER
+from wse_kernels.library import COMPUTE, STORING, TIMING, TRANSFER
 from wse_kernels.oracle import elementwise as elementwise_oracle
 from wse_kernels.oracle import memory, products
 from wse_kernels.oracle import random_numbers as random_oracle
+from wse_kernels.oracle import storing as storing_oracle
 from wse_kernels.oracle import transfers as transfer_oracle
 from wse_kernels.oracle import wavelet as wavelet_oracle
 from wse_mappings.cuts import cache_balance
@@ -85,7 +86,7 @@ def test_oracles_are_numpy_only(path: Path) -> None:
 
 
 def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
-    assert set(KERNELS) == set(COMPUTE) | set(TRANSFER) | set(TIMING) | set(RANDOM)
+    assert set(KERNELS) == set(COMPUTE) | set(TRANSFER) | set(TIMING) | set(STORING)
 
 
 @pytest.mark.parametrize("name", COMPUTE)
@@ -115,10 +116,11 @@ def test_transfer_oracles_take_memory_and_element_type_for_a_view(name: str) -> 
     assert oracle_parameters == [*memories, "element", *(p for p in taken if p not in views)]
 
 
-@pytest.mark.parametrize("name", [*TIMING, *RANDOM])
+@pytest.mark.parametrize("name", [*TIMING, *STORING])
 def test_kernels_without_views_have_an_oracle_of_the_same_operands(name: str) -> None:
-    oracles = functions(Path(wavelet_oracle.__file__)) | functions(Path(random_oracle.__file__))
-    assert parameters(KERNELS[name]) == parameters(oracles[name])
+    oracles = [functions(Path(str(module.__file__))) for module in (wavelet_oracle, random_oracle, storing_oracle)]
+    (oracle_function,) = (found[name] for found in oracles if name in found)
+    assert parameters(KERNELS[name]) == parameters(oracle_function)
 
 
 def control_words() -> dict[int, str]:

@@ -1,7 +1,8 @@
 """What storing a model's weights takes: ``python store_memory.py MODEL ROWSxCOLS DTYPE [TOKENS]`` prints it as JSON.
 
     sram_bytes     the emulated SRAM in use, over all PEs
-    stored_bytes   by how much the peak of resident memory grew while the model was loaded, compiled and stored
+    stored_bytes   by how much the peak of resident memory grew while the model was loaded, compiled and stored, with
+                   a small one stored before, whose kernels are then there
     run_bytes      the same after TOKENS tokens, kernels and their compilation included (only with TOKENS)
     store_s        seconds that storing took
     store_cpu_s    of them on the processor
@@ -73,11 +74,14 @@ def _peak() -> int:
 
 def _main() -> None:
     from wse.execute.engine import Engine
+    from wse.execute.random_weights import RandomWeights
     from wse.request.prepare_run import prepare
     from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compile_program
 
     model, mesh, dtype, tokens = sys.argv[1:]
+    small = prepare(RunRequest(model="story", dtype=dtype, weights="random:0", prompt_ids=[1], new_tokens=1))
+    Engine(compile_program(small), small.spec, RandomWeights(small.spec, 0).rows)
     before = _peak()
     request = RunRequest(model=model, mesh=mesh, dtype=dtype, prompt_ids=[1, 2, 3], new_tokens=8, context=16)
     prepared = prepare(request)

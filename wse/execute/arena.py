@@ -13,6 +13,9 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from wse.execute.tiles import Share
+from wse_kernels.library import compiled_kernel
+
 MOST_LANES = 128
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 STORAGE: dict[str, type[np.generic]] = {
@@ -67,20 +70,25 @@ class Arena:
         view = self.view(element_type)[first :: self.blocks_per_row, address : address + count, lane]
         return np.ascontiguousarray(view).view(number_type(element_type))
 
-    def write(
-        self, element_type: str, address: int, values: npt.NDArray[np.generic], first_row: int = 0, first_col: int = 0
-    ) -> None:
-        """Store ``values [rows, cols, outer, inner]`` in PEs from ``first_row`` and ``first_col`` on, row-major."""
-        rows, cols, outer, inner = values.shape
-        stored = values.astype(number_type(element_type), copy=False).view(STORAGE[element_type])
-        view = self.view(element_type).reshape(self.rows, self.blocks_per_row, -1, self.lanes)
-        written = view[first_row : first_row + rows, :, address : address + outer * inner]
-        last_col = first_col + cols
-        for block in range(first_col // self.lanes, -(-last_col // self.lanes)):
-            begin, end = max(first_col, block * self.lanes), min(last_col, (block + 1) * self.lanes)
-            lanes = slice(begin - block * self.lanes, end - block * self.lanes)
-            place = written[:, block, :, lanes].reshape(rows, outer, inner, end - begin)  # a view
-            place[...] = stored[:, begin - first_col : end - first_col].transpose(0, 2, 3, 1)
+    def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], share: Share) -> None:
+        """Store the share of the PEs of a patch in ``values [rows, columns]`` from element index ``address`` on.
+
+        Numbers are rounded to ``element_type``, from ``uint8`` codes are stored as they are, beside those already in a
+        byte. A vector ``[rows]`` has one column. What is padding becomes 0.
+        """
+        matrix = np.ascontiguousarray(values.reshape(len(values), -1))
+        matrix = matrix.view(STORAGE[values.dtype.name])
+        patch = share.patch
+        rows, cols = patch.last_row - patch.first_row, patch.last_col - patch.first_col
+        operands = np.array([address, patch.first_row, rows, patch.first_col, cols, self.blocks_per_row], np.int64)
+        work = rows * cols * len(share.row_places) * len(share.column_places)
+        indices = share.rows, share.columns, share.row_places, share.column_places
+        if element_type == "uint8":
+            kernel = compiled_kernel("store_codes").for_work(work)
+            kernel(self.view(element_type), matrix, *indices, share.row_shifts, share.column_shifts, operands)
+        else:
+            kernel = compiled_kernel("store_numbers").for_work(work)
+            kernel(self.view(element_type), matrix, *indices, operands)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
         """The index in ``memory`` of byte ``byte`` of a PE's SRAM, when an element of that size covers it."""

@@ -23,7 +23,6 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.checkpoint import TensorRows
 from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import (
-    CODINGS,
     E8M0_BIAS,
     E8M0_NAN,
     FP8,
@@ -35,7 +34,7 @@ from wse.number_formats import (
     codes_name,
     scales_name,
 )
-from wse.program.program import Program, Tile
+from wse.program.program import Program
 
 Codes = npt.NDArray[np.uint8]
 
@@ -99,16 +98,6 @@ class _Part:
             wanted = slice(max(first, at), min(last, at + len(part)))
             result[wanted.start - first : wanted.stop - first] = part[wanted.start - at : wanted.stop - at]
         return result
-
-
-def pack_codes(tile: Tile, codes: Tensor) -> Tensor:
-    """Codes ``[..., rows, columns]`` of a tile as its bytes; what has no coding as it is."""
-    if not tile.coding or CODINGS[tile.coding].bits == 8:
-        return codes
-    even = codes[..., 0::2, :].astype(np.uint8)
-    odd = np.zeros_like(even)
-    odd[..., : codes.shape[-2] // 2, :] = codes[..., 1::2, :]
-    return even | odd << 4
 
 
 def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any]) -> tuple[Codes, Tensor]:

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import I32
+from wse.number_formats import CODINGS
 from wse.program.program import Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse_mappings.mesh.ring import skew
 
 Tensor = npt.NDArray[np.generic]
-STRETCH_VALUES: Final = 1 << 19
+STRETCH_VALUES: Final = 1 << 21
 """Values of a tensor that are read at a time, where the PEs that hold them differ."""
 
 
@@ -57,12 +58,18 @@ def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, col
     return cut_patches if read <= 2 * sources[0].shape[0] else [whole]
 
 
-def strips(patch: Patch, tile: Tile) -> list[Patch]:
-    """A patch cut to mesh rows whose shares are no more than can be held at a time."""
-    values = tile.outer * tile.inner * (patch.last_col - patch.first_col) * (patch.last_row - patch.first_row)
-    cuts = _cuts(patch.last_row - patch.first_row, -(-values // STRETCH_VALUES))
-    at = patch.first_row
-    return [Patch(at + first, at + last, patch.first_col, patch.last_col) for first, last in cuts]
+def strips(part: TilePart, patch: Patch) -> list[Patch]:
+    """A patch, cut to mesh rows where indices that vary over rows and columns are more than can be held at a time."""
+    is_skewed = part.outer is not None and part.outer_axis == SKEWED
+    if part.sharers == 1 and part.offset is None and not is_skewed:
+        return [patch]
+    rows = patch.last_row - patch.first_row
+    outers = 1 if part.outer is None else part.outer.shape[1]
+    indices = rows * (patch.last_col - patch.first_col) * max(part.width, outers)
+    return [
+        replace(patch, first_row=patch.first_row + first, last_row=patch.first_row + last)
+        for first, last in _cuts(rows, -(-indices // STRETCH_VALUES))
+    ]
 
 
 def _cuts(length: int, count: int) -> list[tuple[int, int]]:
@@ -88,22 +95,63 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
     return (int(real.min()), int(real.max()) + 1) if real.size else (0, 0)
 
 
-def share(part: TilePart, values: Tensor, first: int, patch: Patch) -> Tensor:
-    """``[rows, cols, outer, inner]`` of the PEs of a patch, zeros where the indices say padding.
+def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
+    """The places in a tile's rows of the inner elements of its parts, which stand side by side in ``blocks``."""
+    widths = [part.width // blocks for part in parts]
+    first = [sum(widths[:i]) for i in range(len(parts))]
+    return [
+        (np.arange(blocks)[:, None] * sum(widths) + at + np.arange(width)).reshape(-1).astype(np.int32)
+        for at, width in zip(first, widths, strict=True)
+    ]
 
-    ``values`` are the rows of the tensor from ``first`` on. The result may be a view of them.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The elements that each PE of a patch takes of some rows of a tensor, as kernels of `wse_kernels.storing` have it.
+
+    ``rows`` and ``columns`` are counted from those of the values; shifts are bits in a byte, of codes that share one.
     """
-    inner = _inner_of_patch(part, patch)
-    size = (patch.last_row - patch.first_row, patch.last_col - patch.first_col)
-    if part.outer is None:
-        picked = _pick(values[None], np.zeros((1, 1, 1), np.int32), _less(inner, first))
-    else:
-        outer = _of_patch(part.outer, part.outer_axis, patch)
-        if part.transposed:
-            picked = _pick(values.T, outer, _less(inner, first))
-        else:
-            picked = _pick(values, _less(outer, first), inner)
-    return np.broadcast_to(picked, (*size, *picked.shape[2:]))
+
+    patch: Patch
+    rows: I32
+    columns: I32
+    row_places: I32
+    column_places: I32
+    row_shifts: I32
+    column_shifts: I32
+
+
+def share(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> Share:
+    """The share of the PEs of a patch in the tensor's rows from ``first`` on, those of a vector having one column.
+
+    ``places`` are those of the part's inner elements in a row of the tile.
+    """
+    width = sum(other.width for other in tile.parts)
+    sharing = 8 // CODINGS[tile.coding].bits if tile.coding else 1  # codes in a byte
+    inner = _by_lane(_inner_of_patch(part, patch))
+    outer = np.zeros((1, 1, 1), np.int32)
+    if part.outer is not None:
+        outer = _by_lane(_of_patch(part.outer, part.outer_axis, patch))
+    numbers = np.arange(outer.shape[1], dtype=np.int32)
+    sides = [
+        (outer, numbers // sharing * np.int32(width), numbers % sharing * np.int32(8 // sharing)),
+        (inner, places, np.zeros_like(places)),
+    ]
+    by_row, by_column = sides[::-1] if part.transposed or part.outer is None else sides
+    return Share(
+        patch=patch,
+        rows=_less(by_row[0], first),
+        columns=by_column[0],
+        row_places=by_row[1],
+        column_places=by_column[1],
+        row_shifts=by_row[2],
+        column_shifts=by_column[2],
+    )
+
+
+def _by_lane(index: I32) -> I32:
+    """``[rows or 1, n, cols or 1]`` of an index ``[rows or 1, cols or 1, n]``."""
+    return np.ascontiguousarray(index.transpose(0, 2, 1), np.int32)
 
 
 def _of_patch(index: I32, axis: int, patch: Patch) -> I32:
@@ -141,32 +189,6 @@ def _shared_out(part: TilePart, patch: Patch) -> I32:
 def _less(index: I32, first: int) -> I32:
     """Indices counted from ``first`` on; those of padding stay negative."""
     return np.where(index >= 0, index - np.int32(first), np.int32(-1))
-
-
-def _pick(source: Tensor, outer: I32, inner: I32) -> Tensor:
-    """``source[outer, inner]`` as ``[rows, cols, outer, inner]``; rows or cols are 1 where neither index varies."""
-    if min(source.shape) == 0:
-        shape = np.broadcast_shapes(outer.shape[:2], inner.shape[:2])
-        return np.zeros((*shape, outer.shape[2], inner.shape[2]), source.dtype)
-    if any(min(sizes) > 1 for sizes in zip(outer.shape[:2], inner.shape[:2], strict=True)):
-        picked = source[np.maximum(outer, 0)[..., :, None], np.maximum(inner, 0)[..., None, :]]
-        real = (outer >= 0)[..., :, None] & (inner >= 0)[..., None, :]
-        return picked if real.all() else np.where(real, picked, picked.dtype.type(0))
-    flat = _take(_take(source, outer.reshape(-1), axis=0), inner.reshape(-1), axis=1)
-    if min(outer.min(initial=0), inner.min(initial=0)) < 0:  # then it is a copy
-        flat[outer.reshape(-1) < 0] = 0
-        flat[:, inner.reshape(-1) < 0] = 0
-    product = flat.reshape(*outer.shape, *inner.shape).transpose(0, 3, 1, 4, 2, 5)
-    size = [outer_size * inner_size for outer_size, inner_size in zip(outer.shape[:2], inner.shape[:2], strict=True)]
-    return product.reshape(*size, outer.shape[2], inner.shape[2])  # of two factors one is 1: a view
-
-
-def _take(source: Tensor, index: I32, axis: int) -> Tensor:
-    """``source`` at the indices along an axis: a view where they follow each other; anything where one is negative."""
-    first = int(index[0]) if len(index) else 0
-    if first >= 0 and len(index) and np.array_equal(index, np.arange(first, first + len(index))):
-        return source[first : first + len(index)] if axis == 0 else source[:, first : first + len(index)]
-    return np.take(source, index, axis=axis, mode="clip")
 
 
 def _row_axis(part: TilePart) -> int:

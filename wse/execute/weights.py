@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadModel
-from wse.execute.arena import Arena, number_type
+from wse.execute.arena import STORAGE, Arena, number_type
 from wse.execute.norm_products import with_norm_products
-from wse.execute.quantise import pack_codes, with_codes
-from wse.execute.tiles import STRETCH_VALUES, Source, Tensor, patches, row_range, share, stretches, strips
+from wse.execute.quantise import with_codes
+from wse.execute.tiles import (
+    STRETCH_VALUES,
+    Source,
+    Tensor,
+    inner_places,
+    patches,
+    row_range,
+    share,
+    stretches,
+    strips,
+)
 from wse.models.spec import ModelSpec
 from wse.program.program import ORDINALS, Program
 
@@ -49,22 +59,15 @@ def store_weights(
         names = [part.tensor for part in parts]
         by_name: dict[str, Source] = {n: constants[n] if n in constants else tensor(n) for n in dict.fromkeys(names)}
         sources = [by_name[name] for name in names]
+        places = inner_places(parts, tile.blocks)
         for patch in patches(parts, sources, arena.rows, arena.cols):
-            ranges = [row_range(part, patch) for part in parts]
-            stretches_read = [reader.read(*read) for read in zip(names, sources, ranges, strict=True)]
-            for strip in strips(patch, tile):
-                shares = [
-                    share(part, values, first, strip)
-                    for part, values, (first, _) in zip(parts, stretches_read, ranges, strict=True)
-                ]
-                whole = pack_codes(tile, shares[0] if len(shares) == 1 else _side_by_side(shares, tile.blocks))
-                arena.write(reader.element_type, tile.address, whole, strip.first_row, strip.first_col)
-
-
-def _side_by_side(shares: Sequence[Tensor], blocks: int) -> Tensor:
-    """The parts ``[rows, cols, outer, width]`` of a tile as a whole, in ``blocks``."""
-    cut = [share.reshape(*share.shape[:3], blocks, -1) for share in shares]
-    return np.concatenate(cut, axis=4).reshape(*shares[0].shape[:3], -1)
+            for part, name, source, part_places in zip(parts, names, sources, places, strict=True):
+                first, last = row_range(part, patch)
+                if first < last:
+                    values = reader.stored_rows(name, source, (first, last))
+                    for strip in strips(part, patch):
+                        taken = share(part, first, strip, tile, part_places)
+                        arena.store(reader.element_type, tile.address, values, taken)
 
 
 class _Reader:
@@ -76,26 +79,38 @@ class _Reader:
         self._allow_nonfinite = allow_nonfinite
 
     def read(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """The rows from the first to one past the last."""
+        """The rows from the first to one past the last, rounded to the element type."""
+        return self._rounded(self._stretches(name, source, rows))
+
+    def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
+        """The rows from the first to one past the last, in the source's own type where PEs have one for it."""
+        values = self._stretches(name, source, rows)
+        return values if values.dtype.name in STORAGE and self.element_type != "uint8" else self._rounded(values)
+
+    def _stretches(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
+        """Rows as the source has them, looked at as they are read, few at a time."""
         first, last = rows
         step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
         if last - first <= step:
-            return self._convert(name, source, source[first:last])
-        result = np.empty((last - first, *source.shape[1:]), self._type)
+            return self._checked(name, source, source[first:last])
+        result = np.empty((last - first, *source.shape[1:]), source[first:first].dtype)
         for begin in range(first, last, step):
             end = min(begin + step, last)
-            result[begin - first : end - first] = self._convert(name, source, source[begin:end])
+            result[begin - first : end - first] = self._checked(name, source, source[begin:end])
         return result
 
-    def _convert(self, name: str, source: Source, values: Tensor) -> Tensor:
-        if values.dtype.name in INFINITE and values.size:
-            self._check(name, source, values)
+    def _rounded(self, values: Tensor) -> Tensor:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is allowed, or is beyond bfloat16
             return values.astype(self._type, copy=False)
 
+    def _checked(self, name: str, source: Source, values: Tensor) -> Tensor:
+        if values.dtype.name in INFINITE and values.size:
+            self._check(name, source, values)
+        return values
+
     def _check(self, name: str, source: Source, values: Tensor) -> None:
         kind = values.dtype.name
-        bits = _magnitudes(values).max()
+        bits = _largest_magnitude(values)
         if bits >= INFINITE[kind]:
             if self._allow_nonfinite:
                 return
@@ -111,6 +126,13 @@ class _Reader:
                 f"{name}: holds {largest:.3g}, more than float16's {LARGEST_HALF:,}; use --dtype bfloat16 or float32"
             )
             raise BadModel(message)
+
+
+def _largest_magnitude(values: Tensor) -> Any:
+    """The largest of `_magnitudes`; of float32 by the least and the greatest, one of which is NaN where a value is."""
+    if values.dtype != np.float32:
+        return _magnitudes(values).max()
+    return _magnitudes(np.maximum(values.max(keepdims=True), -values.min(keepdims=True))).max()
 
 
 def _magnitudes(values: Tensor) -> npt.NDArray[np.unsignedinteger]:

@@ -1,0 +1,88 @@
+"""Storing kernels equal their oracle, bit for bit: indices, pairs of element types, padding and spare lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.helpers import BOUNDS, EXAMPLES, JIT, NUMPY_TYPE, STORAGE
+from wse_kernels.library import compiled_kernel
+from wse_kernels.oracle import storing as oracle
+
+PAIRS = [("float32", "float16"), ("bfloat16", "float32"), ("float16", "bfloat16"), ("float32", "float32")]
+
+
+def builds(name: str) -> list[Any]:
+    """The builds of a kernel: that for all cores, which takes long to compile, in the lane with bounds checks alone."""
+    made = compiled_kernel(name)
+    return [made.serial, made.parallel] if BOUNDS else [made.serial]
+
+
+def index(rng: np.random.Generator, mesh: tuple[int, int], count: int, size: int) -> Any:
+    """int32 ``[mesh rows or 1, count, mesh columns or 1]`` below ``size``, some of it padding."""
+    varies = rng.integers(0, 2, 2)
+    shape = (mesh[0] if varies[0] else 1, count, mesh[1] if varies[1] else 1)
+    return rng.integers(-1, size, shape).astype(np.int32)
+
+
+def patch(
+    rng: np.random.Generator, rows: int, cols: int, counts: tuple[int, int], size: tuple[int, int]
+) -> tuple[tuple[int, int, int], list[Any], Any]:
+    """The shape of the arena's view, the indices and places of a patch, and its operands."""
+    first_row, first_col = int(rng.integers(0, rows)), int(rng.integers(0, cols))
+    mesh = int(rng.integers(1, rows - first_row + 1)), int(rng.integers(1, cols - first_col + 1))
+    blocks = -(-cols // 5)
+    lanes = -(-cols // blocks) + int(rng.integers(0, 2))
+    indices = [index(rng, mesh, n, extent) for n, extent in zip(counts, size, strict=True)]
+    row_places = np.arange(counts[0], dtype=np.int32) * np.int32(counts[1])
+    column_places = rng.permutation(counts[1]).astype(np.int32)
+    operands = np.array([2, first_row, mesh[0], first_col, mesh[1], blocks], np.int64)
+    return (rows * blocks, 3 + counts[0] * counts[1], lanes), [*indices, row_places, column_places], operands
+
+
+SHAPES = {
+    "rows": st.integers(1, 11),
+    "cols": st.sampled_from([1, 3, 5, 6, 13]),
+    "counts": st.tuples(st.integers(1, 3), st.integers(1, 4)),
+    "size": st.tuples(st.integers(1, 5), st.integers(1, 6)),
+    "seed": st.integers(0, 2**32 - 1),
+}
+
+
+@pytest.mark.parametrize(("held", "element"), PAIRS if JIT else PAIRS[:2])
+@given(**SHAPES)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_numbers(
+    held: str, element: str, rows: int, cols: int, counts: tuple[int, int], size: tuple[int, int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    shape, indices, operands = patch(rng, rows, cols, counts, size)
+    values = rng.normal(0, 1, size).astype(np.float32).astype(NUMPY_TYPE[held]).view(STORAGE[held])
+    started = rng.integers(0, 99, shape).astype(STORAGE[element])
+    wanted = started.copy()
+    oracle.store_numbers(wanted, values, *indices, operands)
+    for build in builds("store_numbers"):
+        got = started.copy()
+        build(got, values, *indices, operands)
+        np.testing.assert_array_equal(got, wanted)
+
+
+@given(**SHAPES, codes=st.sampled_from([1, 2]))
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_codes(rows: int, cols: int, counts: tuple[int, int], size: tuple[int, int], seed: int, codes: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape, indices, operands = patch(rng, rows, cols, counts, size)
+    values = rng.integers(0, 256 if codes == 1 else 16, size).astype(np.uint8)
+    numbers = np.arange(counts[0], dtype=np.int32)
+    indices[2] = numbers // np.int32(codes) * np.int32(counts[1])
+    shifts = numbers % np.int32(codes) * np.int32(8 // codes), np.zeros(counts[1], np.int32)
+    wanted = np.zeros(shape, np.uint8)
+    oracle.store_codes(wanted, values, *indices, *shifts, operands)
+    for build in builds("store_codes"):
+        got = np.zeros(shape, np.uint8)
+        build(got, values, *indices, *shifts, operands)
+        np.testing.assert_array_equal(got, wanted)
