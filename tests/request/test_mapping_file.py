@@ -274,5 +274,5 @@ def test_squares_of_one_size_alone_read_prompts_by_products_on_the_mesh(
 ) -> None:
     square = {"row": 0, "col": 0, "rows": 12, "cols": 12, "layers": [0, 2]}
     path = write(tmp_path, square, {**square, "col": 12, "rows": rows, "layers": [3, 4]})
-    request = EstimateRequest(model="story", mapping=path, prompt_len=64, new_tokens=1)
+    request = EstimateRequest(model="story", mapping=path, prompt_len=96, new_tokens=1)
     assert compile_fastest(prepare_estimate(request)).program.prefill_name == product

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tiny_model import tensors
 from wse.compiler.options import FUSED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.trees import in_groups, without_trees
 from wse.execute.engine import Engine
 from wse.models.spec import ModelSpec
 from wse_mappings.cuts.expert_groups import SPREAD
@@ -32,8 +34,12 @@ def tiny_session(
     experts: str = SPREAD,
     activations: str | None = None,
     schedule: str = FUSED,
+    groups: int = 0,
 ) -> Session:
-    """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens."""
+    """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens.
+
+    All-reduces that may be fitted are in so many ``groups``; 0: in those with the fewest relays.
+    """
     options = Options(
         mapping="region",
         wafers=wafers,
@@ -49,6 +55,8 @@ def tiny_session(
     rewrites = rewrites_of(spec, options)
     choice = Choice(prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9, rewrites=rewrites)
     machine = wafer(*mesh, 1 << 20)
+    if groups:
+        choice = in_groups(spec, machine, SOFTWARE, options, replace(choice, rewrites=without_trees(rewrites)), groups)
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     engine = Engine(program, spec, tensors(spec).__getitem__)
     return Session(engine=engine, program=program, machine=machine, prompt=tuple(prompt))
@@ -65,11 +73,18 @@ def worst_logit_error(
     wafers: int = 1,
     experts: str = SPREAD,
     schedule: str = FUSED,
+    groups: int = 0,
 ) -> float:
     """Largest difference from the plain decoder's logits, relative to the largest of those."""
     random = np.random.default_rng(prompt)
     ids = [int(i) for i in random.integers(0, spec.vocab_size, prompt + new_tokens)]
-    placed: dict[str, Any] = {"chunk": chunk, "wafers": wafers, "experts": experts, "schedule": schedule}
+    placed: dict[str, Any] = {
+        "chunk": chunk,
+        "wafers": wafers,
+        "experts": experts,
+        "schedule": schedule,
+        "groups": groups,
+    }
     run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, **placed)
     got: npt.NDArray[np.float32] = run.forced(ids[prompt:])
     want = plain_logits(spec, tensors(spec).__getitem__, ids[:-1])[prompt - 1 :]

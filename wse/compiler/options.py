@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
@@ -26,6 +27,9 @@ NORM_SCALES = "norm-scales"
 ROUTER_SCORES = "router-scores"
 """The rewrite by which a router's scores are taken on the columns that have its outputs: with it a column holds what
 corrects its own alone."""
+
+FITTED_TREES = "fitted-trees"
+"""The rewrite by which sums are cut into groups that go by their words."""
 
 REFUSE, REPORT = "refuse", "report"
 """Values of ``capacity``: what happens to a Program that needs more SRAM than there is."""
@@ -118,6 +122,27 @@ Rewrites = tuple[tuple[str, int], ...]
 """Names of rewrites, each with its setting; 1 where it has none."""
 
 
+class TreeSize(NamedTuple):
+    """The size of a K-tree all-reduce in a phase: all of one size have as many groups.
+
+    Attributes:
+        phase: Name of the phase.
+        pes: PEs of the longest stretch that is summed.
+        bytes: Bytes of a message, without cache slots and with the most pairs of tokens and experts on a column.
+        bytes_per_slot, bytes_per_pair: What a cache slot adds to them, and what a pair fewer takes off.
+    """
+
+    phase: str
+    pes: int
+    bytes: int
+    bytes_per_slot: int
+    bytes_per_pair: int
+
+
+Trees = tuple[tuple[TreeSize, int], ...]
+"""Sizes of all-reduces, each with its number of groups."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """Choices that the compiler makes by trying.
@@ -127,6 +152,7 @@ class Choice:
     ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary
     entries a column are projected at once. ``rewrites`` are those of the steps of layers, by name, with the setting
     of those that have some; ``verify_rewrites`` those of a pass over several tokens of one user, None for the same.
+    ``trees`` has the sizes of all-reduces that take other groups than those with the fewest relays, and how many.
     """
 
     bands: int = 1
@@ -138,6 +164,7 @@ class Choice:
     head_chunk: int
     rewrites: Rewrites = ()
     verify_rewrites: Rewrites | None = None
+    trees: Trees = ()
 
     def uses(self, rewrite: str) -> bool:
         """Whether a rewrite of that name is used in any phase."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import networkx as nx
 
 from wse.arrays import I32
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import Choice, Options, TreeSize
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.mixture import Mixture
@@ -71,6 +72,27 @@ class RegionCut:
         return int(self.vocab.shape[1])
 
 
+class PatternCall(NamedTuple):
+    """The call that makes a pattern; ``options`` are sorted by name."""
+
+    make: Callable[..., LineSchedule]
+    args: tuple[Any, ...]
+    options: tuple[tuple[str, Any], ...]
+
+    def with_options(self, **options: Any) -> PatternCall:
+        """The call with other options of these names."""
+        return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
+
+    def schedule(self) -> LineSchedule:
+        """The pattern: one object for the Programs of a process, so that it is worked out and timed once."""
+        return _schedule(self)
+
+
+@lru_cache(maxsize=512)
+def _schedule(call: PatternCall) -> LineSchedule:
+    return call.make(*call.args, **dict(call.options))
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class SymBuffer:
     """A buffer before it has an address; identity is what counts.
@@ -127,7 +149,8 @@ class SymStep:
     """A step of a block before emission. Operands are by index of the operand array.
 
     A ``joined`` step runs in the task of the step before it, which computes. The vectors of a kernel may go
-    ``over_heads``. A transfer ``in_chain`` takes its turn among the kernels of its overlap group.
+    ``over_heads``. A transfer ``in_chain`` takes its turn among the kernels of its overlap group. ``tree`` is the size
+    of an all-reduce whose groups may be fitted to it.
     """
 
     kind: int
@@ -143,6 +166,7 @@ class SymStep:
     joined: bool = False
     over_heads: bool = False
     in_chain: bool = False
+    tree: TreeSize | None = None
 
     @cached_property
     def buffers(self) -> frozenset[SymBuffer]:
@@ -277,6 +301,7 @@ class State:
     tiles: tuple[SymTile, ...] = ()  # shard
     phases: tuple[SymPhase, ...] = ()  # schedule
     patterns: tuple[LineSchedule, ...] = ()  # schedule
+    pattern_calls: tuple[PatternCall, ...] = ()  # schedule: of each pattern
     sym_buffers: tuple[SymBuffer, ...] = ()  # schedule
     ids: SymBuffer | None = None  # schedule: the token ids of the embedding's stage, if there is one
     stages: tuple[Stage, ...] = ()  # place, allocate

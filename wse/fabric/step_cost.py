@@ -36,9 +36,7 @@ class StepCosts:
         self.program, self.wafer, self.software = program, wafer, software
         self._traffic = traffic
         self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-        self._line = LineCosts.of(
-            wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles
-        )
+        self._line = LineCosts.of_software(wafer, software)
         self._times = pattern_times(self._line)
         self._rounds = cache(self._rounds_of)
 

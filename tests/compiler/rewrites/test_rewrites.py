@@ -20,6 +20,8 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import fits, search
 from wse.compiler.search.trial import Timing
 from wse.errors import BadInput, UnknownName
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pattern_times import pattern_times
 from wse.fabric.model import Fabric
 from wse.isa.instructions import KERNELS
 from wse.models.spec import Experts, ModelSpec
@@ -89,6 +91,25 @@ def lines_of(program: Program, axis: int) -> int:
 def test_logits_are_those_of_a_plain_decoder(schedule: str, spec: ModelSpec) -> None:
     mesh = (3, 17) if "shared-exp" in schedule else MESH  # whose columns are those of one head group
     assert worst_logit_error(spec, mesh, chunk=4, schedule=schedule) < 1e-5
+
+
+@pytest.mark.parametrize("groups", [1, 2, 5])
+@pytest.mark.parametrize("spec", [tiny_spec(), SHARED, latent_spec()], ids=["dense", "mixture", "latent"])
+def test_logits_are_those_of_a_plain_decoder_in_whatever_groups_words_are_summed(spec: ModelSpec, groups: int) -> None:
+    assert worst_logit_error(spec, (9, 11), chunk=4, schedule=FUSED, groups=groups) < 1e-5
+
+
+def test_groups_of_all_reduces_move_as_many_words_to_the_same_places() -> None:
+    plain, fitted = (
+        tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=FUSED, groups=groups) for groups in (0, 1)
+    )
+    assert kernels_of(plain.program) == kernels_of(fitted.program)
+    assert lines_of(plain.program, ROWS) == lines_of(fitted.program, ROWS)
+    assert plain.program.used_bytes(0) == fitted.program.used_bytes(0)
+    changed = plain.program.decode.steps.pattern != fitted.program.decode.steps.pattern
+    of_released = tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=RELEASED).program.patterns
+    assert changed.any()
+    assert plain.program.patterns[plain.program.decode.steps.pattern[changed][0]] in of_released
 
 
 def test_a_norm_takes_no_all_reduce_of_its_own() -> None:
@@ -326,7 +347,7 @@ def test_a_rewrite_is_kept_off_where_it_is_not_valid(
 
 def test_an_unknown_schedule_is_refused() -> None:
     with pytest.raises(
-        UnknownName, match="unknown schedule 'fastest': known: early-shift, fused, gathers, joined-tasks"
+        UnknownName, match="unknown schedule 'fastest': known: early-shift, fitted-trees, fused, gathers"
     ):
         rewrites_of(tiny_spec(), replace(OPTIONS, schedule="fastest"))
 
@@ -341,16 +362,20 @@ def test_a_search_keeps_what_saves_cycles() -> None:
     def cycles(program: Program) -> float:
         return Fabric(program, machine, SOFTWARE).decode_cost(9).cycles
 
-    timing = Timing(by_step, 1)
+    line = pattern_times(LineCosts.of_software(machine, SOFTWARE))
+    timing = Timing(by_step, 1, line.alone_cycles)
     chosen = search(spec, machine, SOFTWARE, OPTIONS, cycles, timing)
     kept = {one.name: one for one in chosen.rewrites}
     assert dict(chosen.choice.rewrites) == {one.name: one.setting for one in chosen.rewrites}
     assert "norm-scales" in kept
     assert "router-scores" not in kept
+    plain = replace(chosen.choice, trees=())  # as all but fitted trees, which come last, were tried
+    of_plain = cycles(compile_choice(spec, machine, SOFTWARE, chosen.options, plain))
+    assert of_plain - cycles(chosen.program) == pytest.approx(kept.pop("fitted-trees").saved_cycles, rel=0.1)
     for name, one in kept.items():
-        others = tuple(other for other in chosen.choice.rewrites if other[0] != name)
-        without = compile_choice(spec, machine, SOFTWARE, chosen.options, replace(chosen.choice, rewrites=others))
-        assert cycles(without) - cycles(chosen.program) == pytest.approx(one.saved_cycles)
+        others = tuple(other for other in plain.rewrites if other[0] != name)
+        without = compile_choice(spec, machine, SOFTWARE, chosen.options, replace(plain, rewrites=others))
+        assert cycles(without) - of_plain == pytest.approx(one.saved_cycles)
         assert one.saved_cycles > 0
     forced = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule="local-maxima,merged-sums"), cycles, timing)
     assert {one.name for one in forced.rewrites} == {"local-maxima", "merged-sums"}

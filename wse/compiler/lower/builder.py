@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from wse.compiler.state import (
     Block,
     BlockRun,
+    PatternCall,
     SymAddress,
     SymBuffer,
     SymNumber,
@@ -36,25 +36,25 @@ Operand = SymAddress | SymNumber | SymBuffer | int
 
 
 class Patterns:
-    """The distinct patterns of a Program, each made once."""
+    """The distinct patterns of a Program, each made once, with the calls that made them."""
 
     def __init__(self) -> None:
         self._index: dict[Any, int] = {}
         self.schedules: list[LineSchedule] = []
+        self.calls: list[PatternCall] = []
 
     def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
         """Index of the schedule that ``make(*args, **options)`` gives."""
-        key = (make.__name__, args, tuple(sorted(options.items())))
+        return self.of(PatternCall(make, args, tuple(sorted(options.items()))))
+
+    def of(self, call: PatternCall) -> int:
+        """Index of the schedule that a call gives."""
+        key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
-            self.schedules.append(_pattern(make, args, key[2]))
+            self.schedules.append(call.schedule())
+            self.calls.append(call)
         return self._index[key]
-
-
-@lru_cache(maxsize=512)
-def _pattern(make: Callable[..., LineSchedule], args: Any, options: Any) -> LineSchedule:
-    """``make(*args, **options)``: one object for the Programs of a process, so that it is worked out and timed once."""
-    return make(*args, **dict(options))
 
 
 class Buffers:

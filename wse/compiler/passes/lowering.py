@@ -37,7 +37,7 @@ LOWER: Final = _lowerings()
 
 
 def lower_ops(state: State) -> State:
-    """Fill ``phases``, ``patterns``, ``sym_buffers`` and, of a whole model, ``ids``.
+    """Fill ``phases``, ``patterns`` with their calls, ``sym_buffers`` and, of a whole model, ``ids``.
 
     Raises:
         BadInput: a pass over several tokens is asked for, of which the host would draw the ids that follow.
@@ -81,6 +81,7 @@ def lower_ops(state: State) -> State:
         state,
         phases=tuple(phases),
         patterns=tuple(patterns.schedules),
+        pattern_calls=tuple(patterns.calls),
         sym_buffers=buffers.all(),
         ids=buffer_by_name[_embedding_stage(state), "token_ids"] if state.options.scope == MODEL else None,
     )

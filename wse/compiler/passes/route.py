@@ -43,12 +43,9 @@ class _Stage:
 
 def route(state: State) -> State:
     """Fill ``colour_uses`` and ``repaints``. Raises DoesNotFit when patterns that run together need too many."""
-    available = state.wafer.colours - state.wafer.reserved_colours
-    same_routes = _same_routes(state.patterns)
-    stages = _demand(state, same_routes)
+    stages, repaints = _painted(state, same_routes(state.patterns))
     uses = []
     for number, stage in enumerate(stages):
-        _assign(stage, available, number)
         for key, colours in stage.ranges.items():
             kind, pattern, axis = key
             uses.append(
@@ -61,13 +58,26 @@ def route(state: State) -> State:
                     repainted=key not in stage.own_routes,
                 )
             )
-    repaints = {
-        steps: _repaints(state, steps, stages, same_routes) for steps in {phase.steps for phase in state.phases}
-    }
     return replace(state, colour_uses=tuple(uses), repaints=tuple(repaints[phase.steps] for phase in state.phases))
 
 
-def _same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
+def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
+    """The rewrites of routes of each step in one run of a phase, of all phases; ``same`` as of `same_routes`.
+
+    Raises DoesNotFit as `route` does.
+    """
+    return _painted(state, same)[1]
+
+
+def _painted(state: State, same: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
+    """The stages with colours for all of their routes, and the rewrites of routes of each step by phase."""
+    available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, same)
+    for number, stage in enumerate(stages):
+        _assign(stage, available, number)
+    return stages, {steps: _repaints(state, steps, stages, same) for steps in {phase.steps for phase in state.phases}}
+
+
+def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
     """The first pattern with the same routes, for each pattern: what arrives is added or compared on the same links."""
     first: dict[tuple[object, ...], int] = {}
     same_routes = []

@@ -9,6 +9,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.options import FUSED, RELEASED, SCHEDULES, Options, Rewrites
 from wse.compiler.rewrites import (
     early_shift,
+    fitted_trees,
     gathers,
     joined_tasks,
     joint_blocks,
@@ -41,6 +42,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
         shared_activation,
         vectors_over_heads,
         early_shift,
+        fitted_trees,
         joined_tasks,
     )
 }

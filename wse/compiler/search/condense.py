@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64, I64
-from wse.compiler.options import REPORT, Choice, Options, Rewrites
+from wse.compiler.options import REPORT, Choice, Options, Rewrites, Trees
 from wse.compiler.passes.allocate import aligned_bytes
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import tiling_of
@@ -62,20 +62,24 @@ class Condensed:
             state = step(state)
         return replace(self, state=state)
 
-    def with_rewrites(self, rewrites: Rewrites) -> Condensed:
+    def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> Condensed:
         """The model in small with other rewrites, in every phase; tiles are cut anew where they go by these."""
-        choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None)
+        choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=trees)
         state = replace(self.state, choice=choice)
         stages = state.stages if tiling_of(state) == tiling_of(self.state) else ()
         return replace(self, state=replace(state, stages=stages))
+
+    def lowered(self) -> Condensed:
+        """The model in small with the steps of all phases."""
+        return replace(self, state=PIPELINE[1 + len(PLACING)](self.placed().state))
 
     def allocated(self) -> Condensed:
         """The model in small after all passes but the last, fitting or not.
 
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
-        state = self.placed().state
-        for step in PIPELINE[1 + len(PLACING) : -1]:
+        state = self.lowered().state
+        for step in PIPELINE[2 + len(PLACING) : -1]:
             state = step(state)
         return replace(self, state=state)
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wse.compiler.options import DECODE, FUSED, VERIFY, Choice, Options, Rewrites
+from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, Choice, Options, Rewrites
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
+from wse.compiler.search.trees import fit_trees, without_trees
 from wse.compiler.search.trial import Timing, Trial
 from wse.compiler.search.trials import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -67,19 +68,23 @@ def try_verify_rewrites(
     return paying if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options) else None
 
 
-def verify_rewrites(
+def verify_choice(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timing
-) -> Rewrites:
-    """The rewrites that pay for a pass over several tokens of one user on the layout that was chosen for a model.
+) -> Choice:
+    """A choice with the rewrites and trees that pay for a pass over several tokens of one user, on its layout.
 
-    Those of a token where they do not fit. Errors as of `rewrites_of`.
+    The rewrites are those of a token where others do not fit. Errors as of `rewrites_of`.
     """
-    rewrites = rewrites_of(spec, options)
+    asked = rewrites_of(spec, options)
+    rewrites = without_trees(asked)
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     layout = Layout(options.mapping, choice.bands, choice.per_band, turned=choice.turned, mesh=choice.mesh)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
-    return choice.rewrites if paying is None else settings_of(paying)
+    of_token = without_trees(choice.rewrites)
+    of_pass = of_token if paying is None else settings_of(paying)
+    choice = replace(choice, rewrites=of_token, verify_rewrites=of_pass, trees=())
+    return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(asked) else choice
 
 
 def _paying(

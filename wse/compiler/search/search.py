@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from wse.compiler.options import (
+    DECODE,
+    FITTED_TREES,
     FUSED,
     PREFILL_PRODUCTS,
     REFUSE,
     THIN_GEMM,
+    VERIFY,
     Choice,
     Options,
     check_types,
@@ -28,6 +31,7 @@ from wse.compiler.search.chunks import largest_chunks
 from wse.compiler.search.explore import emptiest_trials, explore
 from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.rewriting import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
+from wse.compiler.search.trees import FittedTrees, fit_trees, without_trees
 from wse.compiler.search.trial import Timing, Trial
 from wse.compiler.search.trials import TrialSetup
 from wse.compiler.strategies import strategy
@@ -84,7 +88,7 @@ def search(
     2. With ``timing`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on: of a
        decoded token, and of a pass over several tokens of one user, where others may pay.
     3. The fastest layouts are compiled whole, each with the product that promises to be the fastest, or with all where
-       they were not timed, and with the best chunks that fit.
+       they were not timed, with the best chunks that fit, and with trees that are fitted to these.
     4. The one of the least cost is chosen.
 
     Raises:
@@ -96,7 +100,8 @@ def search(
     """
     _check_names(options)
     _check_mesh(spec, wafer, options)
-    rewrites = rewrites_of(spec, options)
+    asked = rewrites_of(spec, options)
+    rewrites, fits_trees = without_trees(asked), timing is not None and FITTED_TREES in dict(asked)
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     # 1. Trials in small.
     setup, trials = _within_limits(setup, _trials)
@@ -122,12 +127,10 @@ def search(
         for trial in setup.fastest_product_first(products, finalists[0].trial.prefill if finalists else None):
             trials = [other for other in trials if not other.is_of(trial)] + [trial]
             try:
-                choice = largest_chunks(setup, trial)
-                program = compile_choice(spec, wafer, software, setup.options_on(trial.layout), choice)
+                finalists.append(_compiled(setup, trial, fits_trees=fits_trees))
             except DoesNotFit as error:
                 failures.append(error)
                 continue
-            finalists.append(_Finalist(trial, choice, program))
             if cost is None or trial.prompts is not None:
                 break
     if not finalists:
@@ -136,23 +139,39 @@ def search(
     costs = [0.0] if cost is None or len(finalists) == 1 else [cost(one.program) for one in finalists]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     best_finalist = finalists[order[0]]
+    trees = best_finalist.trees
     return Compilation(
         program=best_finalist.program,
         options=setup.options_on(best_finalist.trial.layout),
-        choice=best_finalist.choice,
+        choice=trees.choice,
         trials=tuple(trials),
         compiled=tuple((finalists[i].trial, costs[i] if len(costs) > 1 else None) for i in order),
-        rewrites=rewritten,
-        verify_rewrites=of_pass,
+        rewrites=(*rewritten, *_trials_of(trees, DECODE)),
+        verify_rewrites=None if of_pass is None else (*of_pass, *_trials_of(trees, VERIFY)),
     )
 
 
 class _Finalist(NamedTuple):
-    """A trial, everything chosen for it, and the whole Program."""
+    """A trial, everything chosen for it with what its trees save, and the whole Program."""
 
     trial: Trial
-    choice: Choice
+    trees: FittedTrees
     program: Program
+
+
+def _compiled(setup: TrialSetup, trial: Trial, *, fits_trees: bool) -> _Finalist:
+    """A trial compiled whole. Raises DoesNotFit."""
+    options, choice = setup.options_on(trial.layout), largest_chunks(setup, trial)
+    trees = fit_trees(setup, trial.layout, choice) if fits_trees else FittedTrees(choice, {})
+    program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice)
+    return _Finalist(trial, trees, program)
+
+
+def _trials_of(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
+    """The trial of fitted trees in a phase, if there are any."""
+    if not trees.choice.trees:
+        return ()
+    return (RewriteTrial(name=FITTED_TREES, setting=1, saved_cycles=trees.saved_cycles.get(phase, 0.0)),)
 
 
 def fits(

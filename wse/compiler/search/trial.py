@@ -9,6 +9,7 @@ from typing import NamedTuple
 from wse.arrays import F64
 from wse.compiler.options import REPORT, Options
 from wse.program.program import Program
+from wse_mappings.schedule import LineSchedule
 from wse_mappings.strategies.strategy import Layout
 
 
@@ -18,10 +19,12 @@ class Timing(NamedTuple):
     Attributes:
         by_step: Gives the cycles of the steps of some phases of a Program, by their indices; float64 ``[steps]`` each.
         new_tokens: Tokens that are decoded for each user.
+        line_cycles: Gives the cycles of a pattern of one variant, alone on its lines, with some words in a message.
     """
 
     by_step: Callable[[Program, Sequence[int]], list[F64]]
     new_tokens: int
+    line_cycles: Callable[[LineSchedule, int], float]
 
 
 class ChunkTime(NamedTuple):

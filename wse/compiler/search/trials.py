@@ -19,6 +19,7 @@ from wse.compiler.options import (
     Choice,
     Options,
     Rewrites,
+    Trees,
     unsupported_on_mesh,
 )
 from wse.compiler.passes.allocate import reserved_bytes
@@ -244,10 +245,10 @@ class TrialSetup:
         of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
         return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).placed()
 
-    def layers_cycles(self, layers: Condensed, rewrites: Rewrites) -> float | None:
+    def layers_cycles(self, layers: Condensed, rewrites: Rewrites, trees: Trees = ()) -> float | None:
         """About what the layers take with some rewrites, by the commonest of each kind; None where colours run out."""
         try:
-            small = layers.with_rewrites(rewrites).allocated()
+            small = layers.with_rewrites(rewrites, trees).allocated()
         except DoesNotFit:
             return None
         program = small.program()

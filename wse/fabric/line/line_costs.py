@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wse.arrays import I64
-from wse.hardware.spec import WaferSpec, burst_words
+from wse.hardware.spec import SoftwareProfile, WaferSpec, burst_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,11 @@ class LineCosts:
             relay=relay,
             sync=sync,
         )
+
+    @classmethod
+    def of_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
+        """Take the constants of a machine and of its software."""
+        return cls.of(wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles)
 
     @property
     def relay_latency(self) -> int:

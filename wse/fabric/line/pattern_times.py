@@ -18,6 +18,7 @@ from wse.fabric.line.pieces import Places
 from wse.fabric.line.segments import LinePlan, plan_line
 from wse.fabric.line.stretches import Line, Stretch, stretches_of
 from wse.fabric.links.routes import LongestLine
+from wse.program.steps import ROWS
 from wse_mappings.schedule import LineSchedule
 
 MOST_PLANS: Final = 256
@@ -81,6 +82,10 @@ class PatternTimes:
         A pattern whose words are cut into parts is taken to be alone on its links and ramps.
         """
         return self._time(tuple(transfers))
+
+    def alone_cycles(self, schedule: LineSchedule, words: int, axis: int = ROWS) -> float:
+        """Cycles of a pattern all of whose lines do the same, with so many words in a message."""
+        return self.time([LinePattern(schedule, 0, words, axis)]).cycles.total
 
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:
         whole = [transfer for transfer in transfers if transfer.schedule.part is None]

@@ -11,10 +11,12 @@ from wse.arrays import F64
 from wse.compiler.options import DECODE, REPORT
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.rewriting import verify_rewrites
+from wse.compiler.search.rewriting import verify_choice
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trial import Timing
 from wse.errors import DoesNotFit
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pattern_times import pattern_times
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
@@ -68,15 +70,15 @@ def compile_fastest(prepared: Placeable) -> Compilation:
 def pass_cost(prepared: Placeable, compilation: Compilation, tokens: int) -> PhaseCost:
     """The cost of a pass over so many new tokens of the first user, compiled for the regions of a compilation.
 
-    It has the rewrites that pay for it; what it needs of SRAM besides need not fit.
+    It has the rewrites and trees that pay for it; what it needs of SRAM besides need not fit.
     """
     p = replace(prepared, options=replace(prepared.options, verify_tokens=tokens))
     prompts = (1,) * compilation.options.batch
     options = replace(
         compilation.options, verify_tokens=tokens, phases=(DECODE,), prompt_tokens=prompts, capacity=REPORT
     )
-    rewrites = verify_rewrites(p.spec, p.wafer, p.software, options, compilation.choice, _timing(p))
-    choice = replace(compilation.choice, prefill_chunk=1, verify_rewrites=rewrites)
+    of_prompts = replace(compilation.choice, prefill_chunk=1)
+    choice = verify_choice(p.spec, p.wafer, p.software, options, of_prompts, _timing(p))
     program = compile_choice(p.spec, p.wafer, p.software, options, choice)
     return Fabric(program, p.wafer, p.software, p.meshes).verify_cost(p.middle_before_pass)
 
@@ -104,7 +106,8 @@ def _timing(prepared: Placeable) -> Timing:
         fabric = Fabric(program, prepared.wafer, prepared.software)  # in small, as on a whole wafer
         return [_middle_cost(prepared, fabric, n).by_step for n in phases]
 
-    return Timing(by_step, prepared.new_tokens)
+    line = LineCosts.of_software(prepared.wafer, prepared.software)
+    return Timing(by_step, prepared.new_tokens, pattern_times(line).alone_cycles)
 
 
 def _middle_cost(prepared: Placeable, fabric: Fabric, phase: int) -> PhaseCost:

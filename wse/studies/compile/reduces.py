@@ -18,7 +18,7 @@ import numpy as np
 from wse.fabric.expert_costs import fullest_column_step
 from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, line_reduces, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.fabric.line.pattern_times import PatternTimes
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
@@ -152,7 +152,7 @@ def _lines(program: Program, slots: Slots, times: PatternTimes) -> Counter[Stret
         at, place = fullest_column_step(program, phase, step)
         for turn in range(phase.steps.turns(step)):
             words = transfer_of(program, at, place, slots, turn).words
-            steps[StretchReduce(pattern.name, axis, stretch, words, _cycles(times, axis, words, pattern))] += 1
+            steps[StretchReduce(pattern.name, axis, stretch, words, times.alone_cycles(pattern, words, axis))] += 1
     return steps
 
 
@@ -191,12 +191,7 @@ def _cheapest(
             Arrival.ARGMAX if stretch.pairs else Arrival.ADD,
             words=words,
             level_cycles=level_cycles(wafer),
-            cost=partial(_cycles, times, axis, words),
+            cost=partial(times.alone_cycles, words=words, axis=axis),
             reduces=line_reduces().values(),
         )
     return patterns
-
-
-def _cycles(times: PatternTimes, axis: int, words: int, pattern: LineSchedule) -> float:
-    """Cycles of a pattern all of whose lines do the same."""
-    return times.time([LinePattern(pattern, 0, words, axis)]).cycles.total

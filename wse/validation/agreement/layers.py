@@ -21,7 +21,9 @@ from wse.compiler.options import (
     SCHEDULES,
     Options,
 )
-from wse.compiler.search.search import compile_model
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import search
+from wse.compiler.search.trees import FEWER_GROUPS, in_groups
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.mesh import mesh_on
@@ -35,6 +37,7 @@ SMALLEST, LARGEST = 8, 48  # PEs on a side
 SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16  # of prefill, whose rounds the reference takes one after another
 CONTEXT: Final = 256
 MOST_VERIFIED: Final = 8
+FITTED_GROUPS: Final = (0, *FEWER_GROUPS)
 ON_MESH: Final = ("hops", "relays", "compute", "launch")
 """Causes of cycles that the reference knows: it has neither links between wafers nor a host."""
 
@@ -47,7 +50,7 @@ class Layers:
 
     ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of three layers on two regions, mostly of different
     rows or columns. ``prefill`` is the product of a prefill, else empty; ``store_and_forward`` and ``schedule``
-    as of the compiler's Options.
+    as of the compiler's Options. ``groups`` are those of all-reduces, 0 for those with the fewest relays.
     """
 
     spec: ModelSpec
@@ -60,6 +63,7 @@ class Layers:
     store_and_forward: bool = False
     schedule: str = RELEASED
     verify_tokens: int = 0
+    groups: int = 0
 
     @property
     def description(self) -> str:
@@ -71,12 +75,14 @@ class Layers:
             if self.prefill
             else f"{self.schedule} {f'pass over {self.verify_tokens}' if self.verify_tokens else 'decode'} after"
         )
-        return f"{phase} {self.cached} tokens, hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide, {self.dtype}"
+        sums = f", sums in {self.groups} groups" if self.groups else ""
+        sizes = f"hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide"
+        return f"{phase} {self.cached} tokens, {sizes}, {self.dtype}{sums}"
 
 
 def layers(count: int, seed: int) -> Iterator[Layers]:
     """``count`` requests; the same ones for the same seed."""
-    rng = np.random.default_rng([seed, *b"layers"])
+    rng, of_groups = (np.random.default_rng([seed, *name]) for name in (b"layers", b"groups"))
     for i in range(count):
         rows, cols = (int(n) for n in rng.integers(SMALLEST, LARGEST + 1, 2))
         kv_heads, share = int(rng.choice([1, 2, 4])), int(rng.choice([1, 2, 4]))
@@ -103,6 +109,7 @@ def layers(count: int, seed: int) -> Iterator[Layers]:
         )
         dtype, cached = str(rng.choice(["float16", "float32"])), int(rng.integers(1, CONTEXT))
         mapping = "region" if spec.layer_count == 1 else "pipeline"
+        schedule, groups = SCHEDULES[i // 2 % 2], int(of_groups.choice(FITTED_GROUPS))
         yield Layers(
             spec=spec,
             rows=rows,
@@ -110,7 +117,8 @@ def layers(count: int, seed: int) -> Iterator[Layers]:
             cached=cached,
             dtype=dtype,
             mapping=mapping,
-            schedule=SCHEDULES[i // 2 % 2],
+            schedule=schedule,
+            groups=0 if schedule == RELEASED else groups,
         )
 
 
@@ -167,7 +175,11 @@ def compile_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) 
         store_and_forward=layers.store_and_forward,
         schedule=layers.schedule,
     )
-    return compile_model(layers.spec, machine, software, options), machine
+    found = search(layers.spec, machine, software, options)
+    if not layers.groups:
+        return found.program, machine
+    choice = in_groups(layers.spec, machine, software, found.options, found.choice, layers.groups)
+    return compile_choice(layers.spec, machine, software, found.options, choice), machine
 
 
 def time_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:

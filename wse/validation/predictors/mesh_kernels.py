@@ -78,7 +78,7 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         return decline("a shift over no column, or of an empty tile")
     profile = profiles(PROFILE, wafer.generation)
     rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
-    costs = LineCosts.of(rate, profile.reduce_gap_cycles, profile.relay_cycles, profile.transfer_sync_cycles)
+    costs = LineCosts.of_software(rate, profile)
     rounds = distance * exchange_cycles(-(-tile * m.element_bytes // 4), costs)
     return _prediction(profile.task_dispatch_cycles + rounds)
 

@@ -1,0 +1,188 @@
+"""Fitted trees: the cheapest of the groups that are tried, what they save in all, and where they are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tiny_model import latent_spec, tiny_spec
+
+from wse.arrays import F64
+from wse.compiler.options import DECODE, FITTED_TREES, FUSED, PREFILL, RELEASED, THIN_GEMM, VERIFY, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.fitted_trees import groups_of
+from wse.compiler.search.search import Compilation, search
+from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, in_groups, least_cycles
+from wse.compiler.search.trial import Timing
+from wse.compiler.search.trials import TrialSetup
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pattern_times import pattern_times
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program.program import Program
+from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
+from wse_mappings.schedule import Arrival
+from wse_mappings.strategies.strategy import Layout
+
+TOKENS, CONTEXT, AFTER = 64, 136, 96
+ROUNDED = 0.04
+"""Programs take whole cycles, and some of the all-reduces run beside what takes longer."""
+
+WIDE = tiny_spec(hidden=480, heads=8, kv_heads=4, head_size=32, ffn=960, vocab=500)
+OPTIONS = Options(
+    mapping="region",
+    wafers=1,
+    dtype="float32",
+    accumulate="float32",
+    context=CONTEXT,
+    prompt_tokens=(TOKENS,),
+    schedule=FUSED,
+    capacity="report",
+    prefill=THIN_GEMM,
+)
+
+
+def machine_of(
+    wafer: str = "wse3", profile: str = "production", mesh: tuple[int, int] = (12, 60)
+) -> tuple[WaferSpec, SoftwareProfile]:
+    machine = mesh_on(load_wafer(wafer), *mesh)
+    return machine, load_software(profile, machine.generation)
+
+
+def timing_of(machine: WaferSpec, software: SoftwareProfile) -> Timing:
+    """The time of each phase as a request of 64 new tokens after 64 has it."""
+
+    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
+        return [cost_of(program, number, machine, software).by_step for number in phases]
+
+    line = pattern_times(LineCosts.of_software(machine, software))
+    return Timing(by_step, TOKENS, line.alone_cycles)
+
+
+def cost_of(program: Program, number: int, machine: WaferSpec, software: SoftwareProfile) -> PhaseCost:
+    fabric, name = Fabric(program, machine, software), program.phases[number].name
+    if name == PREFILL:
+        return fabric.prefill_cost(number)
+    return fabric.decode_cost(AFTER) if name == DECODE else fabric.verify_cost(AFTER)
+
+
+def compilation(spec: ModelSpec = WIDE, **options: Any) -> Compilation:
+    machine, software = machine_of()
+    return search(spec, machine, software, replace(OPTIONS, **options), timing=timing_of(machine, software))
+
+
+def cycles_of(compiled: Compilation, spec: ModelSpec, choice: Choice, phase: str) -> float:
+    """Cycles of the first phase of that name, with a choice."""
+    machine, software = machine_of()
+    program = compile_choice(spec, machine, software, compiled.options, choice)
+    number = next(number for number, one in enumerate(program.phases) if one.name == phase)
+    return cost_of(program, number, machine, software).cycles
+
+
+@pytest.mark.parametrize(
+    ("wafer", "profile"), [("wse3", "production"), ("wse2", "academic"), pytest.param("cs4", "tuned", id="cs4")]
+)
+def test_groups_are_the_cheapest_of_those_that_are_tried(wafer: str, profile: str) -> None:
+    machine, software = machine_of(wafer, profile)
+    setup = TrialSetup(
+        spec=WIDE, wafer=machine, software=software, options=OPTIONS, rewrites=(), timing=timing_of(machine, software)
+    )
+    times = pattern_times(LineCosts.of_software(machine, software))
+    fitted = set()
+    for pes in (1, 4, 17, 48, 121, 331, 755):
+        for words in (1, 24, 96, 384, 1500):
+            counts = {group_count(pes), *(n for n in FEWER_GROUPS if n < group_count(pes))}
+            cycles = {
+                groups: times.alone_cycles(k_tree(pes, 1, Arrival.ADD, broadcast=True, groups=groups_of(groups)), words)
+                for groups in counts
+            }
+            chosen = cheapest_groups(setup, pes, {0: words})
+            assert cycles[chosen.groups] == min(cycles.values())
+            assert chosen.cycles[0] == cycles[group_count(pes)] - min(cycles.values())
+            assert all(least_cycles(pes, n, words, machine, software) <= cycles[n] for n in counts if pes > 1)
+            fitted.add(chosen.groups)
+    assert len(fitted) > 3
+
+
+def test_words_of_several_stages_are_fitted_together() -> None:
+    machine, software = machine_of()
+    setup = TrialSetup(
+        spec=WIDE, wafer=machine, software=software, options=OPTIONS, rewrites=(), timing=timing_of(machine, software)
+    )
+    few, many = (cheapest_groups(setup, 121, {0: words}) for words in (1, 1500))
+    both = cheapest_groups(setup, 121, {0: 1, 3: 1500})
+    assert few.groups == group_count(121)
+    assert both.groups == many.groups < few.groups
+    assert both.cycles[3] == many.cycles[0] > -both.cycles[0] > 0
+
+
+@pytest.mark.parametrize("spec", [WIDE, latent_spec(heads=9)], ids=["grouped", "latent"])
+def test_what_trees_save_is_what_a_program_takes_less(spec: ModelSpec) -> None:
+    compiled = compilation(spec)
+    choice = compiled.choice
+    assert choice.trees
+    assert dict(choice.rewrites)[FITTED_TREES]
+    (trial,) = (one for one in compiled.rewrites if one.name == FITTED_TREES)
+    without = replace(choice, trees=())
+    saved = {phase: cycles_of(compiled, spec, without, phase) for phase in (PREFILL, DECODE)}
+    saved = {phase: cycles - cycles_of(compiled, spec, choice, phase) for phase, cycles in saved.items()}
+    assert saved[DECODE] == pytest.approx(trial.saved_cycles, rel=ROUNDED)
+    assert saved[PREFILL] > 0
+    assert {size.phase for size, _ in choice.trees} <= {PREFILL, DECODE}
+
+
+def test_a_pass_over_several_tokens_has_trees_of_its_own() -> None:
+    compiled = compilation(verify_tokens=24)
+    sizes = [size for size, _ in compiled.choice.trees if size.phase == VERIFY]
+    assert sizes
+    without = replace(compiled.choice, trees=())
+    saved = cycles_of(compiled, WIDE, without, VERIFY) - cycles_of(compiled, WIDE, compiled.choice, VERIFY)
+    assert compiled.verify_rewrites is not None
+    assert saved == pytest.approx(
+        {one.name: one.saved_cycles for one in compiled.verify_rewrites}[FITTED_TREES], rel=ROUNDED
+    )
+    assert saved > 0
+
+
+@pytest.mark.parametrize("options", [{"schedule": RELEASED}, {"schedule": "joined-tasks"}, {"groups": EQUAL_GROUPS}])
+def test_groups_stay_as_they_are_where_nothing_is_to_be_fitted(options: dict[str, Any]) -> None:
+    compiled = compilation(**options)
+    assert not compiled.choice.trees
+    assert FITTED_TREES not in dict(compiled.choice.rewrites)
+    assert FITTED_TREES not in {one.name for one in compiled.rewrites}
+
+
+def test_trees_bring_no_rewrites_of_routes_that_cost_more_than_they_save() -> None:
+    machine, software = machine_of(mesh=(40, 200))
+    rewrites = []
+    for rewrite_cycles in (0, 100_000):
+        costly = replace(software, route_rewrite_cycles=rewrite_cycles)
+        setup = TrialSetup(
+            spec=WIDE, wafer=machine, software=costly, options=OPTIONS, rewrites=(), timing=timing_of(machine, costly)
+        )
+        choice = setup.choice(layout := Layout("region", 1, 1), THIN_GEMM, TOKENS, 9)
+        fitted = fit_trees(setup, layout, choice).choice
+        assert fitted.trees
+        programs = [compile_choice(WIDE, machine, costly, OPTIONS, one) for one in (choice, fitted)]
+        rewrites.append([sum(int(phase.steps.repaints.sum()) for phase in program.phases) for program in programs])
+    assert rewrites[0][1] > rewrites[0][0] == rewrites[1][0] >= rewrites[1][1]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 5])
+def test_all_that_may_be_fitted_can_be_put_in_as_many_groups(groups: int) -> None:
+    machine, software = machine_of()
+    plain = Choice(prefill=THIN_GEMM, prefill_chunk=TOKENS, head_chunk=9)
+    choice = in_groups(WIDE, machine, software, OPTIONS, plain, groups)
+    assert {count for size, count in choice.trees if size.pes >= groups} == {groups}
+    colours = {
+        use.colours
+        for use in compile_choice(WIDE, machine, software, OPTIONS, choice).colour_uses
+        if use.pattern == "all_reduce"
+    }
+    assert (6 in colours) == (groups == 1)
