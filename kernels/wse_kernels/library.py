@@ -1,6 +1,6 @@
 """The kernels by name, each compiled for one core and for all of them.
 
-``compiled_kernel(name)`` gives both; ``for_work`` picks the parallel one when a step is worth waking the other cores.
+``compiled_kernel(name)`` gives both; ``for_time`` picks the parallel one when a step is worth waking the other cores.
 """
 
 from __future__ import annotations
@@ -63,8 +63,12 @@ STORING = _kernels(random_numbers, storing)
 """Kernels that make weights and put them where PEs hold them."""
 
 
-PARALLEL_OPERATIONS = 1_000_000
-"""Element operations above which a step is spread over the cores; below, waking them costs more than it saves."""
+PARALLEL_CORE_S = 1e-4
+"""Seconds of one core above which a step is spread over all.
+
+To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and until one of them is free where
+other programs have the cores: a step must save more than that.
+"""
 
 
 class CompiledKernel(NamedTuple):
@@ -80,9 +84,9 @@ class CompiledKernel(NamedTuple):
     parallel: Callable[..., None]
     takes: tuple[int, ...] = ()
 
-    def for_work(self, operations: int) -> Callable[..., None]:
-        """The build for a call of so many element operations."""
-        return self.parallel if operations > PARALLEL_OPERATIONS else self.serial
+    def for_time(self, core_s: float) -> Callable[..., None]:
+        """The build for a call that takes one core about so many seconds."""
+        return self.parallel if core_s > PARALLEL_CORE_S else self.serial
 
 
 @cache

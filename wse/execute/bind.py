@@ -88,7 +88,7 @@ class Binder:
         a = phase.steps.operands(step, slots, turn if phase.steps.loop[step] >= 0 else user)
         a[2] = arena.blocks_per_row
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
-        function = compiled.for_work(kernel.work_of(a) * arena.blocks * arena.lanes)
+        function = compiled.for_time(kernel.core_s(a) * arena.blocks * arena.lanes)
         call = (function, (*(memory[i] for i in compiled.takes), np.array(a, np.int64)))
         return [call, self._read_choice(arena, phase, step, a)] if kernel is ROUTER else [call]
 

@@ -7,7 +7,7 @@ wafer are counted by `wse.execute.streams`.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,12 @@ from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
 from wse_kernels.library import compiled_kernel
-from wse_mappings.schedule import LineSchedule
+from wse_mappings.schedule import Arrival, LineSchedule
+
+LANE_S: Final = 2e-9
+"""Seconds of a core for an element that a PE of a row sends another, a single lane; this and the next at 2.6 GHz."""
+VECTOR_S: Final = 2.5e-10
+"""For one that is moved with those of neighbouring lanes, along columns, or to PEs that a multicast passes."""
 
 
 class Moves:
@@ -71,7 +76,7 @@ class Moves:
         arena = self._arenas[site.stage]
         operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]
         arguments = (self._view(transfer), arena.links, self._control[user][site.stage], np.array(operands, np.int64))
-        return compiled_kernel("cache_shift").for_work(n * arena.rows * arena.cols), arguments
+        return compiled_kernel("cache_shift").for_time(n * arena.rows * arena.cols * VECTOR_S), arguments
 
     def _translation(self, transfer: Transfer, messages: Translation) -> Call:
         """Kernel ``hand_over``; it counts words on a mesh alone."""
@@ -105,11 +110,14 @@ class Moves:
         view = self._view(transfer)
         stretches = _stretches(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
         operands = self._line_operands(transfer, messages, n)
-        name = "along_columns" if messages.axis == COLUMNS else "along_rows"
-        work = 0 if transfer.leaves_wafer else n * arena.blocks * arena.lanes
+        along_columns = messages.axis == COLUMNS
+        lines = arena.cols if along_columns else messages.rows
+        core_s = core_s_of_line(stretches, along_columns=along_columns) * lines / (len(schedule.first) - 1)
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (view, arena.links, stretches, schedule.first, variant, operands)
-        return compiled_kernel(name).for_work(work), arguments
+        return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
+            0.0 if transfer.leaves_wafer else core_s
+        ), arguments
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
@@ -126,9 +134,8 @@ class Moves:
             *(view, arena.view("float32"), arena.links),
             *(schedule.messages, schedule.first, variant, operands),
         )
-        return compiled_kernel("along_columns_counted").for_work(
-            transfer.elements * arena.blocks * arena.lanes
-        ), arguments
+        core_s = transfer.elements * arena.blocks * arena.lanes * LANE_S
+        return compiled_kernel("along_columns_counted").for_time(core_s), arguments
 
     def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int) -> I64:
         arena = self._arenas[transfer.site.stage]
@@ -168,3 +175,11 @@ def _stretches(schedule: LineSchedule, elements: int, element_bytes: int, *, on_
     begin, end = np.minimum(spans * WORD_BYTES // element_bytes, elements)
     stretches = np.stack([begin, end - begin, (spans[1] - spans[0]) * on_mesh], axis=1)
     return np.concatenate([schedule.messages, stretches.astype(np.int32)], axis=1)
+
+
+def core_s_of_line(stretches: npt.NDArray[np.int32], *, along_columns: bool) -> float:
+    """About the seconds of a core for messages ``[m, 6]``, as kernels take them, on one line."""
+    source, target, arrival, _, elements, _ = stretches.astype(np.int64).T
+    multicast = arrival == Arrival.MULTICAST
+    pes = np.where(multicast, abs(target - source) + 1, 1)
+    return float((elements * pes * np.where(multicast | along_columns, VECTOR_S, LANE_S)).sum())

@@ -50,6 +50,7 @@ ACTIVATION: Final = (
             *numbers("M n function gated limit_pico"),
         ),
         work=lambda M, n: M * n,
+        operation_ps=1000,
         cycles=_cycles,
     ),
     Kernel(
@@ -60,6 +61,7 @@ ACTIVATION: Final = (
             *numbers("M n function gated limit_pico length groups shared_tokens"),
         ),
         work=lambda M, n: M * n,
+        operation_ps=1000,
         cycles=_share_cycles,
     ),
 )

@@ -81,6 +81,7 @@ ELEMENTWISE: Final = (
         name="soft_cap",
         operands=(acc("x", "n"), *numbers("n scale_pico cap_pico")),
         work=_elements,
+        operation_ps=600,
         cycles=lambda c, n: 2 * c.vector(n, c.acc) + n * c.function,
     ),
 )

@@ -31,6 +31,9 @@ class Kernel:
         name: Its name, that of the function in ``wse_kernels`` and of the oracle.
         operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's parameters.
         work: Formula of about the element operations of one call on one PE; None: its multiply-adds.
+        operation_ps: About how many picoseconds of a core of the emulating machine such an operation takes, in float16
+            with sums in float32. Those of the records were measured on one core of 2.6 GHz with 512-bit vectors, and
+            say which steps are worth several cores, nothing else.
         cycles: Formula of the cycles of one call on one PE; its first parameter is ``c``, the PeCosts.
         macs: Formula of the multiply-adds of one call on one PE; only products have any.
         read_bytes: Formula of the bytes of weights and cache entries that one call on one PE cannot do without, each
@@ -45,6 +48,7 @@ class Kernel:
     operands: tuple[Operand, ...]
     cycles: Formula
     work: Formula | None = None
+    operation_ps: int = 150
     macs: Formula = _none
     read_bytes: Formula = _none
     cycles_over_heads: Formula | None = None
@@ -82,9 +86,9 @@ class Kernel:
         """The operands of a step that runs the kernel, by name."""
         return {name: int(operands[i]) for name, i in self.index.items()}
 
-    def work_of(self, operands: Sequence[int]) -> int:
-        """About how many element operations a call does on one PE."""
-        return int(self._value(self.work or self.macs, operands))
+    def core_s(self, operands: Sequence[int]) -> float:
+        """About the seconds that a core of the emulating machine takes for a call on one PE."""
+        return float(self._value(self.work or self.macs, operands)) * self.operation_ps * 1e-12
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
         """Cycles of a call on one PE; ``over_heads``: whose vectors go over heads where that takes fewer."""

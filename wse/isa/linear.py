@@ -186,6 +186,7 @@ LINEAR: Final = (
         ),
         macs=_products,
         read_bytes=lambda b, K, N, G: tile_bytes("int4", b, K, N, G),
+        operation_ps=350,
         cycles=lambda c, M, K, N, rows: _scale_a_group_cycles(c, INT4, M, K, N, rows),
     ),
     Kernel(
@@ -202,6 +203,7 @@ LINEAR: Final = (
         ),
         macs=_products,
         read_bytes=lambda b, K, N, G: tile_bytes("mxfp4", b, K, N, G),
+        operation_ps=350,
         cycles=lambda c, M, K, N, G, rows: _scale_a_group_cycles(c, MXFP4, M, K, N, rows) + power_cycles(c, N, G),
     ),
     Kernel(
@@ -219,6 +221,7 @@ LINEAR: Final = (
         ),
         macs=_products,
         read_bytes=blocks_bytes,
+        operation_ps=350,
         cycles=lambda c, M, K, N, G, B, rows: _scale_a_group_cycles(c, FP8, M, K, N, rows) + run_cycles(c, N, G, B),
     ),
 )

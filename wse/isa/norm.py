@@ -52,6 +52,7 @@ NORM: Final = (
             *numbers("M K size eps_atto offset"),
         ),
         work=_features,
+        operation_ps=300,
         cycles=lambda c, M, K, offset: M * (c.loop + 2 * c.function + (2 + (offset != 0)) * c.vector(K, c.act)),
         cycles_over_heads=lambda c, M, K, offset: (
             c.loop + M * 2 * c.function + K * (2 + (offset != 0)) * c.strided(M, c.act)
@@ -133,6 +134,7 @@ NORM: Final = (
             *numbers("M K size eps_atto offset"),
         ),
         work=_features,
+        operation_ps=300,
         cycles=_layer_scale_cycles,
     ),
 )

@@ -57,12 +57,14 @@ ROUTER: Final = (
         name="router_place",
         operands=(acc("x", "M n"), acc("out", "M E", output=True), *numbers("M n E first zeros")),
         work=_scores,
+        operation_ps=600,
         cycles=lambda c, M, n, E, zeros: zeros * c.vector(M * E, c.acc) + M * (c.loop + c.vector(n, c.acc)),
     ),
     Kernel(
         name="router_scores",
         operands=(acc("x", "M E"), f32("out", "M E", output=True), *numbers("M E sigmoid")),
         work=_scores,
+        operation_ps=700,
         cycles=_scores_cycles,
     ),
     Kernel(
@@ -80,6 +82,7 @@ ROUTER: Final = (
             f32("group_scores", "groups", output=True),
         ),
         work=_scores,
+        operation_ps=2500,
         cycles=_limit_cycles,
     ),
     Kernel(
@@ -93,12 +96,14 @@ ROUTER: Final = (
             *numbers("M E A normalised scale_pico"),
         ),
         work=lambda M, E, A: M * E * A,
+        operation_ps=1800,
         cycles=_choose_cycles,
     ),
     Kernel(
         name="chosen_softmax",
         operands=(f32("ids", "M A"), f32("weights", "M A"), *numbers("M A scale_pico")),
         work=lambda M, A: M * A,
+        operation_ps=600,
         cycles=lambda c, M, A: M * (c.loop + (A + 1) * c.function + 3 * c.vector(A, c.f32)),
     ),
 )

@@ -22,6 +22,7 @@ VOCABULARY: Final = (
         name="embedding_lookup",
         operands=(f32("ids", "M"), wgt("table", "V K"), acc("out", "M K", output=True), *numbers("M K V")),
         work=_features,
+        operation_ps=1100,
         cycles=_row_cycles,
     ),
     Kernel(

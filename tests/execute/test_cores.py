@@ -1,0 +1,80 @@
+"""Which steps are spread over the cores, and that it changes no bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from session import Session, session
+
+from tests.kernels.helpers import JIT
+from wse.execute.moves import LANE_S, VECTOR_S, core_s_of_line
+from wse.isa.instructions import kernel_named
+from wse.isa.operands import FIRST_OPERAND
+from wse_kernels import library
+from wse_kernels._jit import build_of
+from wse_kernels.library import PARALLEL_CORE_S, compiled_kernel
+from wse_mappings.schedule import Arrival
+
+PROMPT = (1, 410, 469, 347)
+
+
+def core_s(kernel: str, **operands: int) -> float:
+    """Estimated seconds of a call on one PE; operands that are not given are 1."""
+    record = kernel_named(kernel)
+    return record.core_s([0] * FIRST_OPERAND + [operands.get(name, 1) for name in record.views])
+
+
+def run(shared: Path, mesh: tuple[int, int]) -> Session:
+    return session(shared / "models" / "stories260k", mesh, prompt=PROMPT, new_tokens=4, logits=True)
+
+
+def builds(run: Session) -> set[bool]:
+    """Whether kernels of a decoded token are builds for all cores."""
+    calls = run.engine._binder.bind(run.program.decode, run.program.cache_slots(5)).calls
+    return {build_of(function)[1] for function, _ in calls if hasattr(function, "py_func")}
+
+
+def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold() -> None:
+    kernel = compiled_kernel("add")
+    assert kernel.for_time(PARALLEL_CORE_S) is kernel.serial
+    assert kernel.for_time(1.01 * PARALLEL_CORE_S) is kernel.parallel
+
+
+def test_it_goes_by_time_and_not_by_operations() -> None:
+    """SiLU of 1,536 features on 256x256 PEs is worth all cores, a sum of as many is not."""
+    pes, n = 256 * 256, 6
+    assert pes * core_s("activate", n=n) > PARALLEL_CORE_S > pes * core_s("residual_add", n=n)
+
+
+def line(*messages: tuple[int, int, int, int]) -> np.ndarray:
+    """Messages as kernels take them, of (source, target, arrival, elements)."""
+    return np.array([(source, target, arrival, 0, n, n) for source, target, arrival, n in messages], np.int32)
+
+
+def test_a_line_takes_the_time_of_its_arrivals() -> None:
+    chain = line((0, 1, Arrival.ADD, 8), (1, 2, Arrival.ADD, 8), (2, 3, Arrival.ADD, 8))
+    assert core_s_of_line(chain, along_columns=False) == pytest.approx(24 * LANE_S)
+    assert core_s_of_line(chain, along_columns=True) == pytest.approx(24 * VECTOR_S)
+    multicast = line((2, 9, Arrival.MULTICAST, 4), (2, 0, Arrival.MULTICAST, 4))
+    assert core_s_of_line(multicast, along_columns=False) == pytest.approx((8 + 3) * 4 * VECTOR_S)
+
+
+@pytest.mark.skipif(not JIT, reason="interpreted kernels have one build")
+def test_short_steps_of_a_token_run_on_one_core(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = run(shared, (16, 16))
+    assert builds(small) == {False}
+    monkeypatch.setattr(library, "PARALLEL_CORE_S", 0.0)
+    assert True in builds(small)
+
+
+@pytest.mark.slow
+def test_tokens_on_all_cores_are_those_on_one_bit_for_bit(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = []
+    for threshold_s in (1.0, 0.0):
+        monkeypatch.setattr(library, "PARALLEL_CORE_S", threshold_s)
+        session = run(shared, (16, 16))
+        session.greedy(4)
+        logits.append(session.engine.logits)
+    np.testing.assert_array_equal(*logits)
