@@ -15,12 +15,13 @@ none of its parameters: it would be compiled anew for each type of that view.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import getsource, signature
 from textwrap import dedent
 from typing import Any
 
-from wse_kernels._jit import prange, words_of
+from wse_kernels._cores import over_cores
+from wse_kernels._jit import part_function, words_of
 
 _PLACE_WORDS = ("_first_row", "_rows", "_blocks_per_row")
 
@@ -29,6 +30,9 @@ FIRST_OPERAND = len(_PLACE_WORDS)
 
 VIEWS = ("act", "wgt", "acc", "f32", "raw", "ctl")
 """Views of SRAM and counters that kernels take before their operands, in this order; each takes those it touches."""
+
+_BEGIN, _END = "a[0] * a[2]", "(a[0] + a[1]) * a[2]"
+"""The first of the blocks, and the one behind the last."""
 
 _PLACES = {
     "block": "block",
@@ -50,27 +54,44 @@ def views_of(function: Callable[..., None]) -> tuple[str, ...]:
 def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
     """The kernel ``(*views, a)`` that does for every block of the rows of ``a`` what ``function`` does; see `views_of`.
 
-    It has the function's statements in its loop, at their lines of the function's source file, by which numba's cache
-    knows it: to inline a call takes numba as long as to type it.
+    It has the function's statements in its loop, at their lines of the function's source file, by which the cache of
+    kernels knows it: to inline a call takes numba as long as to type it.
     """
-    views, taken = views_of(function), signature(function).parameters
-    words = (*_PLACE_WORDS, *operands_of(function))
-    places = [f"{n} = {place.format(view=views[0])}" for n, place in _PLACES.items() if n in taken and n != place]
+    return _loop(function, (*views_of(function), "a"), f"range({_BEGIN}, {_END})")
+
+
+def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
+    """The kernel of `over_blocks` with a part of the blocks on each core."""
+    taken = ", ".join((*views_of(function), "a"))
+    part = part_function(_loop(function, ("_first_block", "_end_block", taken), "range(_first_block, _end_block)"))
+    text = f"def {function.__name__}({taken}):\n    over_cores(part, {_BEGIN}, {_END}, ({taken}))\n"
+    return _executed(function, text, {"__name__": function.__module__, "over_cores": over_cores, "part": part})
+
+
+def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str) -> Callable[..., None]:
+    """A function of ``parameters`` that does for every one of ``blocks``, an expression, what ``function`` does."""
+    taken = signature(function).parameters
+    words, view = (*_PLACE_WORDS, *operands_of(function)), views_of(function)[0]
+    places = [f"{n} = {place.format(view=view)}" for n, place in _PLACES.items() if n in taken and n != place]
     unpacking = f"{', '.join(words)} = words_of(a, {len(words)})"
-    kernel_text = ast.parse(
-        f"def {function.__name__}({', '.join(views)}, a):\n"
-        "    for block in prange(a[0] * a[2], (a[0] + a[1]) * a[2]):\n"
+    loop_text = ast.parse(
+        f"def {function.__name__}({', '.join(parameters)}):\n"
+        f"    for block in {blocks}:\n"
         f"        {'; '.join([unpacking, *places])}\n"
     )
     function_text = ast.parse(dedent(getsource(function)))
     ast.increment_lineno(function_text, function.__code__.co_firstlineno - 1)
-    [kernel_definition], [definition] = kernel_text.body, function_text.body
-    assert isinstance(kernel_definition, ast.FunctionDef)
+    [loop_definition], [definition] = loop_text.body, function_text.body
+    assert isinstance(loop_definition, ast.FunctionDef)
     assert isinstance(definition, ast.FunctionDef)
-    [loop] = kernel_definition.body
+    [loop] = loop_definition.body
     assert isinstance(loop, ast.For)
     loop.body += definition.body
-    names: dict[str, Any] = {**function.__globals__, "prange": prange, "words_of": words_of}
-    exec(compile(kernel_text, function.__code__.co_filename, "exec"), names)
-    kernel: Callable[..., None] = names[function.__name__]
-    return kernel
+    return _executed(function, loop_text, {**function.__globals__, "words_of": words_of})
+
+
+def _executed(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:
+    """The function of the name of ``function`` that a text defines, as one of the same file."""
+    exec(compile(text, function.__code__.co_filename, "exec"), names)
+    made: Callable[..., None] = names[function.__name__]
+    return made

@@ -28,11 +28,13 @@ from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array as numba_populate_array
+from numba.np.ufunc.parallel import _launch_threads
 
 from wse_kernels._cache import KernelFiles, cache_home
 
 config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
 cgutils: Any = numba_cgutils
+launch_threads: Any = _launch_threads
 populate_array: Any = numba_populate_array
 
 
@@ -67,11 +69,16 @@ class KernelCache(_Cache):
     """The cache of one function of this package for numba, which asks it before it compiles and gives it what it made.
 
     Numba's own notices no edited helper in another file, and processes that write at the same time mix up its files.
+
+    Attributes:
+        name: The name of the kernel.
+        parallel: Whether this is its build for all cores.
     """
 
     def __init__(self, function: Any, *, parallel: bool) -> None:
+        self.name, self.parallel = function.__name__, parallel
         build = "parallel" if parallel else "serial"
-        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-{build}"
+        self._file_stem = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-{build}"
 
     @property
     def cache_path(self) -> str:
@@ -83,6 +90,8 @@ class KernelCache(_Cache):
         target_context.refresh()
         content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
         rebuild: Any = CompileResult._rebuild
+        if self.parallel:
+            launch_threads()  # code refers to functions of the threads
         return None if content is None else rebuild(target_context, *pickle.loads(content))
 
     def save_overload(self, sig: Any, cres: Any) -> None:
@@ -105,8 +114,8 @@ class KernelCache(_Cache):
         """Do nothing: files are never stale."""
 
     def _file(self, sig: Any, codegen: Any) -> str:
-        key = sha256(f"{_VERSIONS} {self._name} {sig} {codegen.magic_tuple()}".encode())
-        return f"{self._name}-{key.hexdigest()[:32]}.bin"
+        key = sha256(f"{_VERSIONS} {self._file_stem} {sig} {codegen.magic_tuple()}".encode())
+        return f"{self._file_stem}-{key.hexdigest()[:32]}.bin"
 
 
 __all__ = [
@@ -123,13 +132,16 @@ __all__ = [
     "is_compiled",
     "is_kept",
     "kernel",
+    "launch_threads",
     "multiply_add_rows",
     "narrow",
     "narrow_ir",
     "parallel_kernel",
+    "part_function",
     "populate_array",
     "prange",
     "row_pointer",
+    "spread_kernel",
     "types",
     "types_of",
     "widen",
@@ -153,7 +165,17 @@ def kernel(function: Function, *, allocates: bool = False) -> Function:
 
 def parallel_kernel(function: Function, *, allocates: bool = False) -> Function:
     """Compile with its ``prange`` loops over all cores; iterations must write disjoint memory."""
-    return _kept(function, parallel=True, allocates=allocates)
+    return _kept(function, parallel=True, prange=True, allocates=allocates)
+
+
+def spread_kernel(function: Function) -> Function:
+    """Compile a kernel that calls a `part_function` over all cores."""
+    return _kept(function, parallel=True)
+
+
+def part_function(function: Function) -> Function:
+    """A function that the kernels which call it do not write out; numba compiles it once for its types."""
+    return cast(Function, _compiled(function, no_cpython_wrapper=True))
 
 
 def helper_function(function: Function) -> Function:
@@ -169,9 +191,9 @@ def inline_function(function: Function) -> Function:
     return cast(Function, _compiled(function, inline="always"))
 
 
-def _kept(function: Function, *, parallel: bool, allocates: bool) -> Function:
+def _kept(function: Function, *, parallel: bool, prange: bool = False, allocates: bool = False) -> Function:
     """``function`` compiled for calls from Python, and kept where it is of this package, whose sources are known."""
-    compiled = _compiled(function, nogil=True, parallel=parallel, _nrt=allocates)
+    compiled = _compiled(function, nogil=True, parallel=prange, _nrt=allocates)
     if not config.DISABLE_JIT and Path(function.__code__.co_filename).parent == _PACKAGE:
         compiled._cache = KernelCache(function, parallel=parallel)
     return cast(Function, compiled)
@@ -181,7 +203,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     """``function`` with the options that all have.
 
     No fast-math: every sum keeps its order, products are not contracted. Nobody calls these by their address in C, and
-    what allocates nothing needs no count of references: code for both is a quarter of the time that a kernel compiles.
+    what allocates nothing needs no count of references: code for both takes a sixth of the time to compile a kernel.
     """
     compile_function: Any = njit
     common: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "no_cfunc_wrapper": True, "_nrt": False}
@@ -409,4 +431,4 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 def build_of(function: Any) -> tuple[str, bool]:
     """The name of a compiled kernel, and whether it is its build for all cores."""
-    return function.py_func.__name__, function.targetoptions["parallel"]
+    return function._cache.name, function._cache.parallel

@@ -26,8 +26,8 @@ from wse_kernels import (
     vocabulary,
     wavelet,
 )
-from wse_kernels._blocks import VIEWS, over_blocks, views_of
-from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel
+from wse_kernels._blocks import VIEWS, over_blocks, over_blocks_and_cores, views_of
+from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel, spread_kernel
 
 __all__ = [
     "COMPUTE",
@@ -96,5 +96,6 @@ def compiled_kernel(name: str) -> CompiledKernel:
         function = (TRANSFER | TIMING | STORING)[name]
         allocates = name in TIMING
         return CompiledKernel(kernel(function, allocates=allocates), parallel_kernel(function, allocates=allocates))
-    function = over_blocks(COMPUTE[name])
-    return CompiledKernel(kernel(function), parallel_kernel(function), tuple(map(VIEWS.index, views_of(COMPUTE[name]))))
+    function = COMPUTE[name]
+    takes = tuple(map(VIEWS.index, views_of(function)))
+    return CompiledKernel(kernel(over_blocks(function)), spread_kernel(over_blocks_and_cores(function)), takes)
