@@ -68,7 +68,9 @@ def run(
     wavelets: bool = False,
     on_text: Callable[[str], None] | None = None,
     on_warning: Callable[[str], None] | None = None,
+    on_stored: OnProgress | None = None,
     on_progress: OnProgress | None = None,
+    on_tokens: OnProgress | None = None,
 ) -> RunResult: ...
 def estimate(
     model: str | Path,

@@ -38,7 +38,9 @@ def run(
     *,
     on_text: Callable[[str], None] | None = None,
     on_warning: Callable[[str], None] | None = None,
+    on_stored: OnProgress | None = None,
     on_progress: OnProgress | None = None,
+    on_tokens: OnProgress | None = None,
 ) -> RunResult:
     """Run a model on a virtual wafer: compile, execute, time and trace it. The result of ``wse run``.
 
@@ -49,7 +51,9 @@ def run(
     Args:
         on_text: Called with the prompt's text and then each stretch of generated text, where there is one prompt.
         on_warning: Called with what the user should know though the run goes on.
+        on_stored: Called with (elements stored, all, the tile that begins) while weights are stored.
         on_progress: Called with (done, all, the kernel that begins) while kernels compile.
+        on_tokens: Called with (tokens read and generated, the most, "") where ``on_text`` is not called.
     """
     from wse.studies.run.run import run as study
 
@@ -57,7 +61,9 @@ def run(
         request,
         on_text=on_text or ignore,
         on_warning=on_warning or ignore,
+        on_stored=on_stored or ignore,
         on_progress=on_progress or ignore,
+        on_tokens=on_tokens or ignore,
     )
 
 

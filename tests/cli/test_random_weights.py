@@ -80,3 +80,30 @@ def test_other_values_are_refused_before_the_model_is_looked_for(wse: Wse, text:
 
 def test_an_unknown_model_is_told_the_nearest(wse: Wse) -> None:
     assert "did you mean 'llama-3-8b'?" in wse("run", "lama-3-8b", "--weights", "random:7").refusal()
+
+
+def test_progress_counts_elements_and_tokens(empty: Path) -> None:
+    """Of a run without text; every one of them by the end, unless it ends early."""
+    stored: list[tuple[int, int, str]] = []
+    tokens: list[tuple[int, int, str]] = []
+    result = api.run(
+        write_config(empty, eos_token_id=None),
+        weights="random:7",
+        prompt_ids=[1, 2, 3],
+        new_tokens=4,
+        trace=None,
+        on_stored=lambda *piece: stored.append(piece),
+        on_tokens=lambda *piece: tokens.append(piece),
+    )
+    done = [piece[0] for piece in stored]
+    assert done == sorted(done)
+    assert stored[0][0] == 0
+    assert "embedding" in {piece[2] for piece in stored}
+    assert stored[-1][0] == stored[-1][1] >= result.model.parameters
+    assert [piece[:2] for piece in tokens] == [(0, 7), (3, 7), (4, 7), (5, 7), (6, 7), (7, 7)]
+
+
+def test_a_run_that_prints_text_counts_no_tokens(empty: Path) -> None:
+    tokens: list[object] = []
+    api.run(new_tokens=2, trace=None, on_text=lambda text: None, on_tokens=lambda *piece: tokens.append(piece))
+    assert not tokens

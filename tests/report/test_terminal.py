@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wse.errors import BadTrace
 from wse.report.as_json import as_json
-from wse.report.progress import COMPILING, progress_on
+from wse.report.progress import COMPILING, GENERATING, STORING, progress_on
 from wse.report.terminal import bar, console_on, count, hertz, in_bytes, percent, printable, seconds, stream_text
 
 
@@ -127,6 +127,22 @@ def test_progress_names_pieces_as_they_are(monkeypatch: pytest.MonkeyPatch) -> N
         heard(2, 2, "[red]x\x1b]0;title\x07")
     assert "[red]x" in stream.getvalue()
     assert "\x1b]0;" not in stream.getvalue()
+
+
+def test_works_one_after_another_take_turns_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second begins though the first never came to its end; one without a call shows nothing."""
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with (
+        progress_on(stream, STORING) as stored,
+        progress_on(stream, COMPILING) as compiled,
+        progress_on(stream, GENERATING),
+    ):
+        stored(0, 2, "embedding")
+        stored(2, 2, "")
+        compiled(1, 2, "_matmul")
+    assert stream.getvalue().index("storing weights") < stream.getvalue().index("compiling kernels")
+    assert "running" not in stream.getvalue()
 
 
 def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,17 +26,24 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
       wse run --new-tokens 8 --record activations=layers.0.*,head
     """
     from wse.report.as_json import as_json
-    from wse.report.progress import COMPILING, progress_on
+    from wse.report.progress import COMPILING, GENERATING, STORING, ignore, progress_on
     from wse.report.terminal import stream_text
     from wse.studies.run.result import print_run
     from wse.studies.run.run import run as execute
 
-    with progress_on(sys.stderr, COMPILING) as on_progress, stream_text(sys.stdout) as on_text:
+    with (
+        progress_on(sys.stderr, STORING) as on_stored,
+        progress_on(sys.stderr, COMPILING) as on_progress,
+        progress_on(sys.stderr, GENERATING) as on_tokens,
+        stream_text(sys.stdout) as on_text,
+    ):
         result = execute(
             request,
-            on_text=(lambda text: None) if json else on_text,
+            on_text=ignore if json else on_text,
             on_warning=opt.warn,
+            on_stored=on_stored,
             on_progress=on_progress,
+            on_tokens=on_tokens,
         )
     if json:
         sys.stdout.write(as_json(result))

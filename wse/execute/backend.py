@@ -78,6 +78,7 @@ class MakeBackend(Protocol):
         allow_nonfinite: bool = False,
         watched: Collection[int] = (),
         on_output: Callable[[int, Values], None] = ...,
+        on_stored: Callable[[int, int, str], None] = ...,
         profile: bool = False,
     ) -> Backend:
         """A backend with the weights of a Program in place."""

@@ -48,6 +48,7 @@ class Engine:
         allow_nonfinite: bool = False,
         watched: Collection[int] = (),
         on_output: Callable[[int, Values], None] = lambda op, values: None,
+        on_stored: Callable[[int, int, str], None] = lambda done, total, name: None,
         profile: bool = False,
     ) -> None:
         if program.sampling == "host" and len(draws) != program.batch:
@@ -74,7 +75,7 @@ class Engine:
         self._verified_user = -1  # whose pass waits for `keep`
         self.step_times = StepTimes(program, self.arenas) if profile else None
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
-        store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite)
+        store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:

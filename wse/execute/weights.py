@@ -39,8 +39,11 @@ def store_weights(
     arenas: list[Arena],
     *,
     allow_nonfinite: bool = False,
+    on_stored: Callable[[int, int, str], None] = lambda done, total, name: None,
 ) -> None:
     """Fill every tile of every stage. ``tensor`` gives a canonical tensor ``[out, in]`` in any floating-point type.
+
+    ``on_stored`` is called with (elements stored, all, the tile that begins) before each tile and at the end.
 
     Values are converted to the element type of the tile's view, to the nearest, ties to even.
 
@@ -52,7 +55,9 @@ def store_weights(
     read = _Reader("float32", allow_nonfinite=allow_nonfinite).read
     held = _Reader(program.element_type("wgt"), allow_nonfinite=allow_nonfinite).read
     tensor = with_norm_products(with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite), held)
-    for tile in program.tiles:
+    sizes = [tile.outer * tile.inner * arenas[tile.stage].rows * arenas[tile.stage].cols for tile in program.tiles]
+    for at, tile in enumerate(program.tiles):
+        on_stored(sum(sizes[:at]), sum(sizes), tile.name)
         arena = arenas[tile.stage]
         reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
         parts = [stretch for part in tile.parts for stretch in stretches(part)]
@@ -68,6 +73,7 @@ def store_weights(
                     for strip in strips(part, patch):
                         taken = share(part, first, strip, tile, part_places)
                         arena.store(reader.element_type, tile.address, values, taken)
+    on_stored(sum(sizes), sum(sizes), "")
 
 
 class _Reader:

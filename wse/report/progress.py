@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple, TextIO
 
 OnProgress = Callable[[int, int, str], None]
@@ -33,6 +33,8 @@ class Work(NamedTuple):
     says_name: bool = False
 
 
+STORING: Final = Work("storing weights", unit=" values")
+GENERATING: Final = Work("running", unit=" tokens")
 COMPILING: Final = Work("compiling kernels", "compiling kernels, once for this machine...")
 PREDICTING: Final = Work("predicting measurements", "predicting measurements...")
 ESTIMATING: Final = Work("estimating", "estimating...")
@@ -48,10 +50,26 @@ def ignore(*details: object) -> None:
 
 @contextmanager
 def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
-    """Yield a function to call with (done, all, name) before each piece of the work and at the end."""
+    """Yield a function to call with (done, all, name) before each piece of the work and at the end.
+
+    A bar is shown from the first call on, so that works that come one after another take turns on a terminal.
+    """
     if not stream.isatty():
         yield _Lines(stream, work).update
         return
+    bar: list[OnProgress] = []
+    with ExitStack() as shown:
+
+        def update(done: int, total: int, name: str) -> None:
+            if not bar:
+                bar.append(shown.enter_context(_bar(stream, work)))
+            bar[0](done, total, name)
+
+        yield update
+
+
+@contextmanager
+def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

@@ -9,7 +9,6 @@ from typing import Final, NoReturn
 from wse.compiler.options import Options
 from wse.compiler.search.remedies import smallest_mesh
 from wse.errors import BadInput, BadModel
-from wse.execute.random_weights import RandomWeights
 from wse.execute.sampling import Sampling
 from wse.execute.tiles import Source
 from wse.hardware.mesh import mesh_on
@@ -114,6 +113,8 @@ def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Sour
         BadInput: random weights are asked for without a seed.
     """
     if request.weights is not None:
+        from wse.execute.random_weights import RandomWeights  # brings numba, which wse compile does without
+
         return RandomWeights(loaded.spec, weights_seed(request.weights)).rows
     if loaded.checkpoint is None:
         model = request.model

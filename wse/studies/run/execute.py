@@ -41,7 +41,9 @@ def execute(
     make_backend: MakeBackend = Engine,
     on_text: OnText = ignore,
     on_warning: Callable[[str], None] = ignore,
+    on_stored: OnProgress = ignore,
     on_progress: OnProgress = ignore,
+    on_tokens: OnProgress = ignore,
 ) -> RunResult:
     """Execute a compiled request.
 
@@ -57,7 +59,9 @@ def execute(
         make_backend: Makes what executes the Program.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_warning: Called with the reason why kernels are not kept, or why the run goes on without a trace.
+        on_stored: Called with (elements stored, all, tile) while weights are stored.
         on_progress: Called with (done, all, name) while kernels compile.
+        on_tokens: Called with (tokens read and generated, the most, "") where no text says how far the run is.
 
     Raises:
         BadModel: there are no weights to execute.
@@ -90,6 +94,7 @@ def execute(
                 allow_nonfinite=prepared.request.allow_nonfinite,
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
+                on_stored=on_stored,
                 profile=profile is not None,
             )
             engine = backend
@@ -100,7 +105,8 @@ def execute(
             unkept = engine.precompile(on_progress)
             if unkept:
                 on_warning(unkept)
-            session = Session(prepared, program, engine, keeper, on_text, passes_again=len(kept.passes) if kept else 0)
+            passes_again = len(kept.passes) if kept else 0
+            session = Session(prepared, program, engine, keeper, on_text, on_tokens, passes_again=passes_again)
             session.generate()
             if isinstance(engine, CheckpointedEngine):
                 engine.close()

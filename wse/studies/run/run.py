@@ -27,7 +27,9 @@ def run(
     *,
     on_text: OnText = ignore,
     on_warning: Callable[[str], None] = ignore,
+    on_stored: OnProgress = ignore,
     on_progress: OnProgress = ignore,
+    on_tokens: OnProgress = ignore,
 ) -> RunResult:
     """Compile, execute, time and trace what a request asks for.
 
@@ -35,7 +37,9 @@ def run(
         request: The request.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_warning: Called with what the user should know though the run goes on.
+        on_stored: Called with (elements stored, all, tile) while weights are stored.
         on_progress: Called with (done, all, name) while kernels compile.
+        on_tokens: Called with (tokens read and generated, the most, "") where no text says how far the run is.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
@@ -60,7 +64,9 @@ def run(
         checkpoint=checkpoint,
         on_text=on_text,
         on_warning=on_warning,
+        on_stored=on_stored,
         on_progress=on_progress,
+        on_tokens=on_tokens,
     )
 
 

@@ -17,7 +17,7 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.record.keeper import TraceKeeper
 from wse.record.run import RunRecorder
-from wse.report.progress import ignore
+from wse.report.progress import OnProgress, ignore
 from wse.request.prepare_run import Prepared
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
@@ -39,6 +39,7 @@ class Session:
         engine: Backend,
         keeper: TraceKeeper,
         on_text: OnText,
+        on_tokens: OnProgress,
         *,
         passes_again: int,
     ) -> None:
@@ -52,6 +53,8 @@ class Session:
         self._accepted_tokens = 0  # of drafts
         ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
         sink = on_text if program.batch == 1 else ignore  # texts that grow side by side are printed at the end
+        has_text = sink is not ignore and tokenizer is not None
+        self._on_tokens, self._read_tokens = ignore if has_text else on_tokens, 0
         self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, sink) for ids in prepared.prompts]
 
     def generate(self) -> None:
@@ -60,16 +63,24 @@ class Session:
         A user who is done before others keeps a place in the batch; the tokens of that place belong to nobody.
         """
         began = time.perf_counter()
+        self._tell_tokens()
         self._read_prompts()
         while not all(answer.is_finished for answer in self.answers):
+            self._tell_tokens()
             draft = self._draft()
             if draft:
                 self._verify(draft)
             else:
                 self._generate_next()
+        self._tell_tokens()
         for answer in self.answers:
             answer.finish()
         self.wall_s = time.perf_counter() - began
+
+    def _tell_tokens(self) -> None:
+        """Tell how many tokens were read and generated, of the most that may be."""
+        most = sum(len(answer.prompt) + self.prepared.new_tokens for answer in self.answers)
+        self._on_tokens(self._read_tokens + sum(len(answer.tokens) for answer in self.answers), most, "")
 
     def _read_prompts(self) -> None:
         passes: list[list[int]] = [[] for _ in self.answers]
@@ -83,6 +94,8 @@ class Session:
             self._record_pass(index, use, cost, pairs, before, time.perf_counter() - began)
             passes[phase.user] += [self._last_pass] * phase.tokens
             self.answers[phase.user].cycles = self.clock.cycles
+            self._read_tokens += phase.tokens
+            self._tell_tokens()
             began = time.perf_counter()
         for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
             if self.prepared.request.logits:
