@@ -38,17 +38,19 @@ Build = tuple[str, bool, Any]
 def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -> None:
     """Compile the kernels of ``calls`` for the types of their arguments, or load them, without calling them.
 
-    ``report`` takes (done, all, name) before each that is compiled here, and at the end.
+    ``report`` takes (done, all, name) before each that is compiled here, and at the end; those that are loaded do not
+    count.
     """
     typed = [(function, types_of(arguments)) for function, arguments in calls if is_compiled(function)]
     waiting = deque((function, types) for function, types in typed if not is_kept(function, types))
+    total = len(waiting)
 
     def compile_next() -> bool:
         try:
             function, types = waiting.popleft()
         except IndexError:
             return False
-        report(len(typed) - len(waiting) - 1, len(typed), function.__name__)
+        report(total - len(waiting) - 1, total, function.__name__)
         compile_for(function, types)
         return True
 
@@ -58,7 +60,7 @@ def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -
                 pass
     for function, types in typed:
         compile_for(function, types)
-    report(len(typed), len(typed), "")
+    report(total, total, "")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import slow_but
 
 import wse
 from tests.models.helpers import write_config
@@ -58,16 +59,15 @@ def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path) -> None:
     assert 1 <= peak / wanted < 1.15, (peak, wanted)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"mesh": "80x80", "new_tokens": 40},
-        {"mesh": "96x96", "new_tokens": 40},
-        {"mesh": "64x64", "new_tokens": 3000, "dtype": "float16"},
-        {"new_tokens": 40},
-    ],
-    ids=str,
-)
+WIDE: list[dict[str, Any]] = [
+    {"mesh": "80x80", "new_tokens": 40},
+    {"mesh": "96x96", "new_tokens": 40},
+    {"mesh": "64x64", "new_tokens": 3000, "dtype": "float16"},
+    {"new_tokens": 40},
+]
+
+
+@pytest.mark.parametrize("options", slow_but(WIDE, WIDE[0]), ids=str)
 def test_settings_that_are_named_fit_and_wider_ones_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
@@ -99,6 +99,7 @@ def _compiled(request: RunRequest) -> Any:
     return prepared, compile_program(prepared)
 
 
+@pytest.mark.slow
 def test_a_smaller_model_is_named_where_weights_are_random(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 1 << 30)
     with pytest.raises(InsufficientMemory, match="the model smollm2-135m; or free some memory") as refused:
