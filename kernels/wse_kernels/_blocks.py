@@ -15,7 +15,7 @@ none of its parameters: it would be compiled anew for each type of that view.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from inspect import getsource, signature
 from textwrap import dedent
 from typing import Any
@@ -68,6 +68,50 @@ def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
     return _executed(function, text, {"__name__": function.__module__, "over_cores": over_cores, "part": part})
 
 
+def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | None:
+    """The kernel of ``function``, which ends in a loop over ``prange``, a part of it on each core; None for others.
+
+    What stands before the loop is done on each core again, and so must be no more than names for what is read.
+    """
+    [definition] = _definitions(function)
+    *before, loop = definition.body
+    if not (isinstance(loop, ast.For) and _is_prange(loop.iter)) or any(map(_is_prange, _nodes(before))):
+        return None
+    assert isinstance(loop.iter, ast.Call)
+    bounds = ["0", *map(ast.unparse, loop.iter.args)][-2:]
+    taken = ", ".join(signature(function).parameters)
+    [whole] = ast.parse(
+        f"def {function.__name__}({taken}):\n    over_cores(part, {', '.join(bounds)}, ({taken}))\n"
+    ).body
+    assert isinstance(whole, ast.FunctionDef)
+    whole.body = before + whole.body
+    [part] = ast.parse(
+        f"def {function.__name__}(_begin, _end, {taken}):\n    for i in range(_begin, _end):\n        0\n"
+    ).body
+    assert isinstance(part, ast.FunctionDef)
+    [part_loop] = part.body
+    assert isinstance(part_loop, ast.For)
+    part_loop.target, part_loop.body, part.body = loop.target, loop.body, [*before, part_loop]
+    names = function.__globals__
+    compiled = part_function(_executed(function, ast.Module([part], []), {**names}))
+    return _executed(function, ast.Module([whole], []), {**names, "over_cores": over_cores, "part": compiled})
+
+
+def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
+    """What the source of a function defines, at its lines."""
+    text = ast.parse(dedent(getsource(function)))
+    ast.increment_lineno(text, function.__code__.co_firstlineno - 1)
+    return [node for node in text.body if isinstance(node, ast.FunctionDef)]
+
+
+def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+    return (node for statement in statements for node in ast.walk(statement))
+
+
+def _is_prange(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "prange"
+
+
 def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str) -> Callable[..., None]:
     """A function of ``parameters`` that does for every one of ``blocks``, an expression, what ``function`` does."""
     taken = signature(function).parameters
@@ -79,11 +123,8 @@ def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str)
         f"    for block in {blocks}:\n"
         f"        {'; '.join([unpacking, *places])}\n"
     )
-    function_text = ast.parse(dedent(getsource(function)))
-    ast.increment_lineno(function_text, function.__code__.co_firstlineno - 1)
-    [loop_definition], [definition] = loop_text.body, function_text.body
+    [loop_definition], [definition] = loop_text.body, _definitions(function)
     assert isinstance(loop_definition, ast.FunctionDef)
-    assert isinstance(definition, ast.FunctionDef)
     [loop] = loop_definition.body
     assert isinstance(loop, ast.For)
     loop.body += definition.body

@@ -26,7 +26,7 @@ from wse_kernels import (
     vocabulary,
     wavelet,
 )
-from wse_kernels._blocks import VIEWS, over_blocks, over_blocks_and_cores, views_of
+from wse_kernels._blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
 from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel, spread_kernel
 
 __all__ = [
@@ -95,7 +95,9 @@ def compiled_kernel(name: str) -> CompiledKernel:
     if name not in COMPUTE:
         function = (TRANSFER | TIMING | STORING)[name]
         allocates = name in TIMING
-        return CompiledKernel(kernel(function, allocates=allocates), parallel_kernel(function, allocates=allocates))
+        spread = over_cores_by_loop(function)
+        parallel = parallel_kernel(function, allocates=allocates) if spread is None else spread_kernel(spread)
+        return CompiledKernel(kernel(function, allocates=allocates), parallel)
     function = COMPUTE[name]
     takes = tuple(map(VIEWS.index, views_of(function)))
     return CompiledKernel(kernel(over_blocks(function)), spread_kernel(over_blocks_and_cores(function)), takes)
