@@ -20,6 +20,12 @@ from wse_kernels._jit import helper_function, narrow, prange, widen
 REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY, DROP = 0, 1, 2, 3, 4, 5, 6
 NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
 
+LEAST_ROWS, MOST_ROWS, NEAR_ELEMENTS = 4, 8, 128
+"""Rows of the mesh that carry out a message one after another, and elements of them that stay in the nearest cache.
+
+An element is on a line of the cache of its own, with those of neighbouring PEs, which the next messages take.
+"""
+
 
 def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages between the PEs of each mesh row.
@@ -29,22 +35,34 @@ def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a
     a row, 3 source address, 4 target address (elements of ``view``), 5 elements of all parts; 6, the bytes of
     an element, is left unread.
     """
-    per_row, lanes = a[2], view.shape[2]
-    for row in prange(a[0], a[0] + a[1]):
-        base = row * per_row
-        for i in range(first[variant[row]], first[variant[row] + 1]):
-            start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
-            source, target, n, words = a[3] + messages[i, 3], a[4] + messages[i, 3], messages[i, 4], messages[i, 5]
-            sender, receiver = base + start // lanes, base + end // lanes
-            if arrival == MULTICAST:
-                _fill_lanes(view, sender, start % lanes, source, base, min(start, end), max(start, end), target, n)
-            elif arrival != DROP:
-                _deliver(view, sender, start % lanes, source, receiver, end % lanes, target, n, arrival)
-            if arrival != COPY:
-                for col in range(start, end):
-                    links[EAST, row, col] += words
-                for col in range(end + 1, start + 1):
-                    links[WEST, row, col] += words
+    per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
+    at_once = min(max(LEAST_ROWS, NEAR_ELEMENTS // max(1, a[5])), MOST_ROWS)
+    for group in prange((a[1] + at_once - 1) // at_once):
+        row = a[0] + group * at_once
+        group_end = min(row + at_once, last)
+        while row < group_end:  # as many rows as carry out the same messages
+            end_row = row + 1
+            while end_row < group_end and variant[end_row] == variant[row]:
+                end_row += 1
+            base, rows = row * per_row, end_row - row
+            for i in range(first[variant[row]], first[variant[row] + 1]):
+                start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+                source, target, n, words = a[3] + messages[i, 3], a[4] + messages[i, 3], messages[i, 4], messages[i, 5]
+                sender, sender_lane = base + start // lanes, start % lanes
+                receiver, lane = base + end // lanes, end % lanes
+                if arrival == MULTICAST:
+                    west, east = min(start, end), max(start, end)
+                    for at in range(0, rows * per_row, per_row):
+                        _fill_lanes(view, sender + at, sender_lane, source, base + at, west, east, target, n)
+                elif arrival != DROP:
+                    _deliver(view, sender, sender_lane, source, receiver, lane, target, n, arrival, rows, per_row)
+                if arrival != COPY:
+                    for at in range(row, end_row):
+                        for col in range(start, end):
+                            links[EAST, at, col] += words
+                        for col in range(end + 1, start + 1):
+                            links[WEST, at, col] += words
+            row = end_row
 
 
 def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
@@ -85,7 +103,7 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                     for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
                         e, count = messages[i, 3], messages[i, 4]
-                        _deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival)
+                        _deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival, 1, 0)
                 if arrival != COPY:
                     _count_column_words(links, start, end, col, col + 1, messages[i, 5])
 
@@ -111,7 +129,7 @@ def along_columns_counted(
             step = 1 if end >= start else -1
             for row in range(start if arrival == MULTICAST else end, end + step, step):
                 receiver = row * per_row + column_block
-                _deliver(view, sender, lane, source, receiver, lane, target, n, arrival)
+                _deliver(view, sender, lane, source, receiver, lane, target, n, arrival, 1, 0)
             if arrival != COPY:
                 _count_column_words(links, start, end, col, col + 1, (n * element_bytes + 3) // 4)
 
@@ -127,27 +145,46 @@ def _deliver(
     target: int,
     n: int,
     arrival: int,
+    rows: int,
+    per_row: int,
 ) -> None:
-    """Carry out one arrival: n elements of a PE, a lane of block ``sender``, at a PE of block ``receiver``."""
+    """Carry out one arrival: n elements of a PE, a lane of block ``sender``, at a PE of block ``receiver``.
+
+    The same in ``rows`` rows, whose blocks are ``per_row`` apart. Indices are unsigned, so that none is looked at for
+    whether it counts from an end.
+    """
+    to, origin = np.uint64(receiver_lane), np.uint64(sender_lane)
     if arrival == ARGMAX:
         for e in range(0, n, 2):
-            old, new = view[receiver, target + e, receiver_lane], view[sender, source + e, sender_lane]
-            old_index = view[receiver, target + e + 1, receiver_lane]
-            new_index = view[sender, source + e + 1, sender_lane]
-            if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
-                view[receiver, target + e, receiver_lane] = new
-                view[receiver, target + e + 1, receiver_lane] = new_index
+            for row in range(rows):
+                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
+                at, from_at = np.uint64(target + e), np.uint64(source + e)
+                index, from_index = np.uint64(target + e + 1), np.uint64(source + e + 1)
+                old, new = view[block, at, to], view[from_block, from_at, origin]
+                old_index, new_index = view[block, index, to], view[from_block, from_index, origin]
+                if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
+                    view[block, at, to] = new
+                    view[block, index, to] = new_index
     elif arrival == ADD:
         for e in range(n):
-            old, new = view[receiver, target + e, receiver_lane], view[sender, source + e, sender_lane]
-            view[receiver, target + e, receiver_lane] = narrow(widen(old) + widen(new), old)
+            at, from_at = np.uint64(target + e), np.uint64(source + e)
+            for row in range(rows):
+                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
+                old = view[block, at, to]
+                view[block, at, to] = narrow(widen(old) + widen(view[from_block, from_at, origin]), old)
     elif arrival == MAX:
         for e in range(n):
-            old, new = view[receiver, target + e, receiver_lane], view[sender, source + e, sender_lane]
-            view[receiver, target + e, receiver_lane] = narrow(max(widen(old), widen(new)), old)
+            at, from_at = np.uint64(target + e), np.uint64(source + e)
+            for row in range(rows):
+                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
+                old = view[block, at, to]
+                view[block, at, to] = narrow(max(widen(old), widen(view[from_block, from_at, origin])), old)
     else:
         for e in range(n):
-            view[receiver, target + e, receiver_lane] = view[sender, source + e, sender_lane]
+            at, from_at = np.uint64(target + e), np.uint64(source + e)
+            for row in range(rows):
+                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
+                view[block, at, to] = view[from_block, from_at, origin]
 
 
 @helper_function

@@ -26,6 +26,7 @@ from tests.kernels.helpers import (
 )
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
+from wse_kernels.transfers import MOST_ROWS
 from wse_mappings.cuts.recut import cut_anew
 
 ELEMENTS = ["float16"] if JIT else ["float32", "float16", "bfloat16"]
@@ -100,7 +101,7 @@ def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: 
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(
-    rows=st.integers(1, 4),
+    rows=st.sampled_from([1, 2, 3, 4, 2 * MOST_ROWS + 3]),
     cols=st.sampled_from([1, 2, 3, 7, 13]),
     n=st.integers(1, 6),
     apart=st.integers(0, 1),

@@ -26,7 +26,7 @@ from wse.program.transfers.transfer import Transfer
 from wse_kernels.library import compiled_kernel
 from wse_mappings.schedule import Arrival, LineSchedule
 
-LANE_S: Final = 2e-9
+LANE_S: Final = 1.5e-9
 """Seconds of a core for an element that a PE of a row sends another, a single lane; this and the next at 2.6 GHz."""
 VECTOR_S: Final = 2.5e-10
 """For one that is moved with those of neighbouring lanes, along columns, or to PEs that a multicast passes."""
