@@ -161,3 +161,37 @@ def test_a_model_of_many_layers_stays_within_float16() -> None:
     want = plain_logits(spec, made(spec).__getitem__, PROMPT)[-1]
     assert 0.5 < want.std() < 2
     assert np.abs(got - want).max() < 0.05 * np.abs(want).max()
+
+
+@pytest.mark.slow
+def test_sampled_layers_and_logits_of_a_published_shape_are_those_of_plain_numpy() -> None:
+    """SmolLM2-135M in float16, each op within a hundredth of the largest value; weights as PEs hold them."""
+    spec, ids = load_model("smollm2-135m").spec, (1, 407, 9)
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype="float16",
+        accumulate="float32",
+        context=8,
+        prompt_tokens=(len(ids),),
+        logits_out="all",
+    )
+    program = compile_model(spec, wafer(103, 103), SOFTWARE, options)
+    sampled = ("embedding", *(f"layers.{i}.{op}" for i in (0, 14, 29) for op in ("output", "down")), "head")
+    found: dict[str, npt.NDArray[np.generic]] = {}
+    run = Engine(
+        program,
+        spec,
+        RandomWeights(spec, 7).rows,
+        watched=[program.op_names.index(name) for name in sampled],
+        on_output=lambda op, values: found.update({program.op_names[op]: values}),
+    )
+    for _ in run.prefill(ids):
+        pass
+    wanted: dict[str, npt.NDArray[np.float64]] = {}
+    weights = RandomWeights(spec, 7)
+    want = plain_logits(spec, lambda name: weights.rows(name)[:].astype(np.float16), ids, tell=wanted.__setitem__)[-1]
+    assert np.abs(run.logits[0] - want).max() < 0.01 * np.abs(want).max()
+    for name in sampled:
+        last, expected = np.asarray(found[name], np.float64)[-1], wanted[name][-1].reshape(-1)
+        assert np.abs(last.reshape(-1) - expected).max() < 0.01 * np.abs(expected).max(), name
