@@ -24,10 +24,11 @@ NUMBERS = {"M": 1, "K": K, "N": N, "k_stride": N, "n_stride": 1, "out_stride": N
 pes = Arena(1, 2, 0, 4 * (K + K * N + N))
 rng = np.random.default_rng(1)
 x, w = rng.normal(size=(1, 2, 1, K)).astype(np.float32), rng.normal(size=(1, 2, K, N)).astype(np.float32)
-pes.write("float32", ADDRESSES["x"], x)
-pes.write("float32", ADDRESSES["w"], w)
 
-view = pes.view("float32")
+view = pes.view("float32")  # [block, element, lane]: neighbours in a row are lanes of a block
+for name, values in (("x", x), ("w", w)):
+    values = values.reshape(2, -1)
+    view[0, ADDRESSES[name] : ADDRESSES[name] + values.shape[1], :2] = values.T
 operands = np.zeros(max(KERNEL.index.values()) + 1, np.int64)
 operands[:3] = 0, pes.rows, pes.blocks_per_row
 for name, value in (ADDRESSES | NUMBERS).items():
