@@ -1,8 +1,8 @@
 """Calling a function for the parts of a range, one part on each core.
 
 Numba's own parallel loops compile their body five times over (as a function, in a wrapper of NumPy's convention, and
-again wherever these are linked), which takes ten times as long as the body for one core. Here threads of numba's pool
-call one compiled function.
+again wherever these are linked), which takes three to ten times as long as the body for one core. Here threads of
+numba's pool call one compiled function.
 """
 
 from __future__ import annotations
