@@ -54,8 +54,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "kernels/wse_kernels/transfers.py",
-        "links[WEST, row, col] += words\n\n",
-        "links[EAST, row, col] += words\n\n",
+        "links[WEST, at, col] += words\n",
+        "links[EAST, at, col] += words\n",
         "tests/kernels/test_transfers.py -k along_rows",
     ),
     Mutation(
