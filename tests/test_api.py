@@ -72,6 +72,7 @@ def test_a_compilation_is_what_the_command_prints(capsys: pytest.CaptureFixture[
     assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "compile", "story", "--context", "64")
 
 
+@pytest.mark.slow
 def test_a_sweep_takes_values_by_field(tmp_path: Path) -> None:
     result = wse.sweep({"model": "story", **SMALL, "wafers": [1, 2]}, output=tmp_path / "table.csv", jobs=1)
     assert result.settings == 2

@@ -49,10 +49,10 @@ READ = {*LISTED, "h5py"}
     [
         (["--help"], set()),
         (["", "--version", "run --help", "no-such-command"], {"pydantic"}),
-        (["wafers wse2", "mappings --json"], LISTED),
-        (["models"], {*LISTED, "tokenizers"}),
+        pytest.param(["wafers wse2", "mappings --json"], LISTED, marks=pytest.mark.slow),
+        pytest.param(["models"], {*LISTED, "tokenizers"}, marks=pytest.mark.slow),
         (["inspect {trace}", "inspect {trace} --links --json"], READ),
-        (["export {trace} --to csv --what token -o tables"], READ),
+        pytest.param(["export {trace} --to csv --what token -o tables"], READ, marks=pytest.mark.slow),
         (["compile {model} --mesh 2x2 --schedule released --dtype float32"], PLACED),
         (["estimate {model} --mesh 2x2 --schedule released --dtype float32 --prompt-len 4 --new-tokens 4"], PLACED),
         pytest.param(["view {trace} -o view.html"], {*READ, "jinja2", "matplotlib"}, marks=pytest.mark.slow),

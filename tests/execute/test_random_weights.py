@@ -154,6 +154,7 @@ def test_logits_are_those_of_a_plain_decoder_on_the_same_weights(
         tokens.append(int(got.argmax()))
 
 
+@pytest.mark.slow
 def test_a_model_of_many_layers_stays_within_float16() -> None:
     """Its logits are near to those without rounding."""
     spec = tiny_spec(layers=48, hidden=64, head_size=16, heads=4, ffn=128, tied=False)

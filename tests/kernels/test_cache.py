@@ -89,6 +89,7 @@ def test_bounds_checks_are_not_lost_to_a_cache_filled_without_them(package: Path
     assert "IndexError" in checked.stderr
 
 
+@pytest.mark.slow
 def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path) -> None:
     folder = Path(python(package, PRINT).stdout.split()[1])
     compiled = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
@@ -100,6 +101,7 @@ def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == compiled
 
 
+@pytest.mark.slow
 def test_a_cache_folder_that_the_user_names_is_kept(package: Path) -> None:
     mine = package.parent / "mine"
     assert Path(python(package, PRINT, NUMBA_CACHE_DIR=str(mine)).stdout.split()[1]).parent == mine

@@ -30,7 +30,7 @@ SABOTAGE = [
     (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),
     (linear, "matmul", "w + k * k_stride, N, n_stride", "w + k * n_stride, N, k_stride"),
     (linear, "matmul_act", "clear_rows(acc, block, out + m * out_stride, N)", "clear_rows(acc, block, out + m * N, N)"),
-    (attention, "attention_max_by_column", "ctl[col, SLOTS + t]", "ctl[row, SLOTS + t]"),
+    (attention, "attention_max_by_column", "ctl[block_col + lane, SLOTS + t]", "ctl[block_row, SLOTS + t]"),
     (attention, "attention_max", "position <= last", "position < last"),
     (attention, "attention_exp", "last - window + 1", "last - window"),
     (attention, "attention_max_by_column", "last // chunk * chunk", "last // chunk"),

@@ -71,6 +71,7 @@ def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeyp
         assert trace.rows("pass") > generated
 
 
+@pytest.mark.slow
 def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill at any moment would leave, against the whole run."""
     monkeypatch.setattr(recording, "MOST_PASSES", 8)

@@ -63,6 +63,7 @@ PRINTED = {
 
 PRINTING = COMMANDS | WITHOUT_FUNCTION
 SECOND_LOOKS = {
+    "run among defects",
     "run of drafts",
     "run of two users, by wavelets",
     "compile among defects",

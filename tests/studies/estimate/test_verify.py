@@ -68,6 +68,7 @@ def test_rewrites_are_those_that_pay_in_the_pass() -> None:
     assert result.verify.cycles < released.cycles
 
 
+@pytest.mark.slow
 def test_without_it_nothing_is_compiled_or_said() -> None:
     without = replace(REQUEST, verify_tokens=None)
     assert estimate(without).verify is None

@@ -108,6 +108,7 @@ def test_a_smaller_model_is_named_where_weights_are_random(monkeypatch: pytest.M
     assert needed(model="smollm2-135m", weights="random:7", wafer="wse3", dtype="float16", new_tokens=4) <= 1 << 30
 
 
+@pytest.mark.slow
 def test_where_nothing_fits_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
     with pytest.raises(InsufficientMemory, match=r"1\.00 kB are free; nothing that was tried would fit: free some"):
