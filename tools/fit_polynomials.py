@@ -22,7 +22,7 @@ NODES = 301
 TURNS = 400  # of Lawson's algorithm; 100 give an error larger by less than a hundredth
 MARGIN = 1.0005  # intervals are so much longer, for arguments that are reduced with an error
 ERROR_FUNCTION_SEAM = 0.9375
-"""Where the error function changes from one polynomial to the other: both have room below 2^-25 there."""
+"""The argument where the error function changes from one polynomial to the other; both have room below 2^-25 there."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
 
 
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
-    """What the source of a function defines, at its lines."""
+    """The definitions in a function's source, at its lines."""
     text = ast.parse(dedent(getsource(function)))
     ast.increment_lineno(text, function.__code__.co_firstlineno - 1)
     return [node for node in text.body if isinstance(node, ast.FunctionDef)]

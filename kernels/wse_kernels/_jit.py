@@ -51,7 +51,7 @@ _CODE_SETTINGS = (
 
 
 def _versions() -> str:
-    """All that compiled code depends on besides the kernel, the types of its arguments and the processor."""
+    """The digest of all that compiled code depends on besides kernel, types of arguments and processor."""
     sources = sha256(b"".join(path.read_bytes() for path in sorted(_PACKAGE.glob("*.py")))).hexdigest()
     settings = [str(getattr(config, name, None)) for name in _CODE_SETTINGS]
     return " ".join([sources, str(sys.implementation.cache_tag), numba_version, llvmlite_version, *settings])

@@ -140,7 +140,7 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
 
 
 def machine(read_bytes_per_s: float) -> Iterator[str]:
-    """What the times depend on: the processor, its cores, its memory and the libraries."""
+    """Lines on the machine that was measured: the processor, its cores, its memory and the libraries."""
     import numba
 
     cpu = Path("/proc/cpuinfo")

@@ -37,7 +37,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
 LIBRARIES = {
     *("h5py", "jinja2", "matplotlib", "networkx", "numba", "numpy", "pydantic", "rich", "rich.progress", "tokenizers")
 }
-"""What takes a noticeable part of a second to load; typer checks the types of options with pydantic."""
+"""The libraries that take a noticeable part of a second to load; typer checks the types of options with pydantic."""
 
 LISTED = {"numpy", "pydantic", "rich"}
 PLACED = {*LISTED, "networkx"}

@@ -83,7 +83,7 @@ def test_an_unknown_model_is_told_the_nearest(wse: Wse) -> None:
 
 
 def test_progress_counts_elements_and_tokens(empty: Path) -> None:
-    """Of a run without text; every one of them by the end, unless it ends early."""
+    """A run without text reports them; all of them by the end, unless it ends early."""
     stored: list[tuple[int, int, str]] = []
     tokens: list[tuple[int, int, str]] = []
     result = api.run(

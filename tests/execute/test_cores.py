@@ -1,4 +1,4 @@
-"""Which steps are spread over the cores, and that it changes no bit."""
+"""The choice of steps that are spread over the cores, which changes no bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process may still take: the least that the machine, its control groups and its own limit leave."""
+"""The memory that a process may still take: the least that the machine, its control groups and its own limit leave."""
 
 from __future__ import annotations
 

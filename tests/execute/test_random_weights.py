@@ -58,7 +58,7 @@ def engine(
 
 
 def logits(run: Engine) -> npt.NDArray[np.float32]:
-    """Of the prompt's last token and those that follow it, each the likeliest."""
+    """The logits of the prompt's last token and of those that follow it, each the likeliest."""
     for _ in run.prefill(PROMPT):
         pass
     found = [run.logits[0]]

@@ -41,7 +41,7 @@ def calls() -> list[tuple[Any, list[Any]]]:
 
 
 def misses(functions: list[tuple[Any, list[Any]]]) -> list[int]:
-    """How often this process compiled each; all of them can be called without that."""
+    """The number of times that this process compiled each function; all can be called without that."""
     assert all(len(function.overloads) == 1 for function, _ in functions)
     return [sum(function.stats.cache_misses.values()) for function, _ in functions]
 

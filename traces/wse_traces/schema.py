@@ -106,7 +106,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("sram/buffers/live_to", "<i4", ("buffer",), "index", "last op that needs it, -1: always", refers="op"),
     # routes
     Field("routes/stage", "<i4", ("route",), "index", "stage that uses it, -1: between stages", refers="stage"),
-    Field("routes/colour", "<i4", ("route",), "colour", "statically routed virtual channel"),
+    Field("routes/colour", "<i4", ("route",), "colour", "one of the statically configured routes of a router"),
     Field("routes/pattern", "<i4", ("route",), "index", "name of the pattern", refers="name"),
     Field("routes/axis", "u1", ("route",), "code", "lines of PEs that it runs along", labels=LINES),
     Field("routes/wafer", "<i4", ("route",), "index", "wafer of its rectangle", refers="wafer"),

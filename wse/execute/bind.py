@@ -85,7 +85,7 @@ class Binder:
     def _compute(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
         arena = self._arenas[stage]
-        a = phase.steps.operands(step, slots, turn if phase.steps.loop[step] >= 0 else user)
+        a = phase.steps.operands(step, slots, phase.round_of(step, turn))
         a[2] = arena.blocks_per_row
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
         function = compiled.for_time(kernel.core_s(a) * arena.blocks * arena.lanes)

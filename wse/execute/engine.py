@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +118,7 @@ class Engine:
 
         Phases before the ``first`` were run before.
         """
-        for index, phase in list(enumerate(self.program.prefill))[first:]:
+        for index, phase in islice(enumerate(self.program.prefill), first, None):
             ids = prompts[phase.user][phase.cached : phase.cached + phase.tokens]
             chunk = np.array(ids, np.float32)
             if phase.on_mesh:  # each row's share, padded to one length

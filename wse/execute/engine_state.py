@@ -19,9 +19,9 @@ from wse.execute.engine import Engine
 def state_of(engine: Engine) -> dict[str, npt.NDArray[Any]]:
     """The arrays that `restore` takes, by name; some are the engine's own, which the next pass changes."""
     streams, wafers = engine.streams, engine.program.wafers
-    crossed = np.zeros((wafers + 1, wafers + 1), np.int64)  # the host is wafer -1, the last
-    for pair, size in streams.crossed.items():
-        crossed[pair] = size
+    crossed = np.zeros((wafers + 1, wafers + 1), np.int64)  # [1 + source, 1 + target]: the host is wafer -1
+    for (source, target), size in streams.crossed.items():
+        crossed[1 + source, 1 + target] = size
     arrays: dict[str, npt.NDArray[Any]] = {name: np.concatenate(views, axis=1) for name, views in _memory(engine)}
     arrays |= {f"links.{i}": arena.links for i, arena in enumerate(engine.arenas)}
     for (user, rows), cache in _caches(engine):
@@ -59,17 +59,15 @@ def restore(engine: Engine, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         arena.links[...] = arrays[f"links.{i}"]
     streams, crossed = engine.streams, arrays["crossed"]
     streams.crossed.clear()
-    host = len(crossed) - 1
     for source, target in np.argwhere(crossed).tolist():
-        pair = (-1 if source == host else source, -1 if target == host else target)
-        streams.crossed[pair] = int(crossed[source, target])
-    for own, name in ((streams.links, "links"), (streams.host_logits, "host_logits")):
-        own[...] = arrays[name]
+        streams.crossed[source - 1, target - 1] = int(crossed[source, target])
+    streams.links[...] = arrays["links"]
+    streams.host_logits[...] = arrays["host_logits"]
     streams.host_tokens[...] = arrays["host_tokens"]
 
 
 def _memory(engine: Engine) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
-    """By stage, the bytes of the buffers that live from pass to pass: views ``[blocks, bytes x lanes]``."""
+    """The bytes of the buffers of each stage that live from pass to pass: views ``[blocks, bytes x lanes]``."""
     for number, arena in enumerate(engine.arenas):
         kept = [
             buffer

@@ -44,7 +44,7 @@ def _machine(root: Path) -> Iterator[int]:
 
 
 def _control_groups(root: Path) -> Iterator[int]:
-    """What the groups of this process leave, and those around them (cgroups(7))."""
+    """The bytes that the groups of this process leave, and those around them (cgroups(7))."""
     with suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -52,7 +52,7 @@ class Moves:
 
     def calls(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
         """The calls of a step in one turn of its loop, for the user whose counters it goes by."""
-        transfer = transfer_of(self._program, phase, step, slots, turn if phase.steps.loop[step] >= 0 else user)
+        transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
         match transfer.messages:
             case HostWords():
                 element_type, places = self._program.element_types[transfer.site.view], self._program.host_places(phase)

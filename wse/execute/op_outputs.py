@@ -176,4 +176,4 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) 
 
 def _operands(phase: Phase, step: int, slots: Slots) -> list[int]:
     """The operands of the first turn of a step."""
-    return phase.steps.operands(step, slots, 0 if phase.steps.loop[step] >= 0 else max(phase.user, 0))
+    return phase.steps.operands(step, slots, phase.round_of(step, 0))

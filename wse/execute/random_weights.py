@@ -19,7 +19,7 @@ from wse.models.tensors.model_tensors import tensor_shapes
 from wse_kernels.library import compiled_kernel
 
 SUM_DEVIATION: Final = math.sqrt((2**32 - 1) / 3)
-"""Of the sum of four whole numbers that are drawn evenly among 2 ** 16."""
+"""The standard deviation of the sum of four whole numbers that are drawn evenly among 2 ** 16."""
 VALUE_S: Final = 5e-10
 """Seconds that one core takes for a value, about."""
 

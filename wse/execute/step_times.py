@@ -33,13 +33,11 @@ class PassTimes:
 
     Attributes:
         phase: The first phase that went through it.
-        passes: How often it was run.
         s: Seconds of each step, float64 ``[steps]``.
         bytes: Bytes of each step, int64 ``[steps]``.
     """
 
     phase: Phase
-    passes: int
     s: F64
     bytes: I64
 
@@ -76,9 +74,8 @@ class StepTimes:
         count = len(phase.steps)
         if phase.steps not in self._by_steps:
             zeros = np.zeros(count, np.int64)
-            self._by_steps[phase.steps] = PassTimes(phase=phase, passes=0, s=np.zeros(count), bytes=zeros)
+            self._by_steps[phase.steps] = PassTimes(phase=phase, s=np.zeros(count), bytes=zeros)
         times = self._by_steps[phase.steps]
-        times.passes += 1
         times.s += np.bincount(np.array(steps, int), np.diff(stamps) / 1e9, count)
         times.bytes += self._bytes(phase, slots)
 
@@ -93,7 +90,7 @@ class StepTimes:
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
         turns, total = phase.steps.turns(step), 0
         for turn in range(turns):
-            a = phase.steps.operands(step, slots, turn if turns > 1 else max(phase.user, 0))
+            a = phase.steps.operands(step, slots, phase.round_of(step, turn))
             touched = sum(
                 kernel.elements(operand.name, a) * sizes[operand.view]
                 for operand in kernel.operands
@@ -105,7 +102,7 @@ class StepTimes:
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
         arena, turns, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
         for turn in range(turns):
-            transfer = transfer_of(self._program, phase, step, slots, turn if turns > 1 else max(phase.user, 0))
+            transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
             size = ELEMENT_BYTES[self._program.element_types[transfer.site.view]] * transfer.elements
             match transfer.messages:
                 case HostWords():

@@ -31,7 +31,7 @@ class WaferSpec:
     ramp_cycles: int  # one crossing between router and compute element
     stream_words_per_cycle: float  # one vector stream, compute element to compute element
     router_queue_words: int  # places of one colour's queue behind one port of a router
-    colours: int  # routable virtual channels per PE
+    colours: int  # statically configured routes that a router has
     reserved_colours: int  # of them taken by the host runtime
     switch_positions: int  # of one colour on one PE
     microthreads: int  # operations that a PE has in flight at the same time

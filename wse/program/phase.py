@@ -42,6 +42,10 @@ class Phase:
         loop = int(self.steps.loop[step])
         return turn if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
+    def round_of(self, step: int, turn: int) -> int:
+        """The round by which a step's operands vary: the turn of its loop; outside of loops the user, 0 for decode."""
+        return turn if self.steps.loop[step] >= 0 else max(self.user, 0)
+
     def of_pairs(self, step: int, pairs: int) -> Phase:
         """The phase with one step alone, as it is where the column has so many pairs of tokens and experts."""
         return replace(self, steps=self.steps.of_pairs(step, pairs))

@@ -43,7 +43,7 @@ class CacheBalance:
 
     @property
     def counters(self) -> dict[str, npt.NDArray[np.int32]]:
-        """All that there is of it, in arrays: who writes to them puts it into another state."""
+        """The arrays that hold its whole state: who writes to them puts it into another one."""
         return {"control": self.control, "occupied": self._occupied}
 
     @staticmethod
@@ -72,10 +72,11 @@ class CacheBalance:
         ``replicated``: every row works on all the tokens (activations replicated down the rows); else each row works
         on its own share.
         """
-        share = balanced_counts(self.length + tokens, self.rows) - self._occupied
+        length = self.length
+        share = balanced_counts(length + tokens, self.rows) - self._occupied
         start = np.concatenate([[0], np.cumsum(share)[:-1]]).astype(np.int32)
         control = self.control
-        control[:, POSITION] = self.length if replicated else self.length + start
+        control[:, POSITION] = length if replicated else length + start
         control[:, TOKENS] = tokens if replicated else share
         control[:, APPEND_FROM] = start if replicated else 0
         control[:, APPEND_COUNT] = share
@@ -83,7 +84,7 @@ class CacheBalance:
         control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
         row = np.repeat(np.arange(self.rows), share)
         nth = np.arange(tokens) - start[row]
-        control[row, HEADER_WORDS + (control[row, APPEND_SLOT] + nth) % self.capacity] = self.length + np.arange(tokens)
+        control[row, HEADER_WORDS + (control[row, APPEND_SLOT] + nth) % self.capacity] = length + np.arange(tokens)
         self._occupied += share
 
     def append_each(self, tokens: int) -> None:
@@ -91,18 +92,19 @@ class CacheBalance:
 
         A row stores every one that is a multiple of the rows behind its first (`wse_kernels.attention.kv_append`).
         """
-        control, first = self.control, (np.arange(self.rows) - self.length) % self.rows
-        counts = balanced_counts(self.length + tokens, self.rows) - self._occupied
-        control[:, POSITION] = self.length
+        control, length = self.control, self.length
+        first = (np.arange(self.rows) - length) % self.rows
+        counts = balanced_counts(length + tokens, self.rows) - self._occupied
+        control[:, POSITION] = length
         control[:, TOKENS] = tokens
         control[:, APPEND_FROM] = first
         control[:, APPEND_COUNT] = counts
         control[:, APPEND_SLOT] = (self._oldest + self._occupied) % self.capacity
         control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
         nth = np.arange(tokens)
-        row = (self.length + nth) % self.rows
+        row = (length + nth) % self.rows
         slot = (control[row, APPEND_SLOT] + nth // self.rows) % self.capacity
-        control[row, HEADER_WORDS + slot] = self.length + nth
+        control[row, HEADER_WORDS + slot] = length + nth
         self._occupied += counts
 
     def take_back(self, tokens: int) -> None:
@@ -117,10 +119,11 @@ class CacheBalance:
 
     def append_one(self) -> None:
         """Take one new token at the last row, after the shift that makes room for it."""
-        control, boundary = self.control, self.length % self.rows
-        passing = np.arange(self.rows - self.passing_rows(self.length, self.rows), self.rows)
+        control, length = self.control, self.length
+        boundary = length % self.rows
+        passing = np.arange(self.rows - self.passing_rows(length, self.rows), self.rows)
         entry = self.rows - 1 if len(passing) else boundary
-        control[:, POSITION] = self.length
+        control[:, POSITION] = length
         control[:, TOKENS] = 1
         control[:, APPEND_FROM : APPEND_COUNT + 1] = 0
         control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
@@ -133,5 +136,5 @@ class CacheBalance:
         self._oldest[passing] = (self._oldest[passing] + 1) % self.capacity
         control[entry, APPEND_COUNT] = 1
         control[entry, APPEND_SLOT] = free[entry]
-        control[entry, HEADER_WORDS + free[entry]] = self.length
+        control[entry, HEADER_WORDS + free[entry]] = length
         self._occupied[boundary] += 1

@@ -174,7 +174,7 @@ def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
 
 
 def _unmixed(head_size: int, rotary_size: int, cols: int) -> int:
-    """The same, where places of pairs are of features that rotate alone."""
+    """The places that a PE needs where those of pairs are for features that rotate alone."""
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 

@@ -32,7 +32,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 
 class Killed(Exception):
-    """What ends a run here, where a signal would elsewhere."""
+    """The error that ends a run here, where a signal would elsewhere."""
 
 
 def request_of(name: str, folder: Path, **more: Any) -> RunRequest:
@@ -120,6 +120,13 @@ def test_what_cannot_go_on_is_refused(
     assert Path(str(kept_request.checkpoint)).read_bytes() == before
 
 
+def with_first_element(data: bytes, name: str, value: int) -> bytes:
+    """The file with another first element of an int64 array."""
+    length = int.from_bytes(data[:8], "little")
+    at = 8 + length + json.loads(data[8 : 8 + length])[name]["data_offsets"][0]
+    return data[:at] + value.to_bytes(8, "little") + data[at + 8 :]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -128,6 +135,8 @@ def test_what_cannot_go_on_is_refused(
         (lambda data: data.replace(b'"program"', b'"progran"'), r"is no checkpoint of a run \(has no digest"),
         (lambda data: data.replace(b'"slots"', b'"slotz"'), "is damaged .'slots'.; give another name"),
         (lambda data: data.replace(b'"state.links"', b'"state.linkz"'), "is damaged .links: is missing, needed: int64"),
+        (lambda data: data.replace(b'"F32"', b'"I32"'), r"is damaged .prompt_logits: int32 .*, needed: float32"),
+        (lambda data: with_first_element(data, "ids", 1 << 40), "is damaged .ids: has values outside -1 to"),
     ],
 )
 def test_a_file_that_is_none_is_refused(kept_request: RunRequest, change: Any, message: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def groups_of(count: int) -> Groups:
 
 
 def with_groups(tree: PatternCall, count: int) -> PatternCall:
-    """The same all-reduce in so many groups."""
+    """The all-reduce ``tree`` in ``count`` groups."""
     return tree.with_options(groups=groups_of(count))
 
 

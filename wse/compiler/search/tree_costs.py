@@ -1,4 +1,4 @@
-"""What fitted trees cost in all: the cycles that they save, less the rewrites of routes that their own routes bring.
+"""The cost of fitted trees in all: rewrites of routes that their own routes bring, less the cycles that they save.
 
 Colours and rewrites of a stage's routes go by nothing that other stages do. So a stage is counted anew only where sizes
 of its own are fitted or not.
@@ -105,7 +105,7 @@ class TreeCosts:
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, turns, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """How often a run is in the whole."""
+        """The number of times that a run is in the whole."""
         layer = self._layers[run.op]
         return self._small.stages_alike[run.stage] if layer < 0 else self._small.stands_for[layer]
 

@@ -91,7 +91,7 @@ def _paying(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
 
 
 def _runs(setup: TrialSetup, timing: Timing, small: Condensed, choice: Choice) -> dict[str, float]:
-    """How often each phase runs for a request; of chunks, which follow each other through the stages, per stage."""
+    """The number of runs of each phase for a request; of chunks, which follow each other, per stage."""
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
     return {PREFILL: chunks / sum(small.stages_alike), DECODE: tokens, VERIFY: tokens}

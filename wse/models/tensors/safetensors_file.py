@@ -1,22 +1,24 @@
-"""Reader of safetensors: a checked header, then tensors that are views of the mapped file.
+"""Reader and writer of safetensors: a checked header, then tensors that are views of the mapped file.
 
     8 bytes   length n of the header, little-endian
     n bytes   JSON object: tensor name -> dtype, shape, data_offsets [begin, end) counted from byte 8 + n
     the rest  the elements, little-endian, row-major, without holes or overlaps
 
-Nothing is unpickled and nothing is copied.
+Nothing is unpickled, and what is read is not copied.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from wse.errors import BadModel
 from wse.models.configs.json_file import parse_object, read_object
@@ -33,6 +35,8 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
     }
 )
 """Element types that can be read; which of them a weight may have is for `wse.models.tensors.checkpoint` to say."""
+
+_KINDS: Final = {dtype: kind for kind, dtype in DTYPES.items()}
 
 OTHER_DTYPES: Final = frozenset(
     {*("F4", "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), "C64"}
@@ -112,6 +116,19 @@ def open_safetensors(path: Path) -> dict[str, TensorEntry]:
         ranges.append((begin, end, name))
     _check_ranges(path, sorted(ranges), file.bytes.size - data_begin)
     return entries
+
+
+def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays of the types in `DTYPES`, one behind the other, into an open file."""
+    header, at = {}, 0
+    for name, array in arrays.items():
+        offsets = [at, at + array.nbytes]
+        header[name] = {"dtype": _KINDS[array.dtype], "shape": list(array.shape), "data_offsets": offsets}
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    file.write(len(text).to_bytes(8, "little") + text)
+    for array in arrays.values():
+        file.write(np.ascontiguousarray(array).data)
 
 
 def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:

@@ -6,8 +6,6 @@ It is safetensors. Digests say which Program it is of, and which prompts, draws 
 from __future__ import annotations
 
 import hashlib
-import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,31 +15,31 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadInput, BadModel
-from wse.models.tensors.safetensors_file import DTYPES, open_safetensors
+from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
 from wse.program.program import Program
 from wse.program.steps import Slots
 from wse.report.output_file import open_output
 from wse.request.prepare_run import Prepared
 
 Arrays = dict[str, npt.NDArray[Any]]
-OPTION: Final = "--checkpoint"
-DIGESTS: Final = ("program", "request")
-_KINDS: Final = {dtype: kind for kind, dtype in DTYPES.items()}
+CHECKPOINT_OPTION: Final = "--checkpoint"
+OTHER_NAME: Final = "give another name, or remove it to begin anew"
+DIGESTS: Final = ("program", "request")  # what two runs must share so that one can go on with the other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRecord:
-    """What a pass gave back.
+    """The results of a pass.
 
     Attributes:
         ids: The ids that it ended with: of each user, or after each token of a pass over several of one user.
-        kept: Tokens of such a pass that were kept; 0 for the others.
+        kept_tokens: Tokens of such a pass that were kept; 0 for the others.
         pairs: Tokens that chose each expert, by layer, int64 ``[experts]``.
         slots: Cache slots of each user after it.
     """
 
     ids: tuple[int, ...]
-    kept: int
+    kept_tokens: int
     pairs: Mapping[int, npt.NDArray[np.int64]]
     slots: tuple[Slots, ...]
 
@@ -55,110 +53,111 @@ class Checkpoint:
     prompt_logits: npt.NDArray[np.float32]
 
 
-def identity_of(prepared: Prepared, program_digest: str) -> tuple[bytes, bytes]:
-    """What two runs must share so that one can go on with the other: the Program, and prompts, draws and weights."""
-    request = prepared.request
-    asked = repr((prepared.prompts, request.sampling, str(request.model), request.weights)).encode()
-    return bytes.fromhex(program_digest), hashlib.sha256(asked).digest()
+class CheckpointFile:
+    """The file of a run with ``prepared`` and its Program, whose digest is ``digest``.
 
-
-def read_checkpoint(
-    path: Path, prepared: Prepared, program: Program, identity: tuple[bytes, bytes]
-) -> Checkpoint | None:
-    """The run that a file has; None where there is no file.
-
-    Raises:
-        BadInput: it is no such file, or has a run of another Program, or of other prompts, draws or weights.
+    Attributes:
+        path: Where it is.
     """
-    if not path.exists():
-        return None
-    other_name = "give another name, or remove it to begin anew"
-    try:
-        arrays = {name: entry.array() for name, entry in open_safetensors(path).items()}
-        kept = [arrays[name].tobytes() for name in DIGESTS]
-    except (BadModel, KeyError) as error:
-        reason = "has no digest of a Program" if isinstance(error, KeyError) else str(error).partition(";")[0]
-        message = f"{OPTION} {path}: is no checkpoint of a run ({reason}); {other_name}"
-        raise BadInput(message) from error
-    for digest, own, what in zip(kept, identity, ("a Program", "prompts, draws or weights"), strict=True):
-        if digest != own:
-            message = (
-                f"{OPTION} {path}: is of {what} with another digest ({digest.hex()[:12]}, needed: {own.hex()[:12]}); "
-                f"give the options of the run that it is of, {other_name}"
+
+    def __init__(self, path: Path, prepared: Prepared, program: Program, digest: str) -> None:
+        request = prepared.request
+        asked = repr((prepared.prompts, request.sampling, str(request.model), request.weights)).encode()
+        self.path, self._identity = path, (bytes.fromhex(digest), hashlib.sha256(asked).digest())
+        self._spec, self._program = prepared.spec, program
+        self._mixture_layers = [number for number, layer in enumerate(prepared.spec.layers) if layer.experts]
+
+    def read(self) -> Checkpoint | None:
+        """The run that the file has; None where there is no file.
+
+        Raises:
+            BadInput: it is no such file, or has a run of another Program, or of other prompts, draws or weights.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            arrays = {name: entry.array() for name, entry in open_safetensors(self.path).items()}
+            digests = [arrays[name].tobytes() for name in DIGESTS]
+        except (BadModel, KeyError) as error:
+            reason = "has no digest of a Program" if isinstance(error, KeyError) else str(error).partition(";")[0]
+            message = f"{CHECKPOINT_OPTION} {self.path}: is no checkpoint of a run ({reason}); {OTHER_NAME}"
+            raise BadInput(message) from error
+        for digest, own, what in zip(digests, self._identity, ("a Program", "prompts, draws or weights"), strict=True):
+            if digest != own:
+                message = (
+                    f"{CHECKPOINT_OPTION} {self.path}: is of {what} with another digest ({digest.hex()[:12]}, needed: "
+                    f"{own.hex()[:12]}); give the options of the run that it is of, {OTHER_NAME}"
+                )
+                raise BadInput(message)
+        try:
+            return self._checkpoint(arrays)
+        except (KeyError, ValueError) as error:
+            raise self.damage(error) from error
+
+    def damage(self, fault: Exception) -> BadInput:
+        """The error of a file whose arrays are not as they were written."""
+        return BadInput(f"{CHECKPOINT_OPTION} {self.path}: is damaged ({fault}); {OTHER_NAME}")
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        """Write the file in the place of one that is there. Raises BadInput where that cannot be."""
+        with open_output(CHECKPOINT_OPTION, self.path) as file:
+            write_safetensors(file, self._arrays(checkpoint))
+
+    def _checkpoint(self, arrays: Arrays) -> Checkpoint:
+        """The checkpoint of a file's arrays. Raises KeyError or ValueError where they are not as they were written."""
+        bounds = self._bounds()
+        for name, shape in self._shapes(len(arrays["kept"])).items():
+            array, (least, most) = arrays[name], bounds[name]
+            if array.shape != shape or array.dtype != np.int64:
+                message = f"{name}: {array.dtype} {list(array.shape)}, needed: int64 {list(shape)}"
+                raise ValueError(message)
+            if ((array < least) | (array > most)).any():
+                message = f"{name}: has values outside {least} to {most}"
+                raise ValueError(message)
+        records = [
+            PassRecord(
+                ids=tuple(id_ for id_ in ids if id_ >= 0),
+                kept_tokens=kept_tokens,
+                pairs=dict(zip(self._mixture_layers, pairs, strict=True)),
+                slots=tuple(map(tuple, slots)),
             )
-            raise BadInput(message)
-    try:
-        return _checkpoint(prepared, program, arrays)
-    except (KeyError, ValueError) as error:
-        message = f"{OPTION} {path}: is damaged ({error}); {other_name}"
-        raise BadInput(message) from error
+            for ids, kept_tokens, pairs, slots in zip(
+                arrays["ids"].tolist(), arrays["kept"].tolist(), arrays["pairs"], arrays["slots"].tolist(), strict=True
+            )
+        ]
+        state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
+        return Checkpoint(passes=tuple(records), state=state, prompt_logits=arrays["prompt_logits"])
 
+    def _arrays(self, checkpoint: Checkpoint) -> Arrays:
+        """The arrays of a file, by name."""
+        shapes = self._shapes(len(checkpoint.passes))
+        arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, shape in shapes.items()}
+        for number, one in enumerate(checkpoint.passes):
+            arrays["ids"][number, : len(one.ids)] = one.ids
+            arrays["kept"][number] = one.kept_tokens
+            arrays["slots"][number] = one.slots
+            for place, layer in enumerate(self._mixture_layers):
+                arrays["pairs"][number, place] = one.pairs[layer]
+        digests = {name: np.frombuffer(digest, np.uint8) for name, digest in zip(DIGESTS, self._identity, strict=True)}
+        state = {f"state.{name}": array for name, array in checkpoint.state.items()}
+        return {**arrays, **digests, "prompt_logits": checkpoint.prompt_logits, **state}
 
-def _checkpoint(prepared: Prepared, program: Program, arrays: Arrays) -> Checkpoint:
-    """The checkpoint of the arrays of a file. Raises KeyError or ValueError where they are not as they were written."""
-    layers = _mixture_layers(prepared)
-    for name, shape in _shapes(prepared, program, len(arrays["kept"])).items():
-        if arrays[name].shape != shape or arrays[name].dtype != np.int64:
-            message = f"{name}: {arrays[name].dtype} {list(arrays[name].shape)}, needed: int64 {list(shape)}"
-            raise ValueError(message)
-    records = [
-        PassRecord(
-            ids=tuple(id_ for id_ in ids if id_ >= 0),
-            kept=kept,
-            pairs=dict(zip(layers, pairs, strict=True)),
-            slots=tuple(map(tuple, slots)),
-        )
-        for ids, kept, pairs, slots in zip(
-            arrays["ids"].tolist(), arrays["kept"].tolist(), arrays["pairs"], arrays["slots"].tolist(), strict=True
-        )
-    ]
-    state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
-    return Checkpoint(passes=tuple(records), state=state, prompt_logits=arrays["prompt_logits"])
+    def _shapes(self, passes: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the arrays of so many passes."""
+        program, experts = self._program, self._spec.experts
+        return {
+            "ids": (passes, max(program.batch, program.verify_tokens)),
+            "kept": (passes,),
+            "slots": (passes, program.batch, len(program.stages)),
+            "pairs": (passes, len(self._mixture_layers), 0 if experts is None else experts.count),
+        }
 
-
-def _arrays(prepared: Prepared, program: Program, kept: Checkpoint, identity: tuple[bytes, bytes]) -> Arrays:
-    """The arrays of a file, by name."""
-    shapes = _shapes(prepared, program, len(kept.passes))
-    arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, shape in shapes.items()}
-    for number, one in enumerate(kept.passes):
-        arrays["ids"][number, : len(one.ids)] = one.ids
-        arrays["kept"][number] = one.kept
-        arrays["slots"][number] = one.slots
-        for place, layer in enumerate(_mixture_layers(prepared)):
-            arrays["pairs"][number, place] = one.pairs[layer]
-    arrays |= {
-        name: np.frombuffer(digest, np.uint8) for name, digest in zip(("program", "request"), identity, strict=True)
-    }
-    return {**arrays, "prompt_logits": kept.prompt_logits, **{f"state.{name}": a for name, a in kept.state.items()}}
-
-
-def _shapes(prepared: Prepared, program: Program, passes: int) -> dict[str, tuple[int, ...]]:
-    """The shapes of the arrays of so many passes."""
-    experts = prepared.spec.experts
-    return {
-        "ids": (passes, max(program.batch, program.verify_tokens)),
-        "kept": (passes,),
-        "slots": (passes, program.batch, len(program.stages)),
-        "pairs": (passes, len(_mixture_layers(prepared)), 0 if experts is None else experts.count),
-    }
-
-
-def _mixture_layers(prepared: Prepared) -> list[int]:
-    return [number for number, layer in enumerate(prepared.spec.layers) if layer.experts]
-
-
-def write_checkpoint(
-    path: Path, prepared: Prepared, program: Program, identity: tuple[bytes, bytes], kept: Checkpoint
-) -> None:
-    """Write the file in the place of one that is there. Raises BadInput where that cannot be."""
-    arrays = _arrays(prepared, program, kept, identity)
-    header, at = {}, 0
-    for name, array in arrays.items():
-        offsets = [at, at + array.nbytes]
-        header[name] = {"dtype": _KINDS[array.dtype], "shape": list(array.shape), "data_offsets": offsets}
-        at += array.nbytes
-    text = json.dumps(header).encode()
-    with open_output(OPTION, path) as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for array in arrays.values():
-            file.write(np.ascontiguousarray(array).data)
+    def _bounds(self) -> dict[str, tuple[int, int]]:
+        """The least and the most that elements of the arrays can be; -1 stands where a pass has no more ids."""
+        program = self._program
+        return {
+            "ids": (-1, self._spec.vocab_size - 1),
+            "kept": (0, program.verify_tokens),
+            "slots": (0, program.context),
+            "pairs": (0, max(program.batch, *(phase.tokens for phase in program.phases))),
+        }

@@ -9,27 +9,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from wse.errors import BadInput
 from wse.execute.engine import Engine
 from wse.execute.engine_state import restore, state_of
 from wse.execute.sampling import Sampler
 from wse.execute.step_times import StepTimes
 from wse.program.program import Program
 from wse.program.steps import Slots
-from wse.request.prepare_run import Prepared
-from wse.studies.run.checkpoint_file import OPTION, Checkpoint, PassRecord, write_checkpoint
+from wse.studies.run.checkpoint_file import Checkpoint, CheckpointFile, PassRecord
 
 
 class CheckpointedEngine:
     """A backend that is an engine, keeps what it does in a file, and goes on from there.
 
     It answers as `wse.execute.backend.Backend` has it. ``every_s`` seconds after the last time, before a pass begins,
-    the file is written anew; and with `close`. ``samplers`` are those whose draws the engine was given.
+    the file is written anew; and with `close`. ``start`` is what the file had; ``samplers`` are those whose draws the
+    engine was given, over ids below ``vocabulary``. Raises BadInput where the file is damaged.
 
     Attributes:
         passes_again: Passes that were not carried out, but taken from the file.
@@ -38,19 +36,24 @@ class CheckpointedEngine:
     def __init__(
         self,
         engine: Engine,
-        prepared: Prepared,
-        path: Path,
-        identity: tuple[bytes, bytes],
-        kept: Checkpoint | None,
+        file: CheckpointFile,
+        start: Checkpoint | None,
+        vocabulary: int,
         samplers: Sequence[Sampler],
         every_s: float,
     ) -> None:
-        self._engine, self._prepared, self._path, self._identity = engine, prepared, path, identity
+        self._engine, self._file, self._start, self._vocabulary = engine, file, start, vocabulary
         self._samplers, self._every_s = samplers, every_s
-        self._kept, self.passes_again = kept, 0 if kept is None else len(kept.passes)
-        self._passes = [] if kept is None else list(kept.passes)
+        self._passes = [] if start is None else list(start.passes)
+        self.passes_again = len(self._passes)
         self._done = 0  # passes that were given back in this run
-        self._prompt_logits = engine.logits if kept is None else kept.prompt_logits
+        self._prompt_logits = engine.logits
+        if start is not None:
+            own, given = self._prompt_logits, start.prompt_logits
+            if (given.dtype, given.shape) != (own.dtype, own.shape):
+                needed = f"needed: {own.dtype} {list(own.shape)}"
+                raise file.damage(ValueError(f"prompt_logits: {given.dtype} {list(given.shape)}, {needed}"))
+            self._prompt_logits = given
         self._written_s = time.monotonic()
 
     @property
@@ -78,7 +81,7 @@ class CheckpointedEngine:
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """As the engine's."""
+        """Compile what is needed, as `wse.execute.backend.Backend` has it."""
         return self._engine.precompile(report)
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
@@ -118,7 +121,7 @@ class CheckpointedEngine:
         """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again."""
         if self._done > self.passes_again:
             self._engine.keep(tokens, user)
-            self._passes[-1] = replace(self._last, kept=tokens)
+            self._passes[-1] = replace(self._last, kept_tokens=tokens)
 
     def link_words(self) -> npt.NDArray[np.int64]:
         """Words that crossed each link so far, in the passes of the file too."""
@@ -128,8 +131,8 @@ class CheckpointedEngine:
     def close(self) -> None:
         """Write the file."""
         self._go_on()
-        kept = Checkpoint(passes=tuple(self._passes), state=state_of(self._engine), prompt_logits=self._prompt_logits)
-        write_checkpoint(self._path, self._prepared, self._engine.program, self._identity, kept)
+        passes, state = tuple(self._passes), state_of(self._engine)
+        self._file.write(Checkpoint(passes=passes, state=state, prompt_logits=self._prompt_logits))
         self._written_s = time.monotonic()
 
     @property
@@ -145,7 +148,7 @@ class CheckpointedEngine:
         program = self._engine.program
         slots = tuple(self._engine.cache_slots(user) for user in range(program.batch))
         pairs = {layer: array.copy() for layer, array in self._engine.expert_pairs.items()}
-        self._passes.append(PassRecord(ids=tuple(ids), kept=0, pairs=pairs, slots=slots))
+        self._passes.append(PassRecord(ids=tuple(ids), kept_tokens=0, pairs=pairs, slots=slots))
         self._done += 1
 
     def _go_on(self) -> None:
@@ -154,18 +157,16 @@ class CheckpointedEngine:
         Raises:
             BadInput: the state is not one of the Program's.
         """
-        if self._kept is None:
+        if self._start is None:
             return
-        kept, self._kept = self._kept, None
+        start, self._start = self._start, None
         try:
-            restore(self._engine, kept.state)
+            restore(self._engine, start.state)
         except ValueError as error:
-            message = f"{OPTION} {self._path}: is damaged ({error}); remove it to begin anew"
-            raise BadInput(message) from error
-        program, vocabulary = self._engine.program, self._prepared.spec.vocab_size
-        for number, one in enumerate(kept.passes if self._samplers else ()):
-            for user in _drawn_users(program, number):
-                self._samplers[user].skip(one.ids[user], vocabulary)
+            raise self._file.damage(error) from error
+        for number, one in enumerate(start.passes if self._samplers else ()):
+            for user in _drawn_users(self._engine.program, number):
+                self._samplers[user].skip(one.ids[user], self._vocabulary)
 
 
 def _drawn_users(program: Program, number: int) -> Sequence[int]:

@@ -19,12 +19,12 @@ from wse.report.output_file import write_output
 from wse.report.progress import OnProgress, ignore
 from wse.request.prepare_run import Prepared, weights_of
 from wse.studies.run.answer import OnText
-from wse.studies.run.checkpoint_file import identity_of, read_checkpoint
+from wse.studies.run.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpointed_engine import CheckpointedEngine
 from wse.studies.run.profile import profile_result, timed_steps
 from wse.studies.run.result import RunResult
 from wse.studies.run.session import Session
-from wse.studies.run.speedscope import speedscope
+from wse.studies.run.speedscope import PROFILE_OPTION, speedscope
 from wse_traces.errors import TraceError
 
 
@@ -80,8 +80,8 @@ def execute(
     weights = weights_of(prepared.request, loaded)
     started = time.perf_counter()
     digest = program.digest()
-    identity = identity_of(prepared, digest)
-    kept = None if checkpoint is None else read_checkpoint(checkpoint, prepared, program, identity)
+    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared, program, digest)
+    start = None if file is None else file.read()
     samplers = _samplers(prepared, program)
     open_recorder = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
     try:
@@ -98,14 +98,14 @@ def execute(
                 profile=profile is not None,
             )
             engine = backend
-            if checkpoint is not None:
+            if file is not None:
                 assert isinstance(backend, Engine), "another backend has a state of its own"
                 every_s = prepared.request.checkpoint_every
-                engine = CheckpointedEngine(backend, prepared, checkpoint, identity, kept, samplers, every_s)
+                engine = CheckpointedEngine(backend, file, start, loaded.spec.vocab_size, samplers, every_s)
             unkept = engine.precompile(on_progress)
             if unkept:
                 on_warning(unkept)
-            passes_again = len(kept.passes) if kept else 0
+            passes_again = len(start.passes) if start else 0
             session = Session(prepared, program, engine, keeper, on_text, on_tokens, passes_again=passes_again)
             session.generate()
             if isinstance(engine, CheckpointedEngine):
@@ -123,7 +123,7 @@ def execute(
     except TraceError as error:
         raise BadTrace(str(error)) from error
     if profile is not None:
-        write_output("--profile-output", profile, speedscope(program.model_name, steps))
+        write_output(PROFILE_OPTION, profile, speedscope(program.model_name, steps))
     return replace(result, **keeper.lost)
 
 

@@ -16,10 +16,11 @@ from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.answer import OnText
-from wse.studies.run.checkpoint_file import OPTION
+from wse.studies.run.checkpoint_file import CHECKPOINT_OPTION
 from wse.studies.run.execute import execute
 from wse.studies.run.memory import check_memory
 from wse.studies.run.result import RunResult
+from wse.studies.run.speedscope import PROFILE_OPTION
 
 
 def run(
@@ -74,7 +75,7 @@ def _profile_path(request: RunRequest) -> Path | None:
     """The path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
     if not request.profile:
         return None
-    return output_path("--profile-output", str(request.profile_output), suffix=".json", kind="a flame graph")
+    return output_path(PROFILE_OPTION, str(request.profile_output), suffix=".json", kind="a flame graph")
 
 
 def _checkpoint_path(request: RunRequest) -> Path | None:
@@ -91,4 +92,4 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
     if request.record is not None:
         message = "--checkpoint: passes that are not carried out again make no tensors; leave out --record"
         raise BadInput(message)
-    return output_path(OPTION, str(request.checkpoint))
+    return output_path(CHECKPOINT_OPTION, str(request.checkpoint))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from wse.studies.run.profile import TimedStep
 
+PROFILE_OPTION = "--profile-output"
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
