@@ -234,38 +234,47 @@ def _narrow_element(value: Any, like: Any) -> Any:
 
 
 def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
-    """Instructions that make a float32 of ``value``, an element whose numba type is ``stored``."""
+    """Instructions that make a float32 of ``value``, an element of numba type ``stored``, or of each of a vector."""
+    single, word = _shaped(value, ir.FloatType()), _shaped(value, ir.IntType(32))
     if stored == types.uint16:
-        return builder.fpext(builder.bitcast(value, ir.HalfType()), ir.FloatType())
+        return builder.fpext(builder.bitcast(value, _shaped(value, ir.HalfType())), single)
     if stored == types.int16:
-        bits = builder.shl(builder.zext(value, ir.IntType(32)), ir.Constant(ir.IntType(32), 16))
-        return builder.bitcast(bits, ir.FloatType())
+        bits = builder.shl(builder.zext(value, word), _constant(word, 16))
+        return builder.bitcast(bits, single)
     if stored == types.uint8:
-        word = ir.IntType(32)
         exponent = builder.zext(value, word)
-        bits = builder.shl(exponent, ir.Constant(word, 23))
-        smallest = builder.icmp_unsigned("==", exponent, ir.Constant(word, 0))  # 2 ** -127 is below the normal numbers
-        bits = builder.select(smallest, ir.Constant(word, 1 << 22), bits)
-        none = builder.icmp_unsigned("==", exponent, ir.Constant(word, E8M0_NAN))
-        return builder.bitcast(builder.select(none, ir.Constant(word, 0x7FC00000), bits), ir.FloatType())
+        bits = builder.shl(exponent, _constant(word, 23))
+        smallest = builder.icmp_unsigned("==", exponent, _constant(word, 0))  # 2 ** -127 is below the normal numbers
+        bits = builder.select(smallest, _constant(word, 1 << 22), bits)
+        none = builder.icmp_unsigned("==", exponent, _constant(word, E8M0_NAN))
+        return builder.bitcast(builder.select(none, _constant(word, 0x7FC00000), bits), single)
     return value
 
 
 def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
-    """Instructions that round the float32 ``value`` to the element type ``stored``."""
+    """Instructions that round the float32 ``value``, or each of a vector, to the element type ``stored``."""
+    word, half_word = _shaped(value, ir.IntType(32)), _shaped(value, ir.IntType(16))
     if stored == types.uint16:
-        return builder.bitcast(builder.fptrunc(value, ir.HalfType()), ir.IntType(16))
+        return builder.bitcast(builder.fptrunc(value, _shaped(value, ir.HalfType())), half_word)
     if stored == types.int16:
-        word = ir.IntType(32)
         bits = builder.bitcast(value, word)
-        upper = builder.lshr(bits, ir.Constant(word, 16))
-        odd = builder.and_(upper, ir.Constant(word, 1))
-        up = builder.add(bits, builder.add(odd, ir.Constant(word, 0x7FFF)))
-        quiet = builder.or_(upper, ir.Constant(word, 0x40))
+        upper = builder.lshr(bits, _constant(word, 16))
+        odd = builder.and_(upper, _constant(word, 1))
+        up = builder.add(bits, builder.add(odd, _constant(word, 0x7FFF)))
+        quiet = builder.or_(upper, _constant(word, 0x40))
         is_nan = builder.fcmp_unordered("uno", value, value)
-        rounded = builder.select(is_nan, quiet, builder.lshr(up, ir.Constant(word, 16)))
-        return builder.trunc(rounded, ir.IntType(16))
+        rounded = builder.select(is_nan, quiet, builder.lshr(up, _constant(word, 16)))
+        return builder.trunc(rounded, half_word)
     return value
+
+
+def _shaped(value: Any, element: Any) -> Any:
+    """The type of ``element`` in the shape of ``value``, an element or a vector of them."""
+    return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
+
+
+def _constant(kind: Any, number: int) -> Any:
+    return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 
 @intrinsic

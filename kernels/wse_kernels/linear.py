@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wse_kernels._chunk_product import multiply_chunk
 from wse_kernels._codes import (
     FP8,
     FP8_BLOCKS,
@@ -25,7 +26,7 @@ from wse_kernels._codes import (
     unpack_int8,
     unpack_with_factors,
 )
-from wse_kernels._jit import clear_rows, inline_function, multiply_add_rows, widen
+from wse_kernels._jit import clear_rows, inline_function, widen
 
 
 def matmul(block, act, wgt, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
@@ -51,10 +52,7 @@ def _product(block, act, right, acc, x, w, out, M, K, N, k_stride, n_stride, out
     # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
     far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (M - 1) * out_stride + N - 1, 0])
     far += widen(right[block, w + (K - 1) * k_stride + (N - 1) * n_stride, 0])
-    for k in range(K):
-        for m in range(M):
-            e = out + m * out_stride
-            multiply_add_rows(acc, act, right, block, e, x + m * K + k, w + k * k_stride, N, n_stride)
+    multiply_chunk(acc, act, right, block, out, x, w, M, K, N, K, k_stride, n_stride, out_stride)
 
 
 def matmul_int8(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows):
@@ -79,10 +77,7 @@ def _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows
             unpack_int8(act, raw, block, codes, w + first * N, (last - first) * N)
         else:
             unpack_fp8(act, raw, block, codes, w + first * N, (last - first) * N)
-        for k in range(first, last):
-            for m in range(M):
-                row = codes + (k - first) * N
-                multiply_add_rows(acc, act, act, block, out + m * N, x + m * K + k, row, N, 1)
+        multiply_chunk(acc, act, act, block, out, x + first, codes, M, last - first, N, K, N, 1, N)
     for m in range(M):
         scale_rows(acc, wgt, block, out + m * N, scale, N)
 
@@ -109,10 +104,7 @@ def matmul_int4(block, act, wgt, acc, raw, x, w, groups, scale, codes, out, M, K
             row, pair = codes + (k - first) * N, w + k // 2 * N
             for g in range(low, min(high + 1, G)):
                 unpack_int4(act, raw, wgt, block, row, pair, N, k, g, groups + k, scale + g * N)
-        for k in range(first, last):
-            for m in range(M):
-                row = codes + (k - first) * N
-                multiply_add_rows(acc, act, act, block, out + m * N, x + m * K + k, row, N, 1)
+        multiply_chunk(acc, act, act, block, out, x + first, codes, M, last - first, N, K, N, 1, N)
 
 
 def matmul_mxfp4(block, act, acc, raw, x, w, groups, scale, factors, codes, out, M, K, N, G, rows):
@@ -155,7 +147,4 @@ def _with_factors(
                 act, raw, scales, block, -1, codes + (k - first) * N, w, groups, widths, scale, factors,
                 N, k, N, scale_stride, coding, G, B,
             )  # fmt: skip
-        for k in range(first, last):
-            for m in range(M):
-                row = codes + (k - first) * N
-                multiply_add_rows(acc, act, act, block, out + m * N, x + m * K + k, row, N, 1)
+        multiply_chunk(acc, act, act, block, out, x + first, codes, M, last - first, N, K, N, 1, N)

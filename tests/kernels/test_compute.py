@@ -100,6 +100,17 @@ def test_kernel_equals_oracle_with_several_blocks_a_row_and_lanes_without_a_pe(
     check(kernel, types, build, size, 2, 257, (0, 2), seed=257)
 
 
+@pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")
+@pytest.mark.parametrize("cols", [16, 19, 32, 45])
+@pytest.mark.parametrize("kernel", ["matmul", "matmul_act", "gemv", "matmul_int8", "matmul_mxfp4"])
+def test_a_product_of_many_tokens_in_vectors_of_lanes_equals_its_oracle(kernel: str, cols: int) -> None:
+    """More tokens, terms and outputs than are worked on at once, and counts that do not divide into blocks."""
+    for types in types_of(kernel):
+        for M, K, N in ((2, 1, 4), (3, 5, 6), (19, 17, 5), (5, 33, 9)):
+            size = {"M": M, "K": K, "N": N, "rows": 3, "B": 2}
+            check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 1, cols, (0, 1), seed=3 * M + cols)
+
+
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
     M=st.integers(1, 5),

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(JIT, reason="interpreted kernels show it in seco
 
 SABOTAGE = [
     (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),
-    (linear, "matmul", "w + k * k_stride, N, n_stride", "w + k * n_stride, N, k_stride"),
+    (linear, "matmul", "N, K, k_stride, n_stride", "N, K, n_stride, k_stride"),
     (linear, "matmul_act", "clear_rows(acc, block, out + m * out_stride, N)", "clear_rows(acc, block, out + m * N, N)"),
     (attention, "attention_max_by_column", "ctl[block_col + lane, SLOTS + t]", "ctl[block_row, SLOTS + t]"),
     (attention, "attention_max", "position <= last", "position < last"),
