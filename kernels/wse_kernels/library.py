@@ -14,6 +14,7 @@ from wse_kernels import (
     activation,
     attention,
     elementwise,
+    exchanges,
     experts,
     latent,
     linear,
@@ -53,7 +54,7 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
 COMPUTE = _kernels(linear, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts)
 """Compute kernels, as functions of one block; `over_blocks` puts the calling convention around them."""
 
-TRANSFER = _kernels(transfers)
+TRANSFER = _kernels(transfers, exchanges)
 """Kernels that move words between PEs; each has its own operands."""
 
 TIMING = _kernels(wavelet)

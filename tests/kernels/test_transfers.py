@@ -24,10 +24,12 @@ from tests.kernels.helpers import (
     to_lanes,
     view,
 )
+from wse.execute.exchanges import columns_of, exchange_of, runs_of
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
 from wse_kernels.transfers import MOST_ROWS
 from wse_mappings.cuts.recut import cut_anew
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varied_schedule
 
 ELEMENTS = ["float16"] if JIT else ["float32", "float16", "bfloat16"]
 """Half is narrower than a word; the others are moved by the tests of logits, and here where nothing is compiled."""
@@ -126,6 +128,71 @@ def test_messages_along_columns(
     element: str, by_column: int, rows: int, cols: int, n: int, apart: int, seed: int
 ) -> None:
     check_lines("along_columns", element, rows, cols, n, {"apart": apart, "by_column": by_column}, seed)
+
+
+def random_exchange(rng: np.random.Generator, length: int, lines: int) -> LineSchedule:
+    """Two variants: mostly shifts by a few PEs, and words that nobody stores."""
+    groups = []
+    for _ in range(2):
+        targets = rng.permutation(length)[: rng.integers(1, length + 1)]
+        sources = (targets + rng.choice([-2, -1, 0, 2], len(targets))) % length
+        arrivals = np.where(sources == targets, Arrival.COPY, rng.choice([Arrival.REPLACE, Arrival.DROP]))
+        groups.append(list(zip(sources.tolist(), targets.tolist(), map(Arrival, arrivals), strict=True)))
+    variants = rng.integers(0, 2, (3, lines)).astype(np.int32)
+    return varied_schedule("exchange", length, groups, variants, colours=1)
+
+
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+@pytest.mark.parametrize("element", ELEMENTS)
+@settings(max_examples=2 * EXAMPLES, deadline=None)
+@given(
+    rows=st.sampled_from([1, 2, 3, 7]),
+    cols=st.sampled_from([1, 2, 5, 40] if JIT else [1, 2, 5]),
+    n=st.integers(1, 6),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_an_exchange_is_its_messages(element: str, axis: str, rows: int, cols: int, n: int, seed: int) -> None:
+    check_exchange(element, axis, rows, cols, n, seed)
+
+
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+def test_an_exchange_among_several_blocks(axis: str) -> None:
+    check_exchange("float16", axis, 2, 130, 2, seed=130)
+
+
+def check_exchange(element: str, axis: str, rows: int, cols: int, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    memory, stretches = filled(rng, rows, cols, [n, n], element)
+    schedule = random_exchange(rng, *((cols, rows) if axis == "rows" else (rows, cols)))
+    exchange, variant = exchange_of(schedule), schedule.variants[1]
+    assert exchange is not None
+    words, (source, target) = int(rng.integers(0, 9)), (stretch.address for stretch in stretches)
+    first_row, used = (seed % rows, rows - seed % rows) if axis == "rows" else (0, rows)
+    a = np.array([first_row, used, lanes_of(cols)[0], source, target, n, words, cols], np.int64)
+    started = rng.integers(0, 9, (4, rows, cols))
+    want, links = memory.copy(), started.copy()
+    count = len(schedule.messages)
+    messages = np.concatenate([schedule.messages, np.tile([0, n, words], (count, 1))], axis=1)
+    of_messages = np.array([first_row, used, -1, source, target, n, 0, 1, cols], np.int64)
+    by_messages = getattr(oracle, f"along_{axis}")
+    by_messages(want, element, links, messages, schedule.first, variant, of_messages)
+    tables: tuple[Array, ...] = columns_of(schedule, 1)
+    if axis == "rows":
+        tables = (*runs_of(schedule), exchange.crossings, variant)
+    for function in functions(f"exchange_along_{axis}"):
+        blocked, counted = to_lanes(memory, stretches, seed % 3), started.copy()
+        function(view(blocked, element, cols, seed % 3), counted, *tables, a)
+        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
+        np.testing.assert_array_equal(counted, links)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[(0, 1, Arrival.ADD)], [(0, 2, Arrival.MULTICAST)], [(0, 1, Arrival.REPLACE), (2, 1, Arrival.COPY)]],
+    ids=["sums", "several PEs", "a PE twice"],
+)
+def test_other_messages_are_no_exchange(messages: list[tuple[int, int, Arrival]]) -> None:
+    assert exchange_of(uniform_schedule("other", 3, 1, messages, colours=1)) is None
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
@@ -242,4 +309,5 @@ def test_hand_over_copies_between_regions_of_any_two_shapes(
 
 
 def test_every_transfer_kernel_is_tested_here() -> None:
-    assert set(TRANSFER) == {"along_rows", "along_columns", "along_columns_counted", "cache_shift", "hand_over"}
+    lines = {"along_rows", "along_columns", "along_columns_counted", "exchange_along_rows", "exchange_along_columns"}
+    assert set(TRANSFER) == lines | {"cache_shift", "hand_over"}

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.execute.arena import Arena
+from wse.execute.exchanges import columns_of, exchange_of, runs_of
 from wse.execute.outputs import Routing
 from wse.execute.streams import Call, Streams
 from wse.number_formats import WORD_BYTES
@@ -105,8 +106,10 @@ class Moves:
         return compiled_kernel("hand_over").serial, arguments
 
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Kernel ``along_rows`` or ``along_columns``; it counts words on a mesh alone."""
+        """The kernel of messages along lines, or of an exchange; it counts words on a mesh alone."""
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
+        if abs(transfer.source - transfer.target) >= n and _is_exchange(schedule, along_rows=messages.axis != COLUMNS):
+            return self._exchange(transfer, messages)
         view = self._view(transfer)
         stretches = _stretches(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
         operands = self._line_operands(transfer, messages, n)
@@ -118,6 +121,22 @@ class Moves:
         return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
             0.0 if transfer.leaves_wafer else core_s
         ), arguments
+
+    def _exchange(self, transfer: Transfer, messages: LineMessages) -> Call:
+        """Kernel ``exchange_along_rows`` or ``exchange_along_columns``."""
+        arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
+        round_ = messages.round % len(schedule.variants)
+        operands = self._line_operands(transfer, messages, transfer.elements)
+        operands[6:8] = 0 if transfer.leaves_wafer else transfer.words, arena.cols
+        core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * VECTOR_S
+        if messages.axis == COLUMNS:
+            tables: tuple[npt.NDArray[Any], ...] = columns_of(schedule, round_)
+        else:
+            crossings = exchange_of(schedule)
+            assert crossings is not None
+            tables = (*runs_of(schedule), crossings.crossings, schedule.variants[round_])
+        name = "exchange_along_columns" if messages.axis == COLUMNS else "exchange_along_rows"
+        return compiled_kernel(name).for_time(core_s), (view, arena.links, *tables, operands)
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
@@ -162,6 +181,16 @@ class Moves:
 
     def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
         return self._views[transfer.site.stage][transfer.site.view]
+
+
+def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
+    """Whether a pattern is carried out as an exchange.
+
+    Along columns that do the same, messages of all lanes at once take no longer; nor does a single message of a row.
+    """
+    variants = len(schedule.first) - 1
+    worth = len(schedule.messages) > variants if along_rows else variants > 1
+    return worth and exchange_of(schedule) is not None
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,77 @@
+"""Copying rows of lanes, of which some are chosen, as LLVM instructions.
+
+The compiler cannot see that rows of one view do not overlap, nor that the choice is not in them: pointers that do not
+alias let it select among whole vectors of lanes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wse_kernels._jit import cgutils, config, intrinsic, ir, row_pointer, types
+
+__all__ = ["copy_chosen"]
+
+WORD = ir.IntType(64)
+
+
+@intrinsic
+def _copy_compiled(
+    typing_context: Any,
+    view: Any, block: Any, target: Any, lane: Any, from_block: Any, source: Any, from_lane: Any,
+    chosen: Any, choice: Any, place: Any, count: Any, n: Any,
+) -> Any:  # fmt: skip
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to, lanes = row_pointer(context, builder, view, args[0], args[1], args[2])
+        origin, _ = row_pointer(context, builder, view, args[0], args[4], args[5])
+        choices = context.make_array(chosen)(context, builder, args[7])
+        _, width = cgutils.unpack_tuple(builder, choices.shape)
+        first = builder.gep(choices.data, [builder.add(builder.mul(args[8], width), args[9])])
+        pointers = [builder.gep(to, [args[3]]), builder.gep(origin, [args[6]]), first]
+        function = _copy_function(builder.module, view.dtype, [pointer.type for pointer in pointers])
+        builder.call(function, [*pointers, args[10], args[11], lanes])
+        return context.get_dummy_value()
+
+    indices = (types.int64,) * 6
+    return types.void(view, *indices, chosen, *(types.int64,) * 4), generate
+
+
+def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
+    """The function of target, source and choice, lanes, rows, and the lanes from one row to the next."""
+    name = f"wse_copy_chosen_{stored}"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, WORD, WORD, WORD]), name)
+    function.linkage = "internal"
+    for pointer in function.args[:3]:
+        pointer.add_attribute("noalias")
+    target, source, chosen, count, n, stride = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    with cgutils.for_range(builder, n, intp=WORD) as row:
+        start = builder.mul(row.index, stride)
+        with cgutils.for_range(builder, count, intp=WORD) as lane:
+            at = builder.add(start, lane.index)
+            place, new = builder.gep(target, [at]), builder.load(builder.gep(source, [at]))
+            choice = builder.load(builder.gep(chosen, [lane.index]))
+            taken = builder.icmp_unsigned("!=", choice, ir.Constant(choice.type, 0))
+            builder.store(builder.select(taken, new, builder.load(place)), place)
+    builder.ret_void()
+    return function
+
+
+def _copy(
+    view: Any, block: int, target: int, lane: int, from_block: int, source: int, from_lane: int,
+    chosen: Any, choice: int, place: int, count: int, n: int,
+) -> None:  # fmt: skip
+    for e in range(n):
+        for i in range(count):
+            if chosen[choice, place + i]:
+                view[block, target + e, lane + i] = view[from_block, source + e, from_lane + i]
+
+
+copy_chosen: Any = _copy if config.DISABLE_JIT else _copy_compiled
+"""``copy_chosen(view, block, target, lane, from_block, source, from_lane, chosen, choice, place, count, n)``.
+
+view[block, target + e, lane + i] = view[from_block, source + e, from_lane + i] for i < count and e < n, where
+chosen[choice, place + i] is not 0. What is read is not among what is written. Indices beyond an array are not noticed.
+"""
