@@ -103,7 +103,7 @@ def test_what_is_no_trace_is_told(wse: Wse, empty: Path) -> None:
         assert wse("export", "missing.h5", "--to", to, "-o", "x.h5").refusal() == "wse: missing.h5: no such file"
 
 
-@pytest.mark.parametrize("to", ["perfetto", "json", "csv", "parquet"])
+@pytest.mark.parametrize("to", slow_but(["perfetto", "json", "csv", "parquet"], "perfetto", "json", "csv"))
 def test_a_damaged_column_is_told_as_of_the_trace(wse: Wse, story: Path, empty: Path, to: str) -> None:
     if to == "parquet":
         pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")  # whose first import takes a second

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from tiers import slow_but
 
 from wse.isa.instructions import kernel_named
 from wse_kernels.library import compiled_kernel
@@ -19,8 +20,7 @@ from wse_kernels.oracle.memory import Sram
 Array = npt.NDArray[Any]
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-BOUNDS = os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0"
-"""Whether indices are checked."""
+"""Whether kernels are compiled, and not interpreted."""
 
 EXAMPLES = 15 if JIT else 12
 """Hypothesis examples a test; interpreted kernels are a thousand times slower."""
@@ -224,14 +224,16 @@ def differing(case: Case, got: Array, want: Array, allowed: dict[str, Array]) ->
     return wrong if np.array_equal(left, right) else [*wrong, "bytes between buffers"]
 
 
-COMMON_TYPES, SINGLE = ("float16", "float32"), ("float32", "float32")
-TYPES = [("float16", "float16"), ("bfloat16", "float32")] if not JIT else [COMMON_TYPES if BOUNDS else SINGLE]
+COMMON_TYPES = ("float16", "float32")
+TYPES = [("float32", "float32")] if JIT else [("float16", "float16"), ("bfloat16", "float32")]
 """Types of activations (and weights) and of accumulators.
 
-A kernel is compiled for each of them, so each lane has types of its own: float32, for which the tests of logits compile
-most kernels as well; those of most runs with bounds checks; and interpreted, where another type costs nothing, the
-halves that show an element which a kernel forgot to widen or to narrow.
+A kernel is compiled for each of them, so the plain run has float32, for which the tests of logits compile most kernels
+as well; interpreted, where another type costs nothing, the halves show an element that was not widened or narrowed.
 """
+
+BUILDS = slow_but(["serial", "parallel"], "serial") if JIT else ["serial"]
+"""Builds of a kernel, for one core and for all: they differ in the loop over blocks, which is one for all kernels."""
 
 
 def types_of(kernel: str) -> list[tuple[str, str]]:

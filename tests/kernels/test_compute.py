@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.helpers import (
-    BOUNDS,
     EPS,
     EXAMPLES,
     JIT,
@@ -26,37 +25,16 @@ from wse_kernels.library import COMPUTE, compiled_kernel
 
 SMOKE = ("gemv", "rope", "argmax_fold")
 
-BY_CONTENTS = (
-    "embedding_lookup",  # ids
-    "add_positions",  # positions
-    "kv_append",
-    "attention_values",  # the oldest slot
-    "attention_online",
-    "place_rotated",  # ordinals of heads
-    "pick_rotated",
-    "set_heads",
-    "router_choose",  # the best so far
-    "expert_pairs",
-    "expert_in",  # pairs
-    "expert_bias",
-    "expert_out_mxfp4",  # and groups of codes
-    "matmul_fp8_blocks",  # and widths
-)
-"""Kernels whose indices come from what a PE holds, one or two for each kind of index."""
-
 
 def builds() -> Iterator[Any]:
-    """Kernel, types and build of each case.
-
-    Builds for all cores differ from those for one in the loop over blocks, which is the same for all kernels: few are
-    looked at, and in the lane with bounds checks alone. That lane has few other kernels, whose indices come from what
-    PEs hold; those that follow from operands are the same where kernels are interpreted, and checked there.
-    """
-    for kernel in SIZES if not BOUNDS else (*SMOKE, *BY_CONTENTS):
+    """Kernel, types and build of each case; builds for all cores of few kernels."""
+    for kernel in SIZES:
         marks = [pytest.mark.smoke] if kernel in SMOKE else []
         for types in types_of(kernel):
-            for build in ("serial", "parallel") if kernel in SMOKE and BOUNDS else ("serial",):
-                yield pytest.param(kernel, types, build, id=f"{kernel}-{types[0]}-{types[1]}-{build}", marks=marks)
+            yield pytest.param(kernel, types, "serial", id=f"{kernel}-{types[0]}-{types[1]}-serial", marks=marks)
+            if kernel in SMOKE and JIT:
+                case = f"{kernel}-{types[0]}-{types[1]}-parallel"
+                yield pytest.param(kernel, types, "parallel", id=case, marks=pytest.mark.slow)
 
 
 def check(

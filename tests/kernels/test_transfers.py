@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.helpers import (
-    BOUNDS,
+    BUILDS,
     EXAMPLES,
     JIT,
     NUMPY_TYPE,
@@ -69,16 +68,9 @@ def random_stretches(rng: np.random.Generator, messages: Array, n: int) -> Array
     return stretches.astype(np.int32)
 
 
-def functions(name: str) -> list[Callable[..., None]]:
-    """The builds of a kernel: that for all cores, which takes long to compile, in the lane with bounds checks alone.
-
-    None hands over with it.
-    """
-    made = compiled_kernel(name)
-    return [made.serial, made.parallel] if BOUNDS and name != "hand_over" else [made.serial]
-
-
-def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: dict[str, Any], seed: int) -> None:
+def check_lines(
+    name: str, build: str, element: str, rows: int, cols: int, n: int, options: dict[str, Any], seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     memory, stretches = filled(rng, rows, cols, [n, n], element)
     length, lines = (cols, rows) if name == "along_rows" else (rows, cols)
@@ -92,14 +84,15 @@ def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: 
     started = rng.integers(0, 9, (4, rows, cols))
     want, links = memory.copy(), started.copy()
     getattr(oracle, name)(want, element, links, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
-    for function in functions(name):
-        spare = seed % 3
-        blocked, counted = to_lanes(memory, stretches, spare), started.copy()
-        function(view(blocked, element, cols, spare), counted, messages, first, variant, a)
-        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
-        np.testing.assert_array_equal(counted, links)
+    function = getattr(compiled_kernel(name), build)
+    spare = seed % 3
+    blocked, counted = to_lanes(memory, stretches, spare), started.copy()
+    function(view(blocked, element, cols, spare), counted, messages, first, variant, a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
+    np.testing.assert_array_equal(counted, links)
 
 
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(
@@ -109,11 +102,12 @@ def check_lines(name: str, element: str, rows: int, cols: int, n: int, options: 
     apart=st.integers(0, 1),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_messages_along_rows(element: str, rows: int, cols: int, n: int, apart: int, seed: int) -> None:
+def test_messages_along_rows(build: str, element: str, rows: int, cols: int, n: int, apart: int, seed: int) -> None:
     used = (seed % rows, rows - seed % rows)
-    check_lines("along_rows", element, rows, cols, n, {"apart": apart, "by_column": 0, "used": used}, seed)
+    check_lines("along_rows", build, element, rows, cols, n, {"apart": apart, "by_column": 0, "used": used}, seed)
 
 
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("by_column", [0, 1])
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=2 * EXAMPLES, deadline=None)
@@ -125,9 +119,9 @@ def test_messages_along_rows(element: str, rows: int, cols: int, n: int, apart: 
     seed=st.integers(0, 2**32 - 1),
 )
 def test_messages_along_columns(
-    element: str, by_column: int, rows: int, cols: int, n: int, apart: int, seed: int
+    build: str, element: str, by_column: int, rows: int, cols: int, n: int, apart: int, seed: int
 ) -> None:
-    check_lines("along_columns", element, rows, cols, n, {"apart": apart, "by_column": by_column}, seed)
+    check_lines("along_columns", build, element, rows, cols, n, {"apart": apart, "by_column": by_column}, seed)
 
 
 def random_exchange(rng: np.random.Generator, length: int, lines: int) -> LineSchedule:
@@ -142,6 +136,7 @@ def random_exchange(rng: np.random.Generator, length: int, lines: int) -> LineSc
     return varied_schedule("exchange", length, groups, variants, colours=1)
 
 
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("axis", ["rows", "columns"])
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=2 * EXAMPLES, deadline=None)
@@ -151,16 +146,18 @@ def random_exchange(rng: np.random.Generator, length: int, lines: int) -> LineSc
     n=st.integers(1, 6),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_an_exchange_is_its_messages(element: str, axis: str, rows: int, cols: int, n: int, seed: int) -> None:
-    check_exchange(element, axis, rows, cols, n, seed)
+def test_an_exchange_is_its_messages(
+    build: str, element: str, axis: str, rows: int, cols: int, n: int, seed: int
+) -> None:
+    check_exchange(build, element, axis, rows, cols, n, seed)
 
 
 @pytest.mark.parametrize("axis", ["rows", "columns"])
 def test_an_exchange_among_several_blocks(axis: str) -> None:
-    check_exchange("float16", axis, 2, 130, 2, seed=130)
+    check_exchange("serial", "float16", axis, 2, 130, 2, seed=130)
 
 
-def check_exchange(element: str, axis: str, rows: int, cols: int, n: int, seed: int) -> None:
+def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     memory, stretches = filled(rng, rows, cols, [n, n], element)
     schedule = random_exchange(rng, *((cols, rows) if axis == "rows" else (rows, cols)))
@@ -179,11 +176,11 @@ def check_exchange(element: str, axis: str, rows: int, cols: int, n: int, seed: 
     tables: tuple[Array, ...] = columns_of(schedule, 1)
     if axis == "rows":
         tables = (*runs_of(schedule), exchange.crossings, variant)
-    for function in functions(f"exchange_along_{axis}"):
-        blocked, counted = to_lanes(memory, stretches, seed % 3), started.copy()
-        function(view(blocked, element, cols, seed % 3), counted, *tables, a)
-        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
-        np.testing.assert_array_equal(counted, links)
+    function = getattr(compiled_kernel(f"exchange_along_{axis}"), build)
+    blocked, counted = to_lanes(memory, stretches, seed % 3), started.copy()
+    function(view(blocked, element, cols, seed % 3), counted, *tables, a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
+    np.testing.assert_array_equal(counted, links)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +192,7 @@ def test_other_messages_are_no_exchange(messages: list[tuple[int, int, Arrival]]
     assert exchange_of(uniform_schedule("other", 3, 1, messages, colours=1)) is None
 
 
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
@@ -207,7 +205,7 @@ def test_other_messages_are_no_exchange(messages: list[tuple[int, int, Arrival]]
     seed=st.integers(0, 2**32 - 1),
 )
 def test_counted_messages_are_as_long_as_the_columns_count(
-    element: str, rows: int, cols: int, each: int, most: int, without_pairs: int, apart: int, seed: int
+    build: str, element: str, rows: int, cols: int, each: int, most: int, without_pairs: int, apart: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     n = without_pairs + each * most
@@ -227,22 +225,24 @@ def test_counted_messages_are_as_long_as_the_columns_count(
     a = np.array([0, rows, lanes_of(cols)[0], *addresses, each, element_bytes, 0, cols, *counted_by])
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.along_columns_counted(want, memory, element, links, messages, first, variant, a)
-    for function in functions("along_columns_counted"):
-        spare = seed % 3
-        blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
-        views = [view(blocked, kind, cols, spare) for kind in (element, "float32")]
-        function(*views, counted, messages, first, variant, a)
-        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
-        np.testing.assert_array_equal(counted, links)
+    function = getattr(compiled_kernel("along_columns_counted"), build)
+    spare = seed % 3
+    blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
+    views = [view(blocked, kind, cols, spare) for kind in (element, "float32")]
+    function(*views, counted, messages, first, variant, a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
+    np.testing.assert_array_equal(counted, links)
 
 
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("cols", [129, 257])
 @pytest.mark.parametrize(("name", "by_column"), [("along_rows", 0), ("along_columns", 0), ("along_columns", 1)])
-def test_messages_over_several_blocks_a_row(name: str, by_column: int, cols: int) -> None:
+def test_messages_over_several_blocks_a_row(build: str, name: str, by_column: int, cols: int) -> None:
     for seed in range(3):
-        check_lines(name, "float16", 3, cols, 2, {"apart": seed % 2, "by_column": by_column}, seed)
+        check_lines(name, build, "float16", 3, cols, 2, {"apart": seed % 2, "by_column": by_column}, seed)
 
 
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
@@ -253,7 +253,7 @@ def test_messages_over_several_blocks_a_row(name: str, by_column: int, cols: int
     seed=st.integers(0, 2**32 - 1),
 )
 def test_cache_shift_moves_all_entries_as_if_at_once(
-    element: str, rows: int, cols: int, n: int, capacity: int, seed: int
+    build: str, element: str, rows: int, cols: int, n: int, capacity: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     memory, stretches = filled(rng, rows, cols, [capacity * n], element)
@@ -262,12 +262,12 @@ def test_cache_shift_moves_all_entries_as_if_at_once(
     a = np.array([rows, lanes_of(cols)[0], stretches[0].address, n, 3, cols], np.int64)
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.cache_shift(want, element, links, ctl, a)
-    for function in functions("cache_shift"):
-        spare = seed % 3
-        blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
-        function(view(blocked, element, cols, spare), counted, ctl, a)
-        np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
-        np.testing.assert_array_equal(counted, links)
+    function = getattr(compiled_kernel("cache_shift"), build)
+    spare = seed % 3
+    blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
+    function(view(blocked, element, cols, spare), counted, ctl, a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
+    np.testing.assert_array_equal(counted, links)
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
@@ -299,13 +299,13 @@ def test_hand_over_copies_between_regions_of_any_two_shapes(
     )
     want, links = target.copy(), np.zeros((4, 6 + max(rows), 6 + max(cols)), np.int64)
     oracle.hand_over(source, want, element, links, pieces, words, a)
-    for function in functions("hand_over"):
-        sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches, spare=1)
-        counted = np.zeros_like(links)
-        function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), counted, pieces, words, a)
-        np.testing.assert_array_equal(counted, links)
-        np.testing.assert_array_equal(from_lanes(received, target_stretches, cols[1], spare=1), want)
-        np.testing.assert_array_equal(from_lanes(sent, source_stretches, cols[0]), source)
+    function = compiled_kernel("hand_over").serial
+    sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches, spare=1)
+    counted = np.zeros_like(links)
+    function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), counted, pieces, words, a)
+    np.testing.assert_array_equal(counted, links)
+    np.testing.assert_array_equal(from_lanes(received, target_stretches, cols[1], spare=1), want)
+    np.testing.assert_array_equal(from_lanes(sent, source_stretches, cols[0]), source)
 
 
 def test_every_transfer_kernel_is_tested_here() -> None:

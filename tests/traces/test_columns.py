@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import slow_but
 
 from wse_traces import Column, TraceError, chunks, frames, open_trace, schema
 
@@ -103,7 +104,7 @@ def test_a_slice_above_the_limit_is_refused_and_a_smaller_one_read(sample):
         assert len(trace["steps/cycles"][3:9]) == 6
 
 
-@pytest.fixture(params=frames.KINDS)
+@pytest.fixture(params=slow_but(frames.KINDS))
 def kind(request):
     """A library of frames that is installed."""
     pytest.importorskip(request.param)

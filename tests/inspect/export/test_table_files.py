@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from tiers import slow_but
 
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
@@ -50,7 +51,7 @@ def as_rows(to: str, folder: Path, table: str) -> list[dict[str, Any]]:
     return [{name: str(value) for name, value in row.items()} for row in rows]
 
 
-@pytest.mark.parametrize("to", ["csv", "parquet", "json"])
+@pytest.mark.parametrize("to", slow_but(["csv", "parquet", "json"], "csv", "json"))
 def test_steps_and_tokens_are_those_that_plain_h5py_reads(to: str, sample: Path, tmp_path: Path) -> None:
     out = tmp_path / ("out.json" if to == "json" else "out")
     facts = export(sample, to, out)
@@ -106,6 +107,7 @@ def test_columns_csv_says_what_every_column_is(sample: Path, tmp_path: Path) -> 
     assert cycles["meaning"] == BY_PATH["steps/cycles_by"].doc
 
 
+@pytest.mark.slow
 def test_fields_of_parquet_have_their_units(sample: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     export(sample, "parquet", tmp_path / "out", what="step,crossing")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.inspect.page.conftest import wait_for
 
-pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[dev]')")
+pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By

@@ -12,7 +12,7 @@ from tests.inspect.page.conftest import TWO, wait_for
 from wse.report.tile_name import tile_name
 from wse_traces import open_trace
 
-pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[dev]')")
+pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By

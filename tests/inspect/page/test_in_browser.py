@@ -15,7 +15,7 @@ from tests.inspect.page.conftest import GOLDEN, IMAGE, SCRIPT, TWO, requested, w
 from tests.traces.conftest import HEADER, write
 from wse_traces import TraceWriter, open_trace
 
-pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[dev]')")
+pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By

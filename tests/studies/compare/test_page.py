@@ -13,7 +13,7 @@ from tests.studies.compare.test_table import LESS, RESULT, ROW
 from wse.inspect.query.compare import compare_traces
 from wse.studies.compare.page.page import as_html, traces_as_html
 
-pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[dev]')")
+pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
 from tests.inspect.page.driving import choose, found, texts, tip_of
 

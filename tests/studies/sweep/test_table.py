@@ -37,6 +37,7 @@ def test_csv_reads_back(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
+@pytest.mark.slow
 def test_parquet_has_types(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     table = tmp_path / "t.parquet"
