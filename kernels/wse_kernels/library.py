@@ -22,6 +22,7 @@ from wse_kernels import (
     random_numbers,
     rotary,
     router,
+    row_sums,
     storing,
     transfers,
     vocabulary,
@@ -54,7 +55,7 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
 COMPUTE = _kernels(linear, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts)
 """Compute kernels, as functions of one block; `over_blocks` puts the calling convention around them."""
 
-TRANSFER = _kernels(transfers, exchanges)
+TRANSFER = _kernels(transfers, exchanges, row_sums)
 """Kernels that move words between PEs; each has its own operands."""
 
 TIMING = _kernels(wavelet)

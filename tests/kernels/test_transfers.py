@@ -23,7 +23,7 @@ from tests.kernels.helpers import (
     to_lanes,
     view,
 )
-from wse.execute.exchanges import columns_of, exchange_of, runs_of
+from wse.execute.exchanges import columns_of, crossings_of, runs_of, senders_of
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
 from wse_kernels.transfers import MOST_ROWS
@@ -161,8 +161,7 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
     rng = np.random.default_rng(seed)
     memory, stretches = filled(rng, rows, cols, [n, n], element)
     schedule = random_exchange(rng, *((cols, rows) if axis == "rows" else (rows, cols)))
-    exchange, variant = exchange_of(schedule), schedule.variants[1]
-    assert exchange is not None
+    variant = schedule.variants[1]
     words, (source, target) = int(rng.integers(0, 9)), (stretch.address for stretch in stretches)
     first_row, used = (seed % rows, rows - seed % rows) if axis == "rows" else (0, rows)
     a = np.array([first_row, used, lanes_of(cols)[0], source, target, n, words, cols], np.int64)
@@ -175,11 +174,40 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
     by_messages(want, element, links, messages, schedule.first, variant, of_messages)
     tables: tuple[Array, ...] = columns_of(schedule, 1)
     if axis == "rows":
-        tables = (*runs_of(schedule), exchange.crossings, variant)
+        tables = (*runs_of(schedule), crossings_of(schedule), variant)
     function = getattr(compiled_kernel(f"exchange_along_{axis}"), build)
     blocked, counted = to_lanes(memory, stretches, seed % 3), started.copy()
     function(view(blocked, element, cols, seed % 3), counted, *tables, a)
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
+    np.testing.assert_array_equal(counted, links)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("cols", [16, 19, 48, 140])
+@pytest.mark.parametrize("n", [1, 16, 21])
+def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n: int) -> None:
+    rows, rng = 3, np.random.default_rng(cols + n)
+    memory, stretches = filled(rng, rows, cols, [n], element)
+    arrivals = rng.choice([Arrival.REPLACE, ADD, ADD, MULTICAST, COPY, Arrival.DROP], (2, 3 * cols))
+    ends = rng.integers(0, cols, (2, 3 * cols, 2))
+    ends[arrivals == COPY, 1] = ends[arrivals == COPY, 0]
+    groups = [
+        [(*end, Arrival(arrival)) for end, arrival in zip(*of, strict=True)] for of in zip(ends, arrivals, strict=True)
+    ]
+    schedule = varied_schedule("sums", cols, groups, rng.integers(0, 2, (1, rows)).astype(np.int32), colours=1)
+    words, address = 5, stretches[0].address
+    a = np.array([1, rows - 1, lanes_of(cols)[0], address, cols, n, words], np.int64)
+    started = rng.integers(0, 9, (4, rows, cols))
+    want, links = memory.copy(), started.copy()
+    messages = np.concatenate([schedule.messages, np.tile([0, n, words], (len(schedule.messages), 1))], axis=1)
+    of_messages = np.array([1, rows - 1, -1, address, address, n, 0, 0, cols], np.int64)
+    oracle.along_rows(want, element, links, messages, schedule.first, schedule.variants[0], of_messages)
+    tables = schedule.messages, schedule.first, crossings_of(schedule), schedule.variants[0]
+    function = getattr(compiled_kernel("along_rows_in_place"), build)
+    blocked, counted = to_lanes(memory, stretches, cols % 3), started.copy()
+    function(view(blocked, element, cols, cols % 3), counted, *tables, a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, cols % 3), want)
     np.testing.assert_array_equal(counted, links)
 
 
@@ -189,7 +217,7 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
     ids=["sums", "several PEs", "a PE twice"],
 )
 def test_other_messages_are_no_exchange(messages: list[tuple[int, int, Arrival]]) -> None:
-    assert exchange_of(uniform_schedule("other", 3, 1, messages, colours=1)) is None
+    assert senders_of(uniform_schedule("other", 3, 1, messages, colours=1)) is None
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -310,4 +338,4 @@ def test_hand_over_copies_between_regions_of_any_two_shapes(
 
 def test_every_transfer_kernel_is_tested_here() -> None:
     lines = {"along_rows", "along_columns", "along_columns_counted", "exchange_along_rows", "exchange_along_columns"}
-    assert set(TRANSFER) == lines | {"cache_shift", "hand_over"}
+    assert set(TRANSFER) == lines | {"along_rows_in_place", "cache_shift", "hand_over"}

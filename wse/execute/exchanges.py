@@ -1,4 +1,4 @@
-"""Exchanges: patterns in which a PE gets the words of one PE at the most, as tables for kernels without messages."""
+"""Tables of patterns: of exchanges, in which a PE gets the words of one PE at the most, and of the links crossed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ from wse.arrays import I32, I64
 from wse_mappings.schedule import Arrival, LineSchedule
 
 U8 = npt.NDArray[np.uint8]
-
-
-class Exchange(NamedTuple):
-    """The variants of a schedule in which no PE gets words of two.
-
-    Attributes:
-        sources: int32 ``[variants, length]``: the PE whose words each gets, -1 for none.
-        crossings: int64 ``[variants, 2, length]``: messages that leave a PE for the next one, and the one before.
-    """
-
-    sources: I32
-    crossings: I64
 
 
 class Runs(NamedTuple):
@@ -41,41 +29,48 @@ class Runs(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def exchange_of(schedule: LineSchedule) -> Exchange | None:
-    """The exchange that a schedule is; None where words are combined, cut, passed on or given to several PEs.
+def crossings_of(schedule: LineSchedule) -> I64:
+    """int64 ``[variants, 2, length]``: messages that leave a PE for the next one, and for the one before."""
+    source, target, _ = schedule.messages.T
+    variants, length = len(schedule.first) - 1, schedule.length
+    variant, up = np.repeat(np.arange(variants), np.diff(schedule.first)), source <= target
+    ends = np.zeros((variants, 2, length + 1), np.int64)  # of stretches of links, summed up below
+    for direction, going, begin, end in ((0, up, source, target), (1, ~up, target + 1, source + 1)):
+        np.add.at(ends[:, direction], (variant[going], begin[going]), 1)
+        np.add.at(ends[:, direction], (variant[going], end[going]), -1)
+    return np.ascontiguousarray(np.cumsum(ends, axis=2)[:, :, :length])
 
-    That holds where messages read nothing that others of the same step write: the caller vouches for it.
+
+@lru_cache(maxsize=64)
+def senders_of(schedule: LineSchedule) -> I32 | None:
+    """int32 ``[variants, length]``: the PE whose words each PE gets, -1 for none.
+
+    None where words are combined, cut, passed on or given to several PEs, or a PE gets those of two. That it is an
+    exchange holds where nothing is sent from where other words arrive: the caller vouches for it.
     """
     source, target, arrival = schedule.messages.T
     if schedule.parts > 1 or not np.isin(arrival, (Arrival.REPLACE, Arrival.COPY, Arrival.DROP)).all():
         return None
     variants, length = len(schedule.first) - 1, schedule.length
-    variant = np.repeat(np.arange(variants), np.diff(schedule.first))
-    stored = arrival != Arrival.DROP
+    variant, stored = np.repeat(np.arange(variants), np.diff(schedule.first)), arrival != Arrival.DROP
     places = variant[stored] * length + target[stored]
     if len(np.unique(places)) < len(places):
         return None
-    sources = np.full((variants, length), -1, np.int32)
-    sources[variant[stored], target[stored]] = source[stored]
-    ends = np.zeros((variants, 2, length + 1), np.int64)  # of stretches of links, summed up below
-    up = source <= target
-    for direction, going in enumerate((up, ~up)):
-        begin, end = (source, target) if direction == 0 else (target + 1, source + 1)
-        np.add.at(ends[:, direction], (variant[going], begin[going]), 1)
-        np.add.at(ends[:, direction], (variant[going], end[going]), -1)
-    return Exchange(sources=sources, crossings=np.ascontiguousarray(np.cumsum(ends, axis=2)[:, :, :length]))
+    senders = np.full((variants, length), -1, np.int32)
+    senders[variant[stored], target[stored]] = source[stored]
+    return senders
 
 
 @lru_cache(maxsize=64)
 def runs_of(schedule: LineSchedule) -> Runs:
     """The runs of a schedule that is an exchange."""
-    exchange = exchange_of(schedule)
-    assert exchange is not None
+    of_variants = senders_of(schedule)
+    assert of_variants is not None
     runs, first, chosen = [], [0], []
-    for sources in exchange.sources:
-        shifts = sources - np.arange(len(sources))
-        for shift in np.unique(shifts[sources >= 0]).tolist():
-            taken = (sources >= 0) & (shifts == shift)
+    for senders in of_variants:
+        shifts = senders - np.arange(len(senders))
+        for shift in np.unique(shifts[senders >= 0]).tolist():
+            taken = (senders >= 0) & (shifts == shift)
             at = np.flatnonzero(taken)
             runs.append((shift, at[0], at[-1] + 1))
             chosen.append(taken)
@@ -89,20 +84,15 @@ def runs_of(schedule: LineSchedule) -> Runs:
 
 @lru_cache(maxsize=1024)
 def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8, I64]:
-    """``sources``, ``chosen`` and ``crossings`` of a round, as kernel ``exchange_along_columns`` takes them.
+    """Senders, choice of columns and crossings in a round, as kernel ``exchange_along_columns`` takes them.
 
     Variants that do the same are one.
     """
-    exchange = exchange_of(schedule)
-    assert exchange is not None
-    count = len(exchange.sources)
-    alike = np.concatenate([exchange.sources, exchange.crossings.reshape(count, -1)], axis=1)
+    senders, crossings = senders_of(schedule), crossings_of(schedule)
+    assert senders is not None
+    alike = np.concatenate([senders, crossings.reshape(len(senders), -1)], axis=1)
     _, kept, number = np.unique(alike, axis=0, return_index=True, return_inverse=True)
     of_column = number.reshape(-1)[schedule.variants[round_]]
     chosen = (of_column == np.arange(len(kept))[:, None]).astype(np.uint8)
     used = chosen.any(axis=1)
-    return (
-        np.ascontiguousarray(exchange.sources[kept][used]),
-        np.ascontiguousarray(chosen[used]),
-        np.ascontiguousarray(exchange.crossings[kept][used]),
-    )
+    return senders[kept][used], chosen[used], crossings[kept][used]

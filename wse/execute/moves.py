@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.execute.arena import Arena
-from wse.execute.exchanges import columns_of, exchange_of, runs_of
+from wse.execute.exchanges import columns_of, crossings_of, runs_of, senders_of
 from wse.execute.outputs import Routing
 from wse.execute.streams import Call, Streams
 from wse.number_formats import WORD_BYTES
@@ -25,12 +25,17 @@ from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
 from wse_kernels.library import compiled_kernel
+from wse_kernels.row_sums import MOST_COLS, WORDS
 from wse_mappings.schedule import Arrival, LineSchedule
 
 LANE_S: Final = 1.5e-9
 """Seconds of a core for an element that a PE of a row sends another, a single lane; this and the next at 2.6 GHz."""
 VECTOR_S: Final = 2.5e-10
 """For one that is moved with those of neighbouring lanes, along columns, or to PEs that a multicast passes."""
+TRANSPOSED_S: Final = 6e-10
+"""For one of a row whose words are transposed, with all its messages."""
+LEAST_WORDS: Final = 8
+"""Elements from which on that is sooner done."""
 
 
 class Moves:
@@ -110,6 +115,9 @@ class Moves:
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
         if abs(transfer.source - transfer.target) >= n and _is_exchange(schedule, along_rows=messages.axis != COLUMNS):
             return self._exchange(transfer, messages)
+        in_place = transfer.source == transfer.target and messages.axis != COLUMNS and _sums_whole(schedule)
+        if in_place and n >= LEAST_WORDS and arena.lanes >= WORDS and arena.blocks_per_row * arena.lanes <= MOST_COLS:
+            return self._in_place(transfer, messages)
         view = self._view(transfer)
         stretches = _stretches(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
         operands = self._line_operands(transfer, messages, n)
@@ -130,13 +138,25 @@ class Moves:
         operands[6:8] = 0 if transfer.leaves_wafer else transfer.words, arena.cols
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * VECTOR_S
         if messages.axis == COLUMNS:
-            tables: tuple[npt.NDArray[Any], ...] = columns_of(schedule, round_)
-        else:
-            crossings = exchange_of(schedule)
-            assert crossings is not None
-            tables = (*runs_of(schedule), crossings.crossings, schedule.variants[round_])
-        name = "exchange_along_columns" if messages.axis == COLUMNS else "exchange_along_rows"
-        return compiled_kernel(name).for_time(core_s), (view, arena.links, *tables, operands)
+            return compiled_kernel("exchange_along_columns").for_time(core_s), (
+                *(view, arena.links, *columns_of(schedule, round_)),
+                operands,
+            )
+        return compiled_kernel("exchange_along_rows").for_time(core_s), (
+            *(view, arena.links, *runs_of(schedule), crossings_of(schedule), schedule.variants[round_]),
+            operands,
+        )
+
+    def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
+        """Kernel ``along_rows_in_place``."""
+        arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
+        operands = self._line_operands(transfer, messages, transfer.elements)
+        operands[4], operands[6] = arena.cols, 0 if transfer.leaves_wafer else transfer.words
+        core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
+        return compiled_kernel("along_rows_in_place").for_time(core_s), (
+            *(view, arena.links, schedule.messages, schedule.first, crossings_of(schedule)),
+            *(schedule.variants[messages.round % len(schedule.variants)], operands),
+        )
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
@@ -190,7 +210,14 @@ def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
     """
     variants = len(schedule.first) - 1
     worth = len(schedule.messages) > variants if along_rows else variants > 1
-    return worth and exchange_of(schedule) is not None
+    return worth and senders_of(schedule) is not None
+
+
+@lru_cache(maxsize=64)
+def _sums_whole(schedule: LineSchedule) -> bool:
+    """Whether PEs send all their words, and some are added."""
+    arrivals = set(schedule.messages[:, 2].tolist())
+    return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
 
 
 @lru_cache(maxsize=64)
