@@ -133,6 +133,7 @@ __all__ = [
     "is_kept",
     "kernel",
     "launch_threads",
+    "multiply_add_lanes",
     "multiply_add_rows",
     "narrow",
     "narrow_ir",
@@ -309,6 +310,21 @@ def _multiply_add_compiled(
     return types.void(acc, act, wgt, *integers), generate
 
 
+@intrinsic
+def _multiply_add_lanes_compiled(
+    typing_context: Any, acc: Any, values: Any, wgt: Any, block: Any, e: Any, w: Any, n: Any
+) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        accs, lanes = row_pointer(context, builder, acc, args[0], args[3], args[4])
+        factors = context.make_array(values)(context, builder, args[1]).data
+        weights = row_pointer(context, builder, wgt, args[2], args[3], args[5])[0]
+        function = _rows_function(builder.module, (acc, values, wgt), (accs.type, factors.type, weights.type))
+        builder.call(function, [accs, factors, weights, args[6], lanes, lanes])
+        return context.get_dummy_value()
+
+    return types.void(acc, values, wgt, *(types.int64,) * 4), generate
+
+
 @intrinsic(prefer_literal=True)
 def _words_compiled(typing_context: Any, words: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -386,6 +402,14 @@ def _multiply_add_rows(acc: Any, act: Any, wgt: Any, block: int, e: int, x: int,
             acc[block, e + i, lane] = narrow(widen(old) + product, old)
 
 
+def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: int, n: int) -> None:
+    for i in range(n):
+        for lane in range(acc.shape[2]):
+            old = acc[block, e + i, lane]
+            product = values[lane] * widen(wgt[block, w + i, lane])
+            acc[block, e + i, lane] = narrow(widen(old) + product, old)
+
+
 widen: Any = _widen_element if config.DISABLE_JIT else _widen_compiled
 """``widen(element)``: the float32 value of one stored element."""
 
@@ -398,6 +422,9 @@ multiply_add_rows: Any = _multiply_add_rows if config.DISABLE_JIT else _multiply
 Indices are rows ``[block, row, :]`` of the views; all lanes of a row take part. The product is rounded to float32, the
 sum to float32 and then to acc's type. Rows outside a view are not noticed: the caller vouches for them.
 """
+
+multiply_add_lanes: Any = _multiply_add_lanes if config.DISABLE_JIT else _multiply_add_lanes_compiled
+"""``multiply_add_lanes(acc, values, wgt, block, e, w, n)``: as `multiply_add_rows`, by float32 values of the lanes."""
 
 
 words_of: Any = _words if config.DISABLE_JIT else _words_compiled

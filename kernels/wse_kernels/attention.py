@@ -12,8 +12,9 @@ import math
 
 import numpy as np
 
+from wse_kernels._chunk_product import multiply_chunk
 from wse_kernels._elementary import exponential, power_of_two
-from wse_kernels._jit import helper_function, inline_function, narrow, widen
+from wse_kernels._jit import clear_rows, helper_function, inline_function, multiply_add_lanes, narrow, widen
 from wse_kernels._lanes import lane_values
 from wse_kernels._shares import group_of_column, share_of_place
 
@@ -46,23 +47,9 @@ def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacit
 
 def attention_scores(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
     """out[M, H, T] (+)= q[M, H, F] . k[T, Hk, F], over the local features; adds where ``add`` is not 0."""
-    lanes = act.shape[2]
-    oldest = ctl[block_row, OLDEST]
-    for mh in range(M * Hk * queries_per_kv):
-        kv_head = (mh % (Hk * queries_per_kv)) // queries_per_kv
-        for t in range(T):
-            slot = (oldest + t) % capacity
-            e = out + mh * T + t
-            if add == 0:
-                for lane in range(lanes):
-                    acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
-            for f in range(F):
-                for lane in range(lanes):
-                    old = acc[block, e, lane]
-                    product = widen(act[block, q + mh * F + f, lane]) * widen(
-                        act[block, k + (slot * Hk + kv_head) * F + f, lane]
-                    )
-                    acc[block, e, lane] = narrow(widen(old) + product, old)
+    if add == 0:
+        clear_rows(acc, block, out, M * Hk * queries_per_kv * T)
+    _over_slots(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, 1)
 
 
 def attention_max(
@@ -219,22 +206,41 @@ def _first_visible(last, window, chunk):
 
 def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
     """out[M, H, F] = p[M, H, T] @ v[T, Hk, F], over the local slots."""
-    lanes = act.shape[2]
-    oldest = ctl[block_row, OLDEST]
-    for mh in range(M * Hk * queries_per_kv):
-        kv_head = (mh % (Hk * queries_per_kv)) // queries_per_kv
-        for f in range(F):
-            e = out + mh * F + f
-            for lane in range(lanes):
-                acc[block, e, lane] = narrow(np.float32(0.0), acc[block, e, lane])
-            for t in range(T):
-                slot = (oldest + t) % capacity
-                for lane in range(lanes):
-                    old = acc[block, e, lane]
-                    product = widen(act[block, p + mh * T + t, lane]) * widen(
-                        act[block, v + (slot * Hk + kv_head) * F + f, lane]
-                    )
-                    acc[block, e, lane] = narrow(widen(old) + product, old)
+    clear_rows(acc, block, out, M * Hk * queries_per_kv * F)
+    _over_slots(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity, 0)
+
+
+@inline_function
+def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_per_kv, F, T, capacity, scores):
+    """out[M, H, T] += x[M, H, F] . cache[T, Hk, F] where ``scores`` is 1, out[M, H, F] += x[M, H, T] @ cache if 0.
+
+    Rows of one product have the same head of the cache: all tokens of a head, or all heads of a token that share one.
+    """
+    H, E, oldest = Hk * queries_per_kv, Hk * F, np.int64(ctl[block_row, OLDEST])
+    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
+    far = widen(act[block, x + M * H * (F if scores == 1 else T) - 1, 0])
+    far += widen(acc[block, out + M * H * (T if scores == 1 else F) - 1, 0])
+    far += widen(act[block, cache + (min(oldest + T, capacity)) * E - 1, 0])
+    together = queries_per_kv if queries_per_kv > M else M
+    for product in range(M * H // together):
+        if queries_per_kv > M:
+            row, kv_head, step = product * queries_per_kv, product % Hk, 1
+        else:
+            row, kv_head, step = product, product // queries_per_kv, H
+        start, slot = 0, oldest
+        while start < T:  # as far as the end of the cache, then from its start
+            count = min(T - start, capacity - slot)
+            at = cache + slot * E + kv_head * F
+            if scores == 1:
+                K, N, k_stride, n_stride = F, count, 1, E
+                x_row, out_row, x_at, out_at = F, T, x + row * F, out + row * T + start
+            else:
+                K, N, k_stride, n_stride = count, F, E, 1
+                x_row, out_row, x_at, out_at = T, F, x + row * T + start, out + row * F
+            multiply_chunk(
+                acc, act, act, block, out_at, x_at, at, together, K, N, step * x_row, k_stride, n_stride, step * out_row
+            )
+            start, slot = start + count, np.int64(0)
 
 
 def attention_online(
@@ -257,7 +263,7 @@ def attention_online(
     place = block_row // 2 if block_row % 2 == 0 else ring - (block_row + 1) // 2
     place = (place - round) % ring
     origin = 2 * place if 2 * place < ring else 2 * (ring - place) - 1
-    tops, factors = lane_values(lanes), lane_values(lanes)
+    tops, factors, totals = lane_values(lanes), lane_values(lanes), lane_values(lanes)
     for mh in range(M * H):
         if round == 0:
             for lane in range(lanes):
@@ -277,12 +283,14 @@ def attention_online(
             position = ctl[origin, SLOTS + t]
             if position >= first and position <= last:
                 for lane in range(lanes):
-                    tops[lane] = max(tops[lane], widen(acc[block, scores + mh * T + t, lane]) * scale)
+                    score = widen(acc[block, scores + mh * T + t, lane]) * scale
+                    tops[lane] = score if score > tops[lane] else tops[lane]
         # 2. What there was, shrunk to it.
         for lane in range(lanes):
             factors[lane] = exponential(f32[block, maxima + mh, lane] - tops[lane])
+        for lane in range(lanes):
             f32[block, maxima + mh, lane] = tops[lane]
-            f32[block, sums + mh, lane] *= factors[lane]
+            totals[lane] = f32[block, sums + mh, lane] * factors[lane]
         for f in range(F):
             for lane in range(lanes):
                 old = acc[block, out + mh * F + f, lane]
@@ -294,12 +302,10 @@ def attention_online(
                 for lane in range(lanes):
                     score = widen(acc[block, scores + mh * T + t, lane]) * scale
                     factors[lane] = exponential(score - tops[lane])
-                    f32[block, sums + mh, lane] += factors[lane]
-                for f in range(F):
-                    for lane in range(lanes):
-                        old = acc[block, out + mh * F + f, lane]
-                        product = factors[lane] * widen(act[block, v + (t * Hk + kv_head) * F + f, lane])
-                        acc[block, out + mh * F + f, lane] = narrow(widen(old) + product, old)
+                    totals[lane] += factors[lane]
+                multiply_add_lanes(acc, factors, act, block, out + mh * F, v + (t * Hk + kv_head) * F, F)
+        for lane in range(lanes):
+            f32[block, sums + mh, lane] = totals[lane]
 
 
 def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):

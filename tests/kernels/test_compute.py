@@ -89,6 +89,16 @@ def test_a_product_of_many_tokens_in_vectors_of_lanes_equals_its_oracle(kernel: 
             check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 1, cols, (0, 1), seed=3 * M + cols)
 
 
+@pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")
+@pytest.mark.parametrize("kernel", ["attention_scores", "attention_values"])
+def test_products_with_a_cache_in_vectors_of_lanes_equal_their_oracle(kernel: str) -> None:
+    """Of many tokens, and of many heads that share entries of the cache."""
+    for types in types_of(kernel):
+        for M, heads, seed in ((3, 2, 1), (3, 2, 2), (1, 3, 3), (2, 5, 4)):
+            size = {"M": M, "Hk": 2, "queries_per_kv": heads, "F": 5, "capacity": 7}
+            check(kernel, types, "serial", size, 2, 19, (0, 2), seed)
+
+
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
     M=st.integers(1, 5),

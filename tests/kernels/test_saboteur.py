@@ -34,7 +34,7 @@ SABOTAGE = [
     (attention, "attention_max", "position <= last", "position < last"),
     (attention, "attention_exp", "last - window + 1", "last - window"),
     (attention, "attention_max_by_column", "last // chunk * chunk", "last // chunk"),
-    (attention, "attention_scores", "oldest = ctl[block_row, OLDEST]", "oldest = 0"),
+    (attention, "attention_scores", "np.int64(ctl[block_row, OLDEST])", "np.int64(0)"),
     (elementwise, "residual_add", "added = narrow(widen(acc[block, addend + e, lane]), old)", "added = old"),
     (
         linear,
