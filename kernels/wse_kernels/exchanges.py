@@ -1,8 +1,7 @@
 """Exchanges along lines: every PE of a row or column gets the words of one PE of it at the most, all at once.
 
-What is sent is not where anything arrives, so that no order matters. ``crossings`` int64 ``[variant, 2, PE]`` has how
-many messages leave each PE of a line for the next one, and for the one before. ``links`` is that of
-`wse_kernels.transfers`.
+What is sent is not where anything arrives, so that no order matters. Operands are those of `wse_kernels.transfers`: 0
+first row, 1 rows, 2 blocks a row, 3 source address, 4 target address, 5 elements; 8 is the number of columns.
 """
 
 from __future__ import annotations
@@ -12,17 +11,12 @@ from typing import Any
 from wse_kernels._chosen_lanes import copy_chosen
 from wse_kernels._jit import prange
 
-NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
 
-
-def exchange_along_rows(
-    view: Any, links: Any, runs: Any, first: Any, chosen: Any, crossings: Any, variant: Any, a: Any
-) -> None:
+def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: Any, a: Any) -> None:
     """An exchange along each mesh row; row r does variant v = ``variant[r]``, runs ``first[v]`` to ``first[v + 1]``.
 
     ``runs`` int32 ``[run, 3]`` are (shift, first column, end): the columns c that uint8 ``chosen[run]`` marks get what
-    column c + shift sends. Operands: 0 first row, 1 rows, 2 blocks a row, 3 source address, 4 target address, 5
-    elements, 6 words on the wire of a message, 7 columns.
+    column c + shift sends.
     """
     for row in prange(a[0], a[0] + a[1]):
         base, lanes, source, target, n, kind = row * a[2], view.shape[2], a[3], a[4], a[5], variant[row]
@@ -34,26 +28,18 @@ def exchange_along_rows(
                 block, from_block = base + col // lanes, base + (col + shift) // lanes
                 copy_chosen(view, block, target, lane, from_block, source, from_lane, chosen, i, col, count, n)
                 col += count
-        for col in range(a[7]):
-            links[EAST, row, col] += crossings[kind, 0, col] * a[6]
-            links[WEST, row, col] += crossings[kind, 1, col] * a[6]
 
 
-def exchange_along_columns(view: Any, links: Any, sources: Any, chosen: Any, crossings: Any, a: Any) -> None:
+def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None:
     """An exchange along each mesh column; column c does variant v where uint8 ``chosen[v, c]`` is not 0.
 
-    Row r of such a column gets what row ``sources[v, r]`` sends, int32, nothing from -1. Operands: 0 first row, 1 rows,
-    2 blocks a row, 3 source address, 4 target address, 5 elements, 6 words on the wire of a message, 7 columns.
+    Row r of such a column gets what row ``sources[v, r]`` sends, int32, nothing from -1.
     """
     for row in prange(a[0], a[0] + a[1]):
         per_row, lanes = a[2], view.shape[2]
         for kind in range(len(sources)):
             origin = sources[kind, row]
-            for first in range(0, a[7] if origin >= 0 else 0, lanes):
+            for first in range(0, a[8] if origin >= 0 else 0, lanes):
                 block = first // lanes
-                to, start, count = row * per_row + block, origin * per_row + block, min(lanes, a[7] - first)
+                to, start, count = row * per_row + block, origin * per_row + block, min(lanes, a[8] - first)
                 copy_chosen(view, to, a[4], 0, start, a[3], 0, chosen, kind, first, count, a[5])
-            south, north = crossings[kind, 0, row] * a[6], crossings[kind, 1, row] * a[6]
-            for col in range(a[7]):
-                links[SOUTH, row, col] += south * chosen[kind, col]
-                links[NORTH, row, col] += north * chosen[kind, col]

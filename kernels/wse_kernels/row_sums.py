@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from wse_kernels._arrivals import ADD, DROP, MULTICAST
 from wse_kernels._jit import prange
 from wse_kernels._words_of_pes import MOST_COLS, WORDS, add_words, copy_words, read_words, words_of_pes, write_words
-from wse_kernels.transfers import ADD, DROP, EAST, MULTICAST, WEST
 
 __all__ = ["MOST_COLS", "WORDS", "along_rows_in_place"]
 
 
-def along_rows_in_place(view: Any, links: Any, messages: Any, first: Any, crossings: Any, variant: Any, a: Any) -> None:
+def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages along rows that arrive where they are sent from: sums, copies, and multicasts of all elements.
 
     ``messages`` int32 ``[m, 3]`` are (source, target, arrival); row r carries out those from ``first[v]`` to
-    ``first[v + 1]``, v = ``variant[r]``, in their order. ``crossings`` int64 ``[variant, 2, PE]`` has how many leave
-    each PE for the next one, and for the one before. Operands: 0 first row, 1 rows, 2 blocks a row, 3 address, 4
-    columns, 5 elements, 6 words on the wire of a message. A block has WORDS lanes at least.
+    ``first[v + 1]``, v = ``variant[r]``, in their order. Operands: 0 first row, 1 rows, 2 blocks a row, 3 address, 5
+    elements. A block has WORDS lanes at least.
     """
     for row in prange(a[0], a[0] + a[1]):
-        lanes, base, kind, cols, end = view.shape[2], row * a[2], variant[row], a[4], a[3] + a[5]
+        lanes, base, kind, end = view.shape[2], row * a[2], variant[row], a[3] + a[5]
         words = words_of_pes(a[2] * lanes)
         for e in range(a[3], end, WORDS):
             for block in range(a[2]):
@@ -40,6 +39,3 @@ def along_rows_in_place(view: Any, links: Any, messages: Any, first: Any, crossi
                 for lane in range(0, lanes, WORDS):
                     at = min(lane, lanes - WORDS)
                     write_words(view, base + block, e, end, at, words, block * lanes + at)
-        for col in range(cols):
-            links[EAST, row, col] += crossings[kind, 0, col] * a[6]
-            links[WEST, row, col] += crossings[kind, 1, col] * a[6]

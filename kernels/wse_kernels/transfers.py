@@ -6,7 +6,8 @@ the lower index, 4 replaces there and at every PE passed (multicast), 5 copies l
 dropped. Messages are carried out in their order, which is the order of every sum.
 
 ``links`` counts words, int64 ``[direction, row, col]`` with the directions north, east, south, west of the PE
-that the word leaves; every message adds its words to each link it crosses, as it moves.
+that the word leaves: kernels whose messages depend on what PEs hold add the words of each to the links it crosses, as
+it moves. Of the others `wse.execute.line_loads` knows the words beforehand.
 """
 
 from __future__ import annotations
@@ -15,9 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from wse_kernels._arrivals import ADD, ARGMAX, COPY, DROP, MAX, MULTICAST
 from wse_kernels._jit import helper_function, narrow, prange, widen
+from wse_kernels._moved_rows import add_rows, copy_rows, fetch_rows, take_larger_rows
+from wse_kernels._turned_rows import (
+    TURNED_COLUMNS,
+    add_turned,
+    take_larger_turned,
+    turn_back,
+    turn_in,
+    turned_values,
+)
+from wse_kernels._vectors import WIDTH
 
-REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY, DROP = 0, 1, 2, 3, 4, 5, 6
 NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
 
 LEAST_ROWS, MOST_ROWS, NEAR_ELEMENTS = 4, 8, 128
@@ -26,46 +37,127 @@ LEAST_ROWS, MOST_ROWS, NEAR_ELEMENTS = 4, 8, 128
 An element is on a line of the cache of its own, with those of neighbouring PEs, which the next messages take.
 """
 
+PES_A_MESSAGE = 8
+"""Most PEs that are turned for each message of a run of sums: what one takes pays for so many."""
+ELEMENTS_AT_ONCE = 4
+"""Elements of which sums are taken at once: each waits for the one before it."""
+MESSAGES_AHEAD = 4
+"""Messages along columns before which what they arrive at is fetched."""
+PIECES = 8
+"""Into how many pieces at the most the PEs of a row and their elements are cut, to be spread over cores."""
 
-def along_rows(view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
+
+def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages between the PEs of each mesh row.
 
     ``messages`` int32 ``[m, 6]`` are (source, target, arrival, first element, elements, words on the wire); row r
     carries out those from ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks
     a row, 3 source address, 4 target address (elements of ``view``), 5 elements of all parts; 6, the bytes of
-    an element, is left unread.
+    an element, is left unread, as are words.
+
+    Rows that carry out the same messages do so together, sixteen at the most; long runs of sums on turned rows.
     """
     per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
-    at_once = min(max(LEAST_ROWS, NEAR_ELEMENTS // max(1, a[5])), MOST_ROWS)
-    for group in prange((a[1] + at_once - 1) // at_once):
-        row = a[0] + group * at_once
-        group_end = min(row + at_once, last)
+    few = min(max(LEAST_ROWS, NEAR_ELEMENTS // max(1, a[5])), MOST_ROWS)
+    for group in prange((a[1] + WIDTH - 1) // WIDTH):
+        row = a[0] + group * WIDTH
+        group_end = min(row + WIDTH, last)
+        turned = turned_values(view)
         while row < group_end:  # as many rows as carry out the same messages
             end_row = row + 1
             while end_row < group_end and variant[end_row] == variant[row]:
                 end_row += 1
-            base, rows = row * per_row, end_row - row
-            for i in range(first[variant[row]], first[variant[row] + 1]):
-                start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
-                source, target, n, words = a[3] + messages[i, 3], a[4] + messages[i, 3], messages[i, 4], messages[i, 5]
-                sender, sender_lane = base + start // lanes, start % lanes
-                receiver, lane = base + end // lanes, end % lanes
-                if arrival == MULTICAST:
-                    west, east = min(start, end), max(start, end)
-                    for at in range(0, rows * per_row, per_row):
-                        _fill_lanes(view, sender + at, sender_lane, source, base + at, west, east, target, n)
-                elif arrival != DROP:
-                    _deliver(view, sender, sender_lane, source, receiver, lane, target, n, arrival, rows, per_row)
-                if arrival != COPY:
-                    for at in range(row, end_row):
-                        for col in range(start, end):
-                            links[EAST, at, col] += words
-                        for col in range(end + 1, start + 1):
-                            links[WEST, at, col] += words
+            i, end = int(first[variant[row]]), int(first[variant[row] + 1])
+            while i < end:
+                run, west, columns = _run_of_sums(messages, i, end)
+                turns = (run - i) * PES_A_MESSAGE > columns and columns + 2 * lanes + WIDTH <= TURNED_COLUMNS
+                if turns and run > i and a[3] == a[4]:
+                    base, rows = row * per_row, end_row - row
+                    _turned_sums(turned, view, base, per_row, rows, messages, i, run, west, columns, a[3], a[5])
+                else:
+                    run = max(run, i + 1)
+                    while run < end and (messages[run, 2] != ADD and messages[run, 2] != MAX):
+                        run += 1
+                    for at in range(row, end_row, few):
+                        rows = min(few, end_row - at)
+                        for j in range(i, run):
+                            _carry_along_rows(view, at * per_row, per_row, rows, messages, j, a[3], a[4])
+                i = run
             row = end_row
 
 
-def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
+@helper_function
+def _run_of_sums(messages: Any, i: int, end: int) -> Any:
+    """The message behind a run of sums from message i on, the first column of the run, and its columns."""
+    west, east = np.int64(messages[i, 0]), np.int64(messages[i, 0])
+    while i < end and (messages[i, 2] == ADD or messages[i, 2] == MAX):
+        start, stop = np.int64(messages[i, 0]), np.int64(messages[i, 1])
+        west, east = min(west, start, stop), max(east, start, stop)
+        i += 1
+    return i, west, east - west + 1
+
+
+@helper_function
+def _turned_sums(
+    turned: Any,
+    view: Any,
+    base: int,
+    per_row: int,
+    rows: int,
+    messages: Any,
+    i: int,
+    run: int,
+    west: int,
+    columns: int,
+    address: int,
+    n: int,
+) -> None:
+    """Carry out messages i to ``run``, sums in place, in rows from that of block ``base`` on, few elements at once."""
+    lanes = view.shape[2]
+    first_block, end_block = west // lanes, (west + columns - 1) // lanes + 1
+    west = first_block * lanes  # of whole blocks
+    width = (end_block - first_block) * lanes
+    at_once = max(1, min(TURNED_COLUMNS // (width + WIDTH), ELEMENTS_AT_ONCE))
+    for low in range(0, n, at_once):
+        high = min(low + at_once, n)
+        for block in range(first_block, end_block):
+            for lane in range(0, lanes, WIDTH):
+                for e in range(low, high):
+                    place = (block * lanes + lane - west) * at_once + e - low
+                    turn_in(turned, place, at_once, view, base + block, per_row, rows, address + e, lane)
+        for j in range(i, run):
+            start, end, arrival = messages[j, 0] - west, messages[j, 1] - west, messages[j, 2]
+            begin, stop = max(low, messages[j, 3]) - low, min(high, messages[j, 3] + messages[j, 4]) - low
+            for e in range(begin, stop):
+                if arrival == ADD:
+                    add_turned(turned, end * at_once + e, start * at_once + e)
+                else:
+                    take_larger_turned(turned, end * at_once + e, start * at_once + e)
+        for block in range(first_block, end_block):
+            for lane in range(0, lanes, WIDTH):
+                for e in range(low, high):
+                    place = (block * lanes + lane - west) * at_once + e - low
+                    turn_back(turned, place, at_once, view, base + block, per_row, rows, address + e, lane)
+
+
+@helper_function
+def _carry_along_rows(
+    view: Any, base: int, per_row: int, rows: int, messages: Any, i: int, source: int, target: int
+) -> None:
+    """Carry out message i in some rows, whose blocks begin with ``base`` and are ``per_row`` apart."""
+    start, end, arrival, lanes = messages[i, 0], messages[i, 1], messages[i, 2], view.shape[2]
+    source, target, n = source + messages[i, 3], target + messages[i, 3], messages[i, 4]
+    sender, sender_lane = base + start // lanes, start % lanes
+    if arrival == MULTICAST:
+        west, east = min(start, end), max(start, end)
+        for at in range(0, rows * per_row, per_row):
+            _fill_lanes(view, sender + at, sender_lane, source, base + at, west, east, target, n)
+    elif arrival != DROP:
+        receiver, lane = base + end // lanes, end % lanes
+        _deliver(view, sender, sender_lane, source, receiver, lane, target, n, arrival, rows, per_row)
+
+
+def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages between the PEs of each mesh column.
 
     As ``along_rows``; here sources and targets are rows, all columns of one block carry out the same variant when
@@ -76,22 +168,22 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
     by_column, columns = a[7], a[8]
     if by_column == 0:
         pairs = (n + 1) // 2
-        pieces = min(pairs, np.int64(8))
+        pieces = min(pairs, max(1, PIECES // per_row))
         for job in prange(per_row * pieces):
             column_block, piece = job // pieces, job % pieces
             low, high = 2 * (pairs * piece // pieces), min(n, 2 * (pairs * (piece + 1) // pieces))
-            for i in range(first[variant[0]], first[variant[0] + 1]):
+            last = first[variant[0] + 1]
+            for i in range(first[variant[0]], last):
                 start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
                 begin, stop = max(low, messages[i, 3]), min(high, messages[i, 3] + messages[i, 4])
+                ahead = messages[min(i + MESSAGES_AHEAD, last - 1), 1] * per_row + column_block
+                fetch_rows(view, ahead, target + begin, stop - begin)
                 sender = start * per_row + column_block
                 if arrival != DROP and begin < stop:
                     step = 1 if end >= start else -1
                     for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
                         _deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
-                if arrival != COPY and piece == 0:
-                    west = column_block * lanes
-                    _count_column_words(links, start, end, west, min(west + lanes, columns), messages[i, 5])
     else:
         for col in prange(columns):
             column_block, lane = col // lanes, col % lanes
@@ -104,8 +196,6 @@ def along_columns(view: Any, links: Any, messages: Any, first: Any, variant: Any
                         receiver = row * per_row + column_block
                         e, count = messages[i, 3], messages[i, 4]
                         _deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival, 1, 0)
-                if arrival != COPY:
-                    _count_column_words(links, start, end, col, col + 1, messages[i, 5])
 
 
 def along_columns_counted(
@@ -216,19 +306,12 @@ def _deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: i
                 if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
                     view[receiver, target + e, lane] = new
                     view[receiver, target + e + 1, lane] = new_index
+    elif arrival == ADD:
+        add_rows(view, receiver, target, sender, source, n)
+    elif arrival == MAX:
+        take_larger_rows(view, receiver, target, sender, source, n)
     else:
-        for e in range(n):
-            if arrival == ADD:
-                for lane in range(lanes):
-                    old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
-                    view[receiver, target + e, lane] = narrow(widen(old) + widen(new), old)
-            elif arrival == MAX:
-                for lane in range(lanes):
-                    old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
-                    view[receiver, target + e, lane] = narrow(max(widen(old), widen(new)), old)
-            else:
-                for lane in range(lanes):
-                    view[receiver, target + e, lane] = view[sender, source + e, lane]
+        copy_rows(view, receiver, target, sender, source, n)
 
 
 @helper_function

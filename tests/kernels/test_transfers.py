@@ -1,4 +1,4 @@
-"""Every transfer kernel equals its oracle: the words that arrive, bit for bit, and the words counted on every link."""
+"""Every transfer kernel equals its oracle: the words that arrive, bit for bit, and those that it counts on links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.kernels.helpers import (
     to_lanes,
     view,
 )
-from wse.execute.exchanges import columns_of, crossings_of, runs_of, senders_of
+from wse.execute.exchanges import columns_of, runs_of, senders_of
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
 from wse_kernels.transfers import MOST_ROWS
@@ -33,7 +33,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 ELEMENTS = ["float16"] if JIT else ["float32", "float16", "bfloat16"]
 """Half is narrower than a word; the others are moved by the tests of logits, and here where nothing is compiled."""
 
-REPLACE, ADD, ARGMAX, MULTICAST, COPY = 0, 1, 3, 4, 5
+REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY = 0, 1, 2, 3, 4, 5
 
 
 def filled(
@@ -81,15 +81,13 @@ def check_lines(
     per_row = lanes_of(cols)[0]
     first_row, rows_used = options.get("used", (0, rows))
     a = np.array([first_row, rows_used, per_row, source, target, n, 0, options["by_column"], cols], np.int64)
-    started = rng.integers(0, 9, (4, rows, cols))
-    want, links = memory.copy(), started.copy()
-    getattr(oracle, name)(want, element, links, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
+    want = memory.copy()
+    getattr(oracle, name)(want, element, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
     function = getattr(compiled_kernel(name), build)
     spare = seed % 3
-    blocked, counted = to_lanes(memory, stretches, spare), started.copy()
-    function(view(blocked, element, cols, spare), counted, messages, first, variant, a)
+    blocked = to_lanes(memory, stretches, spare)
+    function(view(blocked, element, cols, spare), messages, first, variant, a)
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
-    np.testing.assert_array_equal(counted, links)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -105,6 +103,30 @@ def check_lines(
 def test_messages_along_rows(build: str, element: str, rows: int, cols: int, n: int, apart: int, seed: int) -> None:
     used = (seed % rows, rows - seed % rows)
     check_lines("along_rows", build, element, rows, cols, n, {"apart": apart, "by_column": 0, "used": used}, seed)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("arrival", [ADD, MAX])
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int) -> None:
+    """A chain to the middle from both ends of three blocks, in two parts; in the middle rows other messages between."""
+    rng = np.random.default_rng(5)
+    rows, cols, n, middle = (35, 259, 6, 130) if JIT else (18, 131, 3, 65)
+    chain = [(col, col + 1) for col in range(middle)] + [(col, col - 1) for col in range(cols - 1, middle, -1)]
+    parts = [(n // 2, n - n // 2), (0, n // 2)]
+    messages = [(*ends, arrival, *part, 1) for part in parts for ends in chain]
+    messages += [(middle, 0, MULTICAST, 0, n, 1), (3, 9, REPLACE, 1, 1, 1)]
+    others = [*messages[5:9], (7, 2, REPLACE, 0, n, 1), *messages[2:40]]
+    first = np.array([0, len(messages), len(messages) + len(others)], np.int32)
+    variant = (np.arange(rows) // 3 == 4).astype(np.int32)
+    memory, stretches = filled(rng, rows, cols, [n], element)
+    address = stretches[0].address
+    a = np.array([1, rows - 2, lanes_of(cols)[0], address, address, n, 0, 0, cols], np.int64)
+    array, want = np.array([*messages, *others], np.int32), memory.copy()
+    oracle.along_rows(want, element, array, first, variant, a)
+    blocked = to_lanes(memory, stretches, 1)
+    getattr(compiled_kernel("along_rows"), build)(view(blocked, element, cols, 1), array, first, variant, a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, 1), want)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -161,25 +183,20 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
     rng = np.random.default_rng(seed)
     memory, stretches = filled(rng, rows, cols, [n, n], element)
     schedule = random_exchange(rng, *((cols, rows) if axis == "rows" else (rows, cols)))
-    variant = schedule.variants[1]
-    words, (source, target) = int(rng.integers(0, 9)), (stretch.address for stretch in stretches)
+    variant, (source, target) = schedule.variants[1], (stretch.address for stretch in stretches)
     first_row, used = (seed % rows, rows - seed % rows) if axis == "rows" else (0, rows)
-    a = np.array([first_row, used, lanes_of(cols)[0], source, target, n, words, cols], np.int64)
-    started = rng.integers(0, 9, (4, rows, cols))
-    want, links = memory.copy(), started.copy()
-    count = len(schedule.messages)
-    messages = np.concatenate([schedule.messages, np.tile([0, n, words], (count, 1))], axis=1)
-    of_messages = np.array([first_row, used, -1, source, target, n, 0, 1, cols], np.int64)
+    a = np.array([first_row, used, lanes_of(cols)[0], source, target, n, 0, 1, cols], np.int64)
+    want, count = memory.copy(), len(schedule.messages)
+    messages = np.concatenate([schedule.messages, np.tile([0, n, 0], (count, 1))], axis=1)
     by_messages = getattr(oracle, f"along_{axis}")
-    by_messages(want, element, links, messages, schedule.first, variant, of_messages)
+    by_messages(want, element, messages, schedule.first, variant, np.where(np.arange(9) == 2, -1, a))
     tables: tuple[Array, ...] = columns_of(schedule, 1)
     if axis == "rows":
-        tables = (*runs_of(schedule), crossings_of(schedule), variant)
+        tables = (*runs_of(schedule), variant)
     function = getattr(compiled_kernel(f"exchange_along_{axis}"), build)
-    blocked, counted = to_lanes(memory, stretches, seed % 3), started.copy()
-    function(view(blocked, element, cols, seed % 3), counted, *tables, a)
+    blocked = to_lanes(memory, stretches, seed % 3)
+    function(view(blocked, element, cols, seed % 3), *tables, a)
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
-    np.testing.assert_array_equal(counted, links)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -196,19 +213,16 @@ def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n
         [(*end, Arrival(arrival)) for end, arrival in zip(*of, strict=True)] for of in zip(ends, arrivals, strict=True)
     ]
     schedule = varied_schedule("sums", cols, groups, rng.integers(0, 2, (1, rows)).astype(np.int32), colours=1)
-    words, address = 5, stretches[0].address
-    a = np.array([1, rows - 1, lanes_of(cols)[0], address, cols, n, words], np.int64)
-    started = rng.integers(0, 9, (4, rows, cols))
-    want, links = memory.copy(), started.copy()
-    messages = np.concatenate([schedule.messages, np.tile([0, n, words], (len(schedule.messages), 1))], axis=1)
-    of_messages = np.array([1, rows - 1, -1, address, address, n, 0, 0, cols], np.int64)
-    oracle.along_rows(want, element, links, messages, schedule.first, schedule.variants[0], of_messages)
-    tables = schedule.messages, schedule.first, crossings_of(schedule), schedule.variants[0]
+    address, want = stretches[0].address, memory.copy()
+    a = np.array([1, rows - 1, lanes_of(cols)[0], address, address, n, 0, 0, cols], np.int64)
+    messages = np.concatenate([schedule.messages, np.tile([0, n, 0], (len(schedule.messages), 1))], axis=1)
+    of_messages = np.where(np.arange(9) == 2, -1, a)
+    oracle.along_rows(want, element, messages, schedule.first, schedule.variants[0], of_messages)
     function = getattr(compiled_kernel("along_rows_in_place"), build)
-    blocked, counted = to_lanes(memory, stretches, cols % 3), started.copy()
-    function(view(blocked, element, cols, cols % 3), counted, *tables, a)
+    blocked = to_lanes(memory, stretches, cols % 3)
+    tables = schedule.messages, schedule.first, schedule.variants[0]
+    function(view(blocked, element, cols, cols % 3), *tables, a)
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, cols % 3), want)
-    np.testing.assert_array_equal(counted, links)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,14 @@ of the view with that element size, so buffers of different types keep apart wha
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from wse.execute.line_loads import LineLoads
 from wse.execute.tiles import Share
 from wse_kernels.library import compiled_kernel
 
@@ -32,7 +34,8 @@ STORAGE: dict[str, type[np.generic]] = {
 class Arena:
     """SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, zeroed.
 
-    ``links`` counts words that left each PE, int64 ``[4, rows, cols]``: north, east, south, west.
+    Attributes:
+        carried: How often transfers were carried out whose words are not in `links` yet.
     """
 
     def __init__(self, rows: int, cols: int, base_byte: int, top_byte: int) -> None:
@@ -42,7 +45,16 @@ class Arena:
         self.bytes_per_pe = _whole_words(top_byte - base_byte)
         self.blocks = rows * self.blocks_per_row
         self._memory = np.zeros(self.blocks * self.bytes_per_pe * self.lanes, np.uint8)
-        self.links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
+        self.carried: Counter[LineLoads] = Counter()
+        self._links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
+
+    @property
+    def links(self) -> npt.NDArray[np.int64]:
+        """Words that left each PE, int64 ``[4, rows, cols]``: north, east, south, west."""
+        for loads, times in self.carried.items():
+            loads.add(self._links, times)
+        self.carried.clear()
+        return self._links
 
     @staticmethod
     def host_bytes(rows: int, cols: int, base_byte: int, top_byte: int) -> int:

@@ -5,12 +5,14 @@ The list depends on how many cache slots are in use; a new one is made when that
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
+from wse.execute.line_loads import LineLoads
 from wse.execute.moves import Moves
 from wse.execute.outputs import Outputs, Routing
 from wse.execute.streams import Call, Streams
@@ -25,12 +27,16 @@ ROUTER: Final = kernel_named("router_choose")
 
 
 class BoundPhase(NamedTuple):
-    """A phase as it runs: its calls in order, the step of each, and the cache slots in use that they go by."""
+    """A phase as it runs: its calls in order, the step of each, and the cache slots in use that they go by.
+
+    ``loads`` has how often each transfer loads links of a stage, by the stage, where its calls do not count that.
+    """
 
     phase: Phase
     slots: Slots
     calls: list[Call]
     steps: list[int]
+    loads: Counter[tuple[int, LineLoads]]
 
 
 class Binder:
@@ -58,7 +64,7 @@ class Binder:
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         """One run of ``phase`` with ``slots`` cache slots in use, of the user with the most."""
-        bound = BoundPhase(phase, slots, [], [])
+        bound = BoundPhase(phase, slots, [], [], Counter())
         after = {} if self._outputs is None else self._outputs.calls(phase, slots)
         step = 0
         while step < len(phase.steps):
@@ -79,8 +85,14 @@ class Binder:
 
     def _add(self, bound: BoundPhase, step: int, turn: int) -> None:
         phase, slots = bound.phase, bound.slots
-        calls_of = self._compute if phase.steps.computes(step) else self._moves.calls
-        _append(bound, step, calls_of(phase, step, slots, turn, phase.user_of(step, turn)))
+        place = phase, step, slots, turn, phase.user_of(step, turn)
+        if phase.steps.computes(step):
+            _append(bound, step, self._compute(*place))
+            return
+        _append(bound, step, self._moves.calls(*place))
+        loads = self._moves.loads(phase, step, slots, turn)
+        if loads is not None:
+            bound.loads[int(phase.steps.stage[step]), loads] += 1
 
     def _compute(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])

@@ -217,7 +217,9 @@ class Engine:
 
     def _run(self, bound: BoundPhase) -> None:
         if self.step_times is not None:
-            self.step_times.run(*bound)
-            return
-        for function, arguments in bound.calls:
-            function(*arguments)
+            self.step_times.run(bound.phase, bound.slots, bound.calls, bound.steps)
+        else:
+            for function, arguments in bound.calls:
+                function(*arguments)
+        for (stage, loads), times in bound.loads.items():
+            self.arenas[stage].carried[loads] += times

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wse.arrays import I32, I64
+from wse.arrays import I32
 from wse_mappings.schedule import Arrival, LineSchedule
 
 U8 = npt.NDArray[np.uint8]
@@ -26,19 +26,6 @@ class Runs(NamedTuple):
     runs: I32
     first: I32
     chosen: U8
-
-
-@lru_cache(maxsize=64)
-def crossings_of(schedule: LineSchedule) -> I64:
-    """int64 ``[variants, 2, length]``: messages that leave a PE for the next one, and for the one before."""
-    source, target, _ = schedule.messages.T
-    variants, length = len(schedule.first) - 1, schedule.length
-    variant, up = np.repeat(np.arange(variants), np.diff(schedule.first)), source <= target
-    ends = np.zeros((variants, 2, length + 1), np.int64)  # of stretches of links, summed up below
-    for direction, going, begin, end in ((0, up, source, target), (1, ~up, target + 1, source + 1)):
-        np.add.at(ends[:, direction], (variant[going], begin[going]), 1)
-        np.add.at(ends[:, direction], (variant[going], end[going]), -1)
-    return np.ascontiguousarray(np.cumsum(ends, axis=2)[:, :, :length])
 
 
 @lru_cache(maxsize=64)
@@ -83,16 +70,15 @@ def runs_of(schedule: LineSchedule) -> Runs:
 
 
 @lru_cache(maxsize=1024)
-def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8, I64]:
-    """Senders, choice of columns and crossings in a round, as kernel ``exchange_along_columns`` takes them.
+def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8]:
+    """Senders and choice of columns in a round, as kernel ``exchange_along_columns`` takes them.
 
     Variants that do the same are one.
     """
-    senders, crossings = senders_of(schedule), crossings_of(schedule)
+    senders = senders_of(schedule)
     assert senders is not None
-    alike = np.concatenate([senders, crossings.reshape(len(senders), -1)], axis=1)
-    _, kept, number = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+    kept, number = np.unique(senders, axis=0, return_inverse=True)
     of_column = number.reshape(-1)[schedule.variants[round_]]
     chosen = (of_column == np.arange(len(kept))[:, None]).astype(np.uint8)
     used = chosen.any(axis=1)
-    return senders[kept][used], chosen[used], crossings[kept][used]
+    return kept[used], chosen[used]

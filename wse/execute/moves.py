@@ -1,7 +1,7 @@
 """Moves: the calls that carry out a transfer's messages, one way for each form that messages have.
 
-Kernels count the words that they send over links of the mesh as they move them; words of transfers that leave their
-wafer are counted by `wse.execute.streams`.
+Words over links of the mesh are counted by kernels where they depend on what PEs hold, by `wse.execute.line_loads`
+where they do not, and those of transfers that leave their wafer by `wse.execute.streams`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.execute.arena import Arena
-from wse.execute.exchanges import columns_of, crossings_of, runs_of, senders_of
+from wse.execute.exchanges import columns_of, runs_of, senders_of
+from wse.execute.line_loads import LineLoads, stretches_of
 from wse.execute.outputs import Routing
 from wse.execute.streams import Call, Streams
-from wse.number_formats import WORD_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, Slots
@@ -110,8 +110,25 @@ class Moves:
         )
         return compiled_kernel("hand_over").serial, arguments
 
+    def loads(self, phase: Phase, step: int, slots: Slots, turn: int) -> LineLoads | None:
+        """The words on links of a step in one turn of its loop, where neither a kernel nor a stream counts them."""
+        transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
+        messages = transfer.messages
+        if not isinstance(messages, LineMessages) or transfer.leaves_wafer or phase.steps.per_pair[step].any():
+            return None
+        arena, along_columns = self._arenas[transfer.site.stage], messages.axis == COLUMNS
+        return LineLoads(
+            schedule=messages.schedule,
+            elements=transfer.elements,
+            element_bytes=self._view(transfer).itemsize,
+            round=messages.round % len(messages.schedule.variants),
+            first_line=0 if along_columns else messages.first_row,
+            lines=arena.cols if along_columns else messages.rows,
+            along_columns=along_columns,
+        )
+
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """The kernel of messages along lines, or of an exchange; it counts words on a mesh alone."""
+        """The kernel of messages along lines, or of an exchange."""
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
         if abs(transfer.source - transfer.target) >= n and _is_exchange(schedule, along_rows=messages.axis != COLUMNS):
             return self._exchange(transfer, messages)
@@ -119,13 +136,13 @@ class Moves:
         if in_place and n >= LEAST_WORDS and arena.lanes >= WORDS and arena.blocks_per_row * arena.lanes <= MOST_COLS:
             return self._in_place(transfer, messages)
         view = self._view(transfer)
-        stretches = _stretches(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
+        stretches = stretches_of(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
         operands = self._line_operands(transfer, messages, n)
         along_columns = messages.axis == COLUMNS
         lines = arena.cols if along_columns else messages.rows
         core_s = core_s_of_line(stretches, along_columns=along_columns) * lines / (len(schedule.first) - 1)
         variant = schedule.variants[messages.round % len(schedule.variants)]
-        arguments = (view, arena.links, stretches, schedule.first, variant, operands)
+        arguments = (view, stretches, schedule.first, variant, operands)
         return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
             0.0 if transfer.leaves_wafer else core_s
         ), arguments
@@ -135,28 +152,22 @@ class Moves:
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         round_ = messages.round % len(schedule.variants)
         operands = self._line_operands(transfer, messages, transfer.elements)
-        operands[6:8] = 0 if transfer.leaves_wafer else transfer.words, arena.cols
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * VECTOR_S
         if messages.axis == COLUMNS:
-            return compiled_kernel("exchange_along_columns").for_time(core_s), (
-                *(view, arena.links, *columns_of(schedule, round_)),
-                operands,
-            )
-        return compiled_kernel("exchange_along_rows").for_time(core_s), (
-            *(view, arena.links, *runs_of(schedule), crossings_of(schedule), schedule.variants[round_]),
-            operands,
-        )
+            tables: tuple[npt.NDArray[Any], ...] = columns_of(schedule, round_)
+        else:
+            tables = (*runs_of(schedule), schedule.variants[round_])
+        name = "exchange_along_columns" if messages.axis == COLUMNS else "exchange_along_rows"
+        return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_rows_in_place``."""
-        arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
+        arena, schedule = self._arenas[transfer.site.stage], messages.schedule
         operands = self._line_operands(transfer, messages, transfer.elements)
-        operands[4], operands[6] = arena.cols, 0 if transfer.leaves_wafer else transfer.words
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
-        return compiled_kernel("along_rows_in_place").for_time(core_s), (
-            *(view, arena.links, schedule.messages, schedule.first, crossings_of(schedule)),
-            *(schedule.variants[messages.round % len(schedule.variants)], operands),
-        )
+        variant = schedule.variants[messages.round % len(schedule.variants)]
+        arguments = self._view(transfer), schedule.messages, schedule.first, variant, operands
+        return compiled_kernel("along_rows_in_place").for_time(core_s), arguments
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
         """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
@@ -218,19 +229,6 @@ def _sums_whole(schedule: LineSchedule) -> bool:
     """Whether PEs send all their words, and some are added."""
     arrivals = set(schedule.messages[:, 2].tolist())
     return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
-
-
-@lru_cache(maxsize=64)
-def _stretches(schedule: LineSchedule, elements: int, element_bytes: int, *, on_mesh: bool) -> npt.NDArray[np.int32]:
-    """int32 ``[m, 6]``: the messages of a schedule, the first element and elements of each, and its words on a mesh.
-
-    Parts are cut where words end.
-    """
-    words = -(-elements * element_bytes // WORD_BYTES)
-    spans = schedule.spans_of_messages(words)
-    begin, end = np.minimum(spans * WORD_BYTES // element_bytes, elements)
-    stretches = np.stack([begin, end - begin, (spans[1] - spans[0]) * on_mesh], axis=1)
-    return np.concatenate([schedule.messages, stretches.astype(np.int32)], axis=1)
 
 
 def core_s_of_line(stretches: npt.NDArray[np.int32], *, along_columns: bool) -> float:

@@ -12,19 +12,19 @@ I32 = npt.NDArray[np.int32]
 MULTICAST, COPY, DROP = 4, 5, 6
 
 
-def along_rows(memory: Bytes, element: str, links: I64, messages: I32, first: I32, variant: I32, a: I64) -> None:
+def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> None:
     """Messages between the PEs of each mesh row."""
     for row in range(a[0], a[0] + a[1]):
         line_messages = messages[first[variant[row]] : first[variant[row] + 1]]
-        _carry(memory[row], element, links[1, row], links[3, row], line_messages, a)
+        _carry(memory[row], element, line_messages, a)
 
 
-def along_columns(memory: Bytes, element: str, links: I64, messages: I32, first: I32, variant: I32, a: I64) -> None:
+def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> None:
     """Messages between the PEs of each mesh column."""
     for col in range(a[8]):
         chosen = variant[col] if a[7] else variant[0]
         line_messages = messages[first[chosen] : first[chosen + 1]]
-        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], line_messages, a)
+        _carry(memory[:, col], element, line_messages, a)
 
 
 def along_columns_counted(
@@ -44,7 +44,11 @@ def along_columns_counted(
         line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
         stretch = np.tile(np.array([0, n, -(-n * a[6] // 4)], np.int32), (len(line_messages), 1))
         line_messages = np.concatenate([line_messages, stretch], axis=1)
-        _carry(memory[:, col], element, links[2, :, col], links[0, :, col], line_messages, a)
+        _carry(memory[:, col], element, line_messages, a)
+        for start, end, arrival, _, _, words in line_messages.tolist():
+            if arrival != COPY:
+                links[2, start:end, col] += words
+                links[0, end + 1 : start + 1, col] += words
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
@@ -78,18 +82,15 @@ def hand_over(
                 at_row += 1 if end_row > at_row else -1
 
 
-def _carry(line: Bytes, element: str, onward: I64, back: I64, messages: I32, a: I64) -> None:
-    """Carry out messages on one line ``[PE, bytes]``; words count ``onward`` where the index grows, else ``back``."""
-    for start, end, arrival, place, n, words in messages.tolist():
+def _carry(line: Bytes, element: str, messages: I32, a: I64) -> None:
+    """Carry out messages on one line ``[PE, bytes]``."""
+    for start, end, arrival, place, n, _ in messages.tolist():
         source, target = a[3] + place, a[4] + place
         sent = take(line[start], element, source, n)
         for pe in range(min(start, end), max(start, end) + 1) if arrival == MULTICAST else [end]:
             if arrival != DROP:
                 stored = take(line[pe], element, target, n)
                 put(line[pe], element, target, _combine(stored, sent, element, arrival))
-        if arrival != COPY:
-            onward[start:end] += words
-            back[end + 1 : start + 1] += words
 
 
 def _combine(stored: Bytes, sent: Bytes, element: str, arrival: int) -> Bytes:

@@ -1,0 +1,115 @@
+"""Elements of all lanes of one block given to another, whole vectors at a time, and fetched before they are needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wse_kernels._jit import cgutils, config, intrinsic, ir, narrow, narrow_ir, row_pointer, types, widen, widen_ir
+from wse_kernels._vectors import WIDTH, fetch, load_lanes, rest_mask, store_lanes, word
+
+__all__ = ["add_rows", "copy_rows", "fetch_rows", "larger_of", "sums_of", "take_larger_rows"]
+
+CACHE_LINE_BYTES = 64
+
+
+def sums_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
+    """Sums of two vectors of stored elements, rounded to float32 and then to their type."""
+    total = builder.fadd(widen_ir(builder, stored, old), widen_ir(builder, stored, new))
+    return narrow_ir(builder, stored, total)
+
+
+def copies_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
+    """The new elements."""
+    return new
+
+
+def larger_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
+    """The larger of each two elements of vectors."""
+    larger = builder.fcmp_ordered(">", widen_ir(builder, stored, new), widen_ir(builder, stored, old))
+    return builder.select(larger, new, old)
+
+
+def _moved(combine: Any) -> Any:
+    """The intrinsic that puts ``combine(old, new)`` in the place of each element."""
+
+    @intrinsic
+    def move(
+        typing_context: Any, view: Any, receiver: Any, target: Any, sender: Any, source: Any, n: Any
+    ) -> Any:  # fmt: skip
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to, lanes = row_pointer(context, builder, view, args[0], args[1], args[2])
+            origin = row_pointer(context, builder, view, args[0], args[3], args[4])[0]
+            name = f"wse_{combine.__name__}_rows_{view.dtype}"
+            function = builder.module.globals.get(name) or _function(builder.module, name, to.type, view.dtype, combine)
+            builder.call(function, [to, origin, builder.mul(args[5], lanes)])
+            return context.get_dummy_value()
+
+        return types.void(view, *(types.int64,) * 5), generate
+
+    return move
+
+
+def _function(module: Any, name: str, pointer: Any, stored: Any, combine: Any) -> Any:
+    """The function of a target, a source and a number of elements, which stand side by side at both."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, ir.IntType(64)]), name)
+    function.linkage = "internal"
+    to, origin, count = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+
+    def move(first: Any, mask: Any) -> None:
+        place = builder.gep(to, [first])
+        old, new = load_lanes(builder, place, mask), load_lanes(builder, builder.gep(origin, [first]), mask)
+        store_lanes(builder, combine(builder, stored, old, new), place, mask)
+
+    whole = builder.sub(count, builder.urem(count, word(WIDTH)))
+    with cgutils.for_range_slice(builder, word(0), whole, word(WIDTH), intp=ir.IntType(64)) as (first, _):
+        move(first, None)
+    with builder.if_then(builder.icmp_unsigned("<", whole, count)):
+        move(whole, rest_mask(builder, count))
+    builder.ret_void()
+    return function
+
+
+@intrinsic
+def _fetch_compiled(typing_context: Any, view: Any, block: Any, e: Any, n: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, lanes = row_pointer(context, builder, view, args[0], args[1], args[2])
+        size = builder.mul(builder.mul(args[3], lanes), word(view.dtype.bitwidth // 8))
+        step = word(CACHE_LINE_BYTES)
+        with cgutils.for_range_slice(builder, word(0), size, step, intp=ir.IntType(64)) as (ahead, _):
+            fetch(builder, pointer, ahead)
+        return context.get_dummy_value()
+
+    return types.void(view, *(types.int64,) * 3), generate
+
+
+def _interpreted(combine: Any) -> Any:
+    def move(view: Any, receiver: int, target: int, sender: int, source: int, n: int) -> None:
+        for e in range(n):
+            for lane in range(view.shape[2]):
+                old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
+                view[receiver, target + e, lane] = combine(old, new)
+
+    return move
+
+
+_INTERPRETED = bool(config.DISABLE_JIT)
+
+add_rows: Any = (
+    _interpreted(lambda old, new: narrow(widen(old) + widen(new), old)) if _INTERPRETED else _moved(sums_of)
+)  # fmt: skip
+"""``add_rows(view, to, target, sender, source, n)``: view[to, target + i] += view[sender, source + i], i < n.
+
+Here and below all lanes take part, and rows outside a view are not noticed: the caller vouches for them.
+"""
+
+take_larger_rows: Any = (
+    _interpreted(lambda old, new: new if widen(new) > widen(old) else old) if _INTERPRETED else _moved(larger_of)
+)
+"""``take_larger_rows(...)``: in the place of each element of the receiver the larger of the two."""
+
+copy_rows: Any = _interpreted(lambda old, new: new) if _INTERPRETED else _moved(copies_of)
+"""``copy_rows(...)``: in the place of each element of the receiver that of the sender."""
+
+fetch_rows: Any = (lambda view, block, e, n: None) if _INTERPRETED else _fetch_compiled
+"""``fetch_rows(view, block, e, n)``: have n elements from e on fetched into the second-level cache."""

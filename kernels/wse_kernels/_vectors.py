@@ -1,0 +1,74 @@
+"""Vectors of sixteen neighbouring elements, loaded and stored whole or under a mask that leaves the last ones out."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from wse_kernels._jit import cgutils, ir
+
+__all__ = ["WIDTH", "fetch", "load_lanes", "rest_mask", "store_lanes", "whole_mask", "word"]
+
+WIDTH: Final = 16
+"""Elements of a vector."""
+
+WORD, LANE = ir.IntType(64), ir.IntType(32)
+
+
+def word(number: int) -> Any:
+    """A constant index."""
+    return ir.Constant(WORD, number)
+
+
+def whole_mask(builder: Any, count: Any) -> Any:
+    """The mask of the first ``count`` elements of a vector, of all where it is as many or more."""
+    numbers = ir.Constant(ir.VectorType(WORD, WIDTH), list(range(WIDTH)))
+    one = builder.insert_element(ir.Constant(numbers.type, ir.Undefined), count, ir.Constant(LANE, 0))
+    spread = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(LANE, WIDTH), [0] * WIDTH))
+    return builder.icmp_signed("<", numbers, spread)
+
+
+def rest_mask(builder: Any, count: Any) -> Any:
+    """The mask of those of ``count`` elements that fill no vector."""
+    return whole_mask(builder, builder.urem(count, word(WIDTH)))
+
+
+def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
+    """The stored elements of the vector at a pointer; 0 where a mask leaves them out."""
+    kind = ir.VectorType(pointer.type.pointee, WIDTH)
+    at, align = builder.bitcast(pointer, kind.as_pointer()), _bytes_of(pointer.type.pointee)
+    if mask is None:
+        return builder.load(at, align=align)
+    signature = ir.FunctionType(kind, [at.type, LANE, mask.type, kind])
+    load = cgutils.get_or_insert_function(builder.module, signature, f"llvm.masked.load.{_suffix(kind)}.p0")
+    zeros = ir.Constant(kind, [0] * WIDTH)
+    return builder.call(load, [at, ir.Constant(LANE, align), mask, zeros])
+
+
+def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
+    """Store the elements of a vector at a pointer, but for those that a mask leaves out."""
+    at, align = builder.bitcast(pointer, value.type.as_pointer()), _bytes_of(pointer.type.pointee)
+    if mask is None:
+        builder.store(value, at, align=align)
+        return
+    signature = ir.FunctionType(ir.VoidType(), [value.type, at.type, LANE, mask.type])
+    store = cgutils.get_or_insert_function(builder.module, signature, f"llvm.masked.store.{_suffix(value.type)}.p0")
+    builder.call(store, [value, at, ir.Constant(LANE, align), mask])
+
+
+def fetch(builder: Any, pointer: Any, ahead: Any) -> None:
+    """Have what is some bytes ahead of a pointer fetched: to be read, into the second-level cache, as data."""
+    byte = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, LANE, LANE, LANE])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    at = builder.gep(builder.bitcast(pointer, byte), [ahead])
+    builder.call(prefetch, [at, *(ir.Constant(LANE, v) for v in (0, 2, 1))])
+
+
+def _bytes_of(element: Any) -> int:
+    return 4 if isinstance(element, ir.FloatType) else int(element.width) // 8
+
+
+def _suffix(kind: Any) -> str:
+    """The name that LLVM has for a type of vectors."""
+    element = kind.element
+    return f"v{WIDTH}f32" if isinstance(element, ir.FloatType) else f"v{WIDTH}i{element.width}"
