@@ -25,7 +25,7 @@ GOLDEN = Path(__file__).parents[1] / "traces/golden/v2"
 ESTIMATE = "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)"
 FUNCTIONS = {"run": RunRequest, "estimate": EstimateRequest, "compile": CompileRequest, "compare": CompareRequest}
 SMALL = {"mesh": "24x24", "mapping": "region", "prompt_len": 16, "new_tokens": 8}
-HEAVY = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx")
+HEAVY = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx", "ray")
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
@@ -170,11 +170,13 @@ def test_a_trace_is_read() -> None:
         ("import wse; wse.estimate; wse.run; wse.open_trace", HEAVY),
         pytest.param(
             "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)",
-            ("numba", "matplotlib", "h5py"),
+            ("numba", "matplotlib", "h5py", "ray"),
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            "import wse; wse.run(new_tokens=2, trace=None)", ("matplotlib", "wse.wavelet"), marks=pytest.mark.slow
+            "import wse; wse.run(new_tokens=2, trace=None)",
+            ("matplotlib", "wse.wavelet", "ray"),
+            marks=pytest.mark.slow,
         ),
     ],
 )

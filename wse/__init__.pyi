@@ -65,6 +65,8 @@ def run(
     checkpoint_every: float = 60.0,
     profile: bool = False,
     profile_output: str | Path = "wse-profile.json",
+    engine: str = "local",
+    ray_address: str | None = None,
     wavelets: bool = False,
     on_text: Callable[[str], None] | None = None,
     on_warning: Callable[[str], None] | None = None,
@@ -148,6 +150,8 @@ def compare(
     streams: int | None = None,
     question: str | None = None,
     jobs: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> CompareResult | TracesComparison: ...
 def sweep(
@@ -156,6 +160,8 @@ def sweep(
     *,
     output: str | Path = "wse-sweep.csv",
     jobs: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
     restart: bool = False,
     on_progress: OnProgress | None = None,
 ) -> SweepResult: ...

@@ -16,6 +16,7 @@ from wse.errors import BadInput
 from wse.report.progress import OnProgress, ignore
 from wse.request.arguments import checks_arguments, takes_options_of
 from wse.request.compare_request import CompareRequest
+from wse.request.engine_option import LOCAL, EngineChoice
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import request_of
 from wse.request.run_request import CompileRequest, RunRequest
@@ -102,6 +103,8 @@ def compare(
     *,
     question: str | None = None,
     jobs: int | None = None,
+    engine: str = LOCAL,
+    ray_address: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> CompareResult | TracesComparison:
     """Set wafers, mappings and links side by side for one model, or two traces. The result of ``wse compare``.
@@ -115,6 +118,8 @@ def compare(
         other: The second trace, where the first argument is a trace.
         question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: the verdict on that.
         jobs: Processes; all cores where None.
+        engine: ``ray`` has workers of a Ray cluster in place of this machine's processes.
+        ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         on_progress: Called with (done, all, the combination that is done).
     """
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
@@ -133,8 +138,8 @@ def compare(
         return compare_traces(first, second, economics).extended(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
     if question is not None:
-        return answer(question, request, on_progress or ignore, jobs=jobs)
-    return study(request, on_progress or ignore, jobs=jobs)
+        return answer(question, request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
+    return study(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
 
 
 @checks_arguments
@@ -144,6 +149,8 @@ def sweep(
     *,
     output: str | Path = "wse-sweep.csv",
     jobs: int | None = None,
+    engine: str = LOCAL,
+    ray_address: str | None = None,
     restart: bool = False,
     on_progress: OnProgress | None = None,
 ) -> SweepResult:
@@ -159,6 +166,8 @@ def sweep(
         sets: Beside a file or a model, a text as of ``--set``, such as ``batch=1,8``, or several.
         output: The table, a ``.csv`` or ``.parquet`` file.
         jobs: Processes; all cores where None.
+        engine: ``ray`` has workers of a Ray cluster in place of this machine's processes.
+        ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         restart: Whether what an earlier sweep of this table has done is dropped.
         on_progress: Called with (settings done, all, how many are without an answer, in words).
     """
@@ -177,7 +186,8 @@ def sweep(
     def on_row(done: int, failed: int) -> None:
         (on_progress or ignore)(done, len(grid), without_answer(failed))
 
-    return study(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
+    choice = EngineChoice(engine, ray_address)
+    return study(grid, Path(output), jobs=jobs, engine=choice, restart=restart, on_row=on_row)
 
 
 @checks_arguments

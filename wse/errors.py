@@ -12,6 +12,7 @@
     │   └── BadMeasurements a file of published measurements that cannot be read
     ├── DoesNotFit          the model does not fit the SRAM that it is given
     ├── InsufficientMemory  the host has less memory than a run takes
+    ├── WorkerLost          a process or a machine of a cluster that ended during a run
     └── Deadlock            transfers that wait for each other and can never finish
 
     WseBug                  ours: exit 1, with the traceback
@@ -84,6 +85,10 @@ class DoesNotFit(WseError):
 
 class InsufficientMemory(WseError):
     """The host has less memory than a run takes."""
+
+
+class WorkerLost(WseError):
+    """A process or a machine of a cluster that ended during a run."""
 
 
 class Deadlock(WseError):

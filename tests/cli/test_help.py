@@ -30,7 +30,7 @@ def test_h_is_help_and_fits_80_columns(wse: Wse, command: str) -> None:
 def test_the_options_of_a_run_stand_under_headings(wse: Wse) -> None:
     text = wse("run", "--help").out
     headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
-    assert headings == ["Arguments", "Model", "Wafer and mapping", "Prompt", "Sampling", "Trace", "Output"]
+    assert headings == ["Arguments", "Model", "Wafer and mapping", "Prompt", "Sampling", "Trace", "Machines", "Output"]
     sampling = text.partition("Sampling:")[2].partition("Trace:")[0]
     assert re.findall(r"^ {2}(--[\w-]+)", sampling, re.MULTILINE) == [
         "--temperature",

@@ -35,7 +35,8 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 LIBRARIES = {
-    *("h5py", "jinja2", "matplotlib", "networkx", "numba", "numpy", "pydantic", "rich", "rich.progress", "tokenizers")
+    *("h5py", "jinja2", "matplotlib", "networkx", "numba", "numpy", "pydantic", "ray", "rich"),
+    *("rich.progress", "tokenizers"),
 }
 """The libraries that take a noticeable part of a second to load; typer checks the types of options with pydantic."""
 

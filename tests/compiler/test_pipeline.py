@@ -58,7 +58,9 @@ def test_every_matrix_element_is_held_by_exactly_one_pe(
     for name, tensor in tensors(spec).items():
         numbers[name] = (offset + np.arange(tensor.size)).reshape(tensor.shape).astype(np.float32)
         offset += tensor.size
-    arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
+    arenas = {
+        i: Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for i, s in enumerate(program.stages)
+    }
     store_weights(program, spec, numbers.__getitem__, arenas)
     seen = np.zeros(offset, np.int64)
     for tile in program.tiles:

@@ -109,7 +109,7 @@ def test_the_routers_tiles_say_what_a_pe_multiplies() -> None:
     """Their sign changed in SRAM, other experts are chosen, and the logits follow."""
     clean, turned = executed((3, 3), SPREAD), executed((3, 3), SPREAD)
     tile = next(tile for tile in turned.program.tiles if tile.name == "layers.1.router")
-    for arena in turned.engine.arenas:
+    for arena in turned.engine.arenas.values():
         arena.view("float32")[:, tile.address : tile.address + tile.outer * tile.inner, :] *= np.float32(-1.0)
     for run in (clean, turned):
         run.read()

@@ -42,7 +42,7 @@ def test_a_weight_beyond_float16_is_named_with_the_remedy() -> None:
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_logits_that_are_not_numbers_are_no_token(sampling: str) -> None:
     run = engine(4e4, sampling=sampling)
-    for arena in run.arenas:
+    for arena in run.arenas.values():
         arena.view("float16")[...] = np.float16(np.inf).view(np.uint16)
     for _ in run.prefill([3, 4]):
         pass

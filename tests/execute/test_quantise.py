@@ -126,7 +126,9 @@ def test_weights_that_are_no_numbers_are_refused_by_name_and_count(coding: str) 
     program = compile_model(spec, wafer(3, 3), SOFTWARE, options)
     with pytest.raises(BadModel, match=r"^layers\.1\.down: 2 of 2,080 values are not finite numbers; fetch"):
         Engine(program, spec, made.__getitem__)
-    arenas = [Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
+    arenas = {
+        i: Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for i, s in enumerate(program.stages)
+    }
     store_weights(program, spec, made.__getitem__, arenas, allow_nonfinite=True)
 
 

@@ -126,7 +126,7 @@ def test_every_pe_holds_the_same_values_whether_made_by_tiles_or_as_a_whole(
 ) -> None:
     by_tiles, whole = (engine(SPEC, mesh, wafers=wafers, mapping=mapping, whole=w) for w in (False, True))
     assert len(by_tiles.arenas) == len(whole.arenas)
-    for one, other in zip(by_tiles.arenas, whole.arenas, strict=True):
+    for one, other in zip(by_tiles.arenas.values(), whole.arenas.values(), strict=True):
         np.testing.assert_array_equal(one.memory, other.memory)
 
 

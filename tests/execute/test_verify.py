@@ -192,7 +192,7 @@ def test_what_a_pass_cannot_be_over_is_refused() -> None:
         engine.keep(1)
     with pytest.raises(BadInput, match="once after each pass"):
         engine.keep(1)
-    while engine.caches[0][4].length + TOKENS <= CONTEXT:
+    while engine.caches.length(0) + TOKENS <= CONTEXT:
         engine.decode()
     with pytest.raises(BadInput, match=f"5 tokens to verify after {CONTEXT - 4}: the cache holds {CONTEXT}"):
         engine.verify(range(TOKENS))

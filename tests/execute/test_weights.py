@@ -135,7 +135,7 @@ def test_a_large_tensor_is_read_in_stretches_that_cover_it_once(monkeypatch: pyt
             return made[self.name][rows]
 
     streamed, whole = engine(tensor=Watched), engine(tensor=made.__getitem__)
-    for one, other in zip(streamed.arenas, whole.arenas, strict=True):
+    for one, other in zip(streamed.arenas.values(), whole.arenas.values(), strict=True):
         np.testing.assert_array_equal(one.memory, other.memory)
     assert len([begin for name, begin, _ in read if name == "embedding"]) > 10
 
@@ -161,7 +161,7 @@ def test_values_that_are_not_finite_are_counted(dtype: Any, bad: float) -> None:
     with pytest.raises(BadModel, match=message):
         engine("float16", tensor=made.__getitem__)
     run = engine(tensor=made.__getitem__, allow_nonfinite=True)
-    held = np.concatenate([arena.view("float32").reshape(-1) for arena in run.arenas])
+    held = np.concatenate([arena.view("float32").reshape(-1) for arena in run.arenas.values()])
     assert (~np.isfinite(held)).sum() >= 3
 
 
@@ -173,7 +173,7 @@ def test_types_are_converted_to_the_nearest() -> None:
         made[name] = mixed[name].astype(np.float32)
     for dtype in ("float32", "float16", "bfloat16"):
         one, other = engine(dtype, tensor=mixed.__getitem__), engine(dtype, tensor=made.__getitem__)
-        for first, second in zip(one.arenas, other.arenas, strict=True):
+        for first, second in zip(one.arenas.values(), other.arenas.values(), strict=True):
             np.testing.assert_array_equal(first.memory, second.memory)
 
 

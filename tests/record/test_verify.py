@@ -49,7 +49,7 @@ def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -
                 recorder.add_token(0, token, b"", number, position, cycles, 0.0)
                 cycles = 0.0  # all of a pass come at once
         recorder.finish(clock, ExpertLoad(), {})
-    assert clock.lengths == [len(prompt) + sum(KEPT)] == [engine.caches[0][program.stages[0].rect.rows].length]
+    assert clock.lengths == [len(prompt) + sum(KEPT)] == [engine.caches.length(0)]
     assert problems(path) == []
     with open_trace(path) as trace:
         passes = trace.column("schedules/phase")[trace.column("passes/schedule")]

@@ -12,6 +12,7 @@ from wse.cli import options as opt
 from wse.errors import BadInput
 from wse.request import known_names
 from wse.request.compare_request import CompareRequest
+from wse.request.engine_option import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.request.option import Option
 
 OF_TRACES: Final = frozenset(("model", "economics", "csv", "png", "html", "json"))
@@ -45,6 +46,8 @@ def compare(
     html: Annotated[
         str | None, Option(doc="Write one page with tables and plot.", panel="Output", metavar="FILE")
     ] = None,
+    engine: EngineName = LOCAL,
+    ray_address: RayAddress = None,
     detail: Annotated[  # noqa: FBT002
         bool, Option(doc="Also all that was tried, its traffic, and what cannot be.", panel="Output")
     ] = False,
@@ -70,6 +73,8 @@ def compare(
     from wse.studies.compare.questions import answer
     from wse.studies.compare.summary import print_comparison, print_traces
 
+    choice = EngineChoice(engine, ray_address)
+    check_engine(choice)
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
         first, second = check_traces(model)
@@ -85,7 +90,10 @@ def compare(
     if detail:
         request = replace(request, candidates=tuple(strategies()))
     with progress_on(sys.stderr, COMPARING) as on_progress:
-        result = compared(request, on_progress) if question is None else answer(question, request, on_progress)
+        if question is None:
+            result = compared(request, on_progress, engine=choice)
+        else:
+            result = answer(question, request, on_progress, engine=choice)
     write_files(result, files)
     if json:
         sys.stdout.write(as_json(result))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from wse.cli import options as opt
+from wse.request.engine_option import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.request.option import Option
 
 
@@ -30,7 +31,12 @@ def sweep(
         ),
     ] = None,
     output: Annotated[str, Option(short="-o", metavar="FILE.csv|FILE.parquet", doc="The table.")] = "wse-sweep.csv",
-    jobs: Annotated[int | None, Option(metavar="N", doc="Processes. Default: all cores.")] = None,
+    jobs: Annotated[
+        int | None,
+        Option(metavar="N", doc="Processes. Default: all cores, or a cluster's CPUs.", panel="Machines"),
+    ] = None,
+    engine: EngineName = LOCAL,
+    ray_address: RayAddress = None,
     restart: Annotated[  # noqa: FBT002
         bool, Option(doc="Drop what an earlier sweep of this table has done.")
     ] = False,
@@ -57,7 +63,9 @@ def sweep(
     from wse.studies.sweep.sweep import sweep as study
     from wse.studies.sweep.sweep import sweep_progress
 
+    choice = EngineChoice(engine, ray_address)
+    check_engine(choice)
     grid = read_grid(source, sets or [])
     with sweep_progress(sys.stderr, len(grid)) as on_row:
-        result = study(grid, Path(output), jobs=jobs, restart=restart, on_row=on_row)
+        result = study(grid, Path(output), jobs=jobs, engine=choice, restart=restart, on_row=on_row)
     opt.print_result(result, json=json)

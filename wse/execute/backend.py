@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.execute.outputs import Values
 from wse.execute.step_times import StepTimes
-from wse.execute.streams import Draw
+from wse.execute.streams import Draw, Streams
 from wse.execute.tiles import Source
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
@@ -55,6 +55,12 @@ class Backend(Protocol):
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
         """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
 
+    def announce(self, tokens: Sequence[int], user: int) -> None:
+        """Take note of the next pass of a user, of which `verify` is to give the ids: it may begin before that.
+
+        Another user's pass may be verified in between, but nothing else be done.
+        """
+
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count."""
 
@@ -63,6 +69,29 @@ class Backend(Protocol):
 
     def link_words(self) -> npt.NDArray[np.int64]:
         """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
+
+
+class KeepableBackend(Backend, Protocol):
+    """A backend whose run may be kept between two passes, and go on from there in another backend.
+
+    Attributes:
+        program: The Program.
+        streams: The host's part: ids and logits that came out last.
+        passes_at_once: Passes that may be under way at a time.
+    """
+
+    program: Program
+    streams: Streams
+    passes_at_once: int
+
+    def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
+        """As of every backend; with ``first`` and ``last``, one past the last, some of the phases alone."""
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """All that a run needs to go on from here, besides weights, as `wse.execute.engine_state` has it."""
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
 
 
 class MakeBackend(Protocol):
@@ -80,5 +109,5 @@ class MakeBackend(Protocol):
         on_output: Callable[[int, Values], None] = ...,
         on_stored: Callable[[int, int, str], None] = ...,
         profile: bool = False,
-    ) -> Backend:
+    ) -> KeepableBackend:
         """A backend with the weights of a Program in place."""

@@ -6,6 +6,7 @@ The list depends on how many cache slots are in use; a new one is made when that
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -42,13 +43,13 @@ class BoundPhase(NamedTuple):
 class Binder:
     """Binds phases of one Program to arenas, the cache counters of each user in each stage, and host streams.
 
-    ``outputs``, where given, read the results of ops between steps.
+    Steps of stages without an arena make no calls. ``outputs``, where given, read the results of ops between steps.
     """
 
     def __init__(
         self,
         program: Program,
-        arenas: list[Arena],
+        arenas: Mapping[int, Arena],
         control: list[list[npt.NDArray[np.int32]]],
         streams: Streams,
         routing: Routing,
@@ -59,8 +60,9 @@ class Binder:
         self._arenas = arenas
         self._control = control
         self._routing = routing
-        self._views = [[arena.view(t) for t in program.element_types] for arena in arenas]
+        self._views = {stage: [arena.view(t) for t in program.element_types] for stage, arena in arenas.items()}
         self._moves = Moves(program, arenas, self._views, control, streams, routing)
+        self.crossings = self._moves.crossings
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         """One run of ``phase`` with ``slots`` cache slots in use, of the user with the most."""
@@ -90,12 +92,15 @@ class Binder:
             _append(bound, step, self._compute(*place))
             return
         _append(bound, step, self._moves.calls(*place))
-        loads = self._moves.loads(phase, step, slots, turn)
+        stage = int(phase.steps.stage[step])
+        loads = self._moves.loads(phase, step, slots, turn) if stage in self._arenas else None
         if loads is not None:
-            bound.loads[int(phase.steps.stage[step]), loads] += 1
+            bound.loads[stage, loads] += 1
 
     def _compute(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
+        if stage not in self._arenas:
+            return []
         arena = self._arenas[stage]
         a = phase.steps.operands(step, slots, phase.round_of(step, turn))
         a[2] = arena.blocks_per_row

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wse.errors import BadInput, BadModel, WseBug
+from wse.errors import BadInput, WseBug
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder, BoundPhase
+from wse.execute.caches import Caches
+from wse.execute.engine_state import restore, state_of
 from wse.execute.outputs import Outputs, Routing, Values
 from wse.execute.step_times import StepTimes
 from wse.execute.streams import Call, Draw, Streams
 from wse.execute.tiles import Source
 from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec
+from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
 from wse_kernels.library import KERNEL_FILES
 from wse_kernels.precompile import precompile
-from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import balanced_counts
 
 
@@ -34,10 +37,16 @@ class Engine:
     outputs of the ``watched`` ops, by their indices in the Program, as `wse.execute.outputs.Outputs` has it. With
     ``profile`` every call is timed.
 
+    Of the stages of other ``wafers``, where these are given, it holds nothing and runs no steps.
+
     Attributes:
-        caches: The counters of each user's cache, by the rows of the regions that hold layers of it.
+        caches: The counters of the users' caches.
+        crossings: By step, tiles on their way from and to wafers that another engine has.
         step_times: The wall times of the steps of all passes so far; None without ``profile``.
+        passes_at_once: Passes that may be under way at a time: one.
     """
+
+    passes_at_once = 1
 
     def __init__(
         self,
@@ -51,6 +60,7 @@ class Engine:
         on_output: Callable[[int, Values], None] = lambda op, values: None,
         on_stored: Callable[[int, int, str], None] = lambda done, total, name: None,
         profile: bool = False,
+        wafers: Collection[int] | None = None,
     ) -> None:
         if program.sampling == "host" and len(draws) != program.batch:
             message = f"the Program samples on the host: give draws, {program.batch} of them"
@@ -64,16 +74,21 @@ class Engine:
             message = "a Program of layers alone can be timed, not executed"
             raise WseBug(message)
         self.program = program
-        self.arenas = [Arena(s.rect.rows, s.cols, s.sram_base_byte, s.sram_top_byte) for s in program.stages]
-        self.streams = Streams(program, draws)
-        heights = {stage.rect.rows for stage in program.stages}
-        self.caches = [{rows: CacheBalance(rows, program.context) for rows in heights} for _ in range(program.batch)]
+        held = range(program.wafers) if wafers is None else wafers
+        self.arenas = {
+            i: Arena(s.rect.rows, s.cols, s.sram_base_byte, s.sram_top_byte)
+            for i, s in enumerate(program.stages)
+            if s.wafer in held
+        }
+        self.streams = Streams(program, draws, held)
+        self.caches = Caches(program)
         self.routing = Routing()
-        control = [[cache[stage.rect.rows].control for stage in program.stages] for cache in self.caches]
+        control = [[cache[stage.rect.rows].control for stage in program.stages] for cache in self.caches.by_user]
         outputs = Outputs(program, spec, self.arenas, watched, on_output) if watched else None
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
+        self.crossings = self._binder.crossings
         self._decode: BoundPhase | None = None  # as it ran last
-        self._verified_user = -1  # whose pass waits for `keep`
+        self._verified: dict[int, list[int]] = {}  # ids of each user's pass that waits for `keep`
         self.step_times = StepTimes(program, self.arenas) if profile else None
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
@@ -91,18 +106,7 @@ class Engine:
     @property
     def tokens(self) -> list[int]:
         """Each user's id that the last phase ended with. Raises BadModel when no logit of one was a number."""
-        return self._ids(range(self.program.batch))
-
-    def _ids(self, places: range) -> list[int]:
-        """The ids at some places of the host. Errors as of ``tokens``."""
-        ids = self.streams.host_tokens[places]
-        if (ids < 0).any():
-            message = (
-                f"{self.program.model_name}: the logits are not numbers: a weight is none, or values overflowed "
-                f"{self.program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
-            )
-            raise BadModel(message)
-        return list(ids.tolist())
+        return self.streams.ids(range(self.program.batch))
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
@@ -111,39 +115,24 @@ class Engine:
 
     def cache_slots(self, user: int) -> Slots:
         """Cache slots that a user has in use on the fullest row of each stage."""
-        return tuple(self.caches[user][stage.rect.rows].slots for stage in self.program.stages)
+        return self.caches.slots(user)
 
-    def prefill(self, *prompts: Sequence[int], first: int = 0) -> Iterator[int]:
+    def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
         """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them.
 
-        Phases before the ``first`` were run before.
+        With ``first`` and ``last``, one past the last, some of the phases alone.
         """
-        for index, phase in islice(enumerate(self.program.prefill), first, None):
-            ids = prompts[phase.user][phase.cached : phase.cached + phase.tokens]
-            chunk = np.array(ids, np.float32)
-            if phase.on_mesh:  # each row's share, padded to one length
-                rows = self.program.stages[self._embedding_stage].rect.rows
-                shares = balanced_counts(phase.tokens, rows)
-                padded = np.zeros((rows, int(shares.max())), np.float32)
-                padded[np.arange(padded.shape[1]) < shares[:, None]] = chunk
-                chunk = padded.reshape(-1)
-            self.streams.host_ids = chunk
-            for cache in self.caches[phase.user].values():
-                cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
-            self._run(self._binder.bind(phase, self.cache_slots(phase.user)))
+        for index, phase in islice(enumerate(self.program.prefill), first, last):
+            self.run(self.begin(index, chunk_of(phase, prompts)))
             yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
         """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
-        self._store_ids(0, tokens)
-        for of_user in self.caches:
-            for cache in of_user.values():
-                cache.append_one()
-        slots = max(self.cache_slots(user) for user in range(self.program.batch))  # of the longest, in every stage
-        if self._decode is None or slots != self._decode.slots:
-            self._decode = self._binder.bind(self.program.decode, slots)
-        self._run(self._decode)
+        self.run(self.begin(self.program.decode_index, tokens))
         return self.tokens
+
+    def announce(self, tokens: Sequence[int], user: int) -> None:
+        """Take note of the next pass of a user, of which `verify` is to give the ids; it runs when that is called."""
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count.
@@ -155,21 +144,11 @@ class Engine:
             BadInput: there are not as many, or the user's cache has no room for them.
         """
         program = self.program
-        if not program.verify_tokens or len(tokens) != program.verify_tokens:
-            message = f"{len(tokens)} tokens to verify: the Program has passes over {program.verify_tokens}"
-            raise BadInput(message)
-        caches = self.caches[user].values()
-        length = next(iter(caches)).length
-        if length + len(tokens) > program.context:
-            message = f"{len(tokens)} tokens to verify after {length}: the cache holds {program.context}; decode these"
-            raise BadInput(message)
+        check_tokens(program, self.caches, tokens, user)
         phase = program.verify[user]
-        self._store_ids(program.batch, tokens)
-        for cache in caches:
-            cache.append_each(len(tokens))
-        self._run(self._binder.bind(phase, self.cache_slots(user)))
-        self._verified_user = user
-        return self._ids(program.host_places(phase))
+        self.run(self.begin(program.phases.index(phase), tokens))
+        self._verified[user] = self.streams.ids(program.host_places(phase))
+        return list(self._verified[user])
 
     def keep(self, tokens: int, user: int = 0) -> None:
         """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again.
@@ -179,19 +158,70 @@ class Engine:
         Raises:
             BadInput: there are less than 1 or more than the pass had, or its tokens were kept before.
         """
-        program = self.program
-        if user != self._verified_user or not 1 <= tokens <= program.verify_tokens:
-            message = f"{tokens} tokens of user {user} to keep: give 1 to {program.verify_tokens}, once after each pass"
-            raise BadInput(message)
-        self._verified_user = -1
-        for cache in self.caches[user].values():
-            cache.take_back(program.verify_tokens - tokens)
-        self._store_ids(user, self._ids(program.host_places(program.verify[user]))[tokens - 1 : tokens])
+        ids = self._verified.get(user)
+        if ids is None or not 1 <= tokens <= self.program.verify_tokens:
+            raise not_kept(self.program, tokens, user)
+        del self._verified[user]
+        self.keep_ids(user, tokens, ids[tokens - 1])
+
+    def keep_ids(self, user: int, tokens: int, next_id: int) -> None:
+        """Keep the first ``tokens`` of a user's last pass; the id that follows them stands for the next one."""
+        self.caches.take_back(user, self.program.verify_tokens - tokens)
+        self._store_ids(user, [next_id])
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """All that a run needs to go on from here, besides weights, as `wse.execute.engine_state` has it."""
+        return state_of(self)
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
+        restore(self, arrays)
+
+    def begin(self, index: int, ids: Sequence[int]) -> BoundPhase:
+        """Bind a run of a phase and count its tokens in the caches; its ids stand where it reads them.
+
+        They are the chunk of the prompt, the tokens of a pass over several, or those that replace the next ones.
+        """
+        phase = self.program.phases[index]
+        if phase.name == "prefill":
+            self.streams.host_ids = self._chunk(phase, ids)
+        else:
+            self._store_ids(self.program.batch if phase.name == "verify" else 0, ids)
+        self.caches.append(phase)
+        if phase.user >= 0:
+            return self._binder.bind(phase, self.cache_slots(phase.user))
+        slots = max(self.cache_slots(user) for user in range(self.program.batch))  # of the longest, in every stage
+        if self._decode is None or slots != self._decode.slots:
+            self._decode = self._binder.bind(phase, slots)
+        return self._decode
+
+    def run(self, bound: BoundPhase) -> None:
+        """Make the calls of a phase that was begun, or some of them."""
+        if self.step_times is not None:
+            self.step_times.run(bound.phase, bound.slots, bound.calls, bound.steps)
+        else:
+            for function, arguments in bound.calls:
+                function(*arguments)
+        for (stage, loads), times in bound.loads.items():
+            self.arenas[stage].carried[loads] += times
+
+    def _chunk(self, phase: Phase, ids: Sequence[int]) -> npt.NDArray[np.float32]:
+        """The ids of a chunk as they enter; where rows have a share each, these padded to one length."""
+        chunk = np.array(ids, np.float32)
+        if not phase.on_mesh:
+            return chunk
+        rows = self.program.stages[self._embedding_stage].rect.rows
+        shares = balanced_counts(phase.tokens, rows)
+        padded = np.zeros((rows, int(shares.max())), np.float32)
+        padded[np.arange(padded.shape[1]) < shares[:, None]] = chunk
+        return padded.reshape(-1)
 
     def _store_ids(self, first: int, tokens: Sequence[int]) -> None:
-        """Store ids on all PEs of the embedding's stage, from the place ``first`` on."""
-        address, view = self.program.ids_address + first, self.arenas[self._embedding_stage].view("float32")
-        view[:, address : address + len(tokens), :] = np.array(tokens, np.float32)[:, None]
+        """Store ids on all PEs of the embedding's stage, where that is here, from the place ``first`` on."""
+        arena = self.arenas.get(self._embedding_stage)
+        if arena is not None and tokens:
+            address = self.program.ids_address + first
+            arena.view("float32")[:, address : address + len(tokens), :] = np.array(tokens, np.float32)[:, None]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
         """Compile the kernels that the phases use, as `wse.execute.backend.Backend` has it."""
@@ -206,20 +236,38 @@ class Engine:
         return KERNEL_FILES.trouble
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
-        total = self.streams.links.copy()
-        for stage, arena in zip(self.program.stages, self.arenas, strict=True):
+        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far, of the wafers here."""
+        total = {wafer: words.copy() for wafer, words in self.streams.links.items()}
+        for number, arena in self.arenas.items():
+            stage = self.program.stages[number]
             r = stage.rect
             for i, wafer in enumerate(stage.wafers):
                 words = arena.links[:, :, i * r.cols : (i + 1) * r.cols]
-                total[wafer, :, r.row : r.row + r.rows, r.col : r.col + r.cols] += words
-        return total
+                total[wafer][:, r.row : r.row + r.rows, r.col : r.col + r.cols] += words
+        return np.stack(list(total.values()))
 
-    def _run(self, bound: BoundPhase) -> None:
-        if self.step_times is not None:
-            self.step_times.run(bound.phase, bound.slots, bound.calls, bound.steps)
-        else:
-            for function, arguments in bound.calls:
-                function(*arguments)
-        for (stage, loads), times in bound.loads.items():
-            self.arenas[stage].carried[loads] += times
+
+def chunk_of(phase: Phase, prompts: Sequence[Sequence[int]]) -> Sequence[int]:
+    """The ids that a chunk of a prompt reads."""
+    return prompts[phase.user][phase.cached : phase.cached + phase.tokens]
+
+
+def check_tokens(program: Program, caches: Caches, tokens: Sequence[int], user: int) -> None:
+    """Check the tokens of a pass over several of a user.
+
+    Raises:
+        BadInput: there are not as many as the Program was compiled for, or the user's cache has no room for them.
+    """
+    if not program.verify_tokens or len(tokens) != program.verify_tokens:
+        message = f"{len(tokens)} tokens to verify: the Program has passes over {program.verify_tokens}"
+        raise BadInput(message)
+    length = caches.length(user)
+    if length + len(tokens) > program.context:
+        message = f"{len(tokens)} tokens to verify after {length}: the cache holds {program.context}; decode these"
+        raise BadInput(message)
+
+
+def not_kept(program: Program, tokens: int, user: int) -> BadInput:
+    """The error where tokens are to be kept of a pass that had others, or of none."""
+    message = f"{tokens} tokens of user {user} to keep: give 1 to {program.verify_tokens}, once after each pass"
+    return BadInput(message)

@@ -7,34 +7,46 @@ of caches, the counts of words, and what the host saw last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.execute.arena import Arena
-from wse.execute.engine import Engine
+from wse.execute.caches import Caches
+from wse.execute.streams import Streams
+from wse.program.program import Program
 
 
-def state_of(engine: Engine) -> dict[str, npt.NDArray[Any]]:
+class StatefulParts(Protocol):
+    """An engine, as far as its state goes."""
+
+    program: Program
+    arenas: dict[int, Arena]
+    caches: Caches
+    streams: Streams
+
+
+def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
     """The arrays that `restore` takes, by name; some are the engine's own, which the next pass changes."""
-    streams, wafers = engine.streams, engine.program.wafers
+    program, streams = engine.program, engine.streams
+    wafers, mesh = program.wafers, (program.wafer_rows, program.wafer_cols)
     crossed = np.zeros((wafers + 1, wafers + 1), np.int64)  # [1 + source, 1 + target]: the host is wafer -1
     for (source, target), size in streams.crossed.items():
         crossed[1 + source, 1 + target] = size
     arrays: dict[str, npt.NDArray[Any]] = {name: np.concatenate(views, axis=1) for name, views in _memory(engine)}
-    arrays |= {f"links.{i}": arena.links for i, arena in enumerate(engine.arenas)}
+    arrays |= {f"links.{i}": arena.links for i, arena in engine.arenas.items()}
     for (user, rows), cache in _caches(engine):
         arrays |= {f"cache.{user}.{rows}.{name}": array for name, array in cache.items()}
     return arrays | {
-        "links": streams.links,
+        "links": np.array(list(streams.links.values()), np.int64).reshape(-1, 4, *mesh),
         "crossed": crossed,
         "host_logits": streams.host_logits,
         "host_tokens": streams.host_tokens,
     }
 
 
-def restore(engine: Engine, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Put an engine into the state of another one of the same Program.
 
     Raises:
@@ -55,20 +67,21 @@ def restore(engine: Engine, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     for (user, rows), cache in _caches(engine):
         for name, array in cache.items():
             array[...] = arrays[f"cache.{user}.{rows}.{name}"]
-    for i, arena in enumerate(engine.arenas):
+    for i, arena in engine.arenas.items():
         arena.links[...] = arrays[f"links.{i}"]
     streams, crossed = engine.streams, arrays["crossed"]
     streams.crossed.clear()
     for source, target in np.argwhere(crossed).tolist():
         streams.crossed[source - 1, target - 1] = int(crossed[source, target])
-    streams.links[...] = arrays["links"]
+    for own, kept in zip(streams.links.values(), arrays["links"], strict=True):
+        own[...] = kept
     streams.host_logits[...] = arrays["host_logits"]
     streams.host_tokens[...] = arrays["host_tokens"]
 
 
-def _memory(engine: Engine) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
+def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
     """The bytes of the buffers of each stage that live from pass to pass: views ``[blocks, bytes x lanes]``."""
-    for number, arena in enumerate(engine.arenas):
+    for number, arena in engine.arenas.items():
         kept = [
             buffer
             for buffer in engine.program.buffers
@@ -83,8 +96,8 @@ def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
     return arena.memory.reshape(arena.blocks, -1)[:, first : first + count * arena.lanes]
 
 
-def _caches(engine: Engine) -> Iterator[tuple[tuple[int, int], dict[str, npt.NDArray[np.int32]]]]:
+def _caches(engine: StatefulParts) -> Iterator[tuple[tuple[int, int], dict[str, npt.NDArray[np.int32]]]]:
     """The counters of each user's cache, by user and rows."""
-    for user, by_rows in enumerate(engine.caches):
+    for user, by_rows in enumerate(engine.caches.by_user):
         for rows, cache in by_rows.items():
             yield (user, rows), cache.counters

@@ -6,6 +6,8 @@ where they do not, and those of transfers that leave their wafer by `wse.execute
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ from wse.program.program import Program
 from wse.program.steps import COLUMNS, Slots
 from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
+from wse.program.transfers.stage_streams import Crossing
 from wse.program.transfers.transfer import Transfer
 from wse_kernels.library import compiled_kernel
 from wse_kernels.row_sums import MOST_COLS, WORDS
@@ -41,23 +44,28 @@ LEAST_WORDS: Final = 8
 class Moves:
     """Makes the calls of one Program's transfers.
 
-    ``views`` has the element views of each stage's arena, ``control`` each user's counters by stage.
+    ``views`` has the element views of each stage's arena, ``control`` each user's counters by stage. Of a transfer
+    to or from a stage without an arena, which another process has, the messages go through ``crossings``.
     """
 
     def __init__(
         self,
         program: Program,
-        arenas: list[Arena],
-        views: list[list[npt.NDArray[Any]]],
+        arenas: Mapping[int, Arena],
+        views: Mapping[int, list[npt.NDArray[Any]]],
         control: list[list[npt.NDArray[np.int32]]],
         streams: Streams,
         routing: Routing,
     ) -> None:
         self._program, self._arenas, self._views, self._control = program, arenas, views, control
         self._streams, self._routing = streams, routing
+        self.crossings: dict[int, npt.NDArray[Any]] = {}  # by step, on their way
 
     def calls(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
         """The calls of a step in one turn of its loop, for the user whose counters it goes by."""
+        stage = int(phase.steps.stage[step])
+        if stage not in self._arenas and not issubclass(TRANSFERS[phase.steps.code[step]], Crossing):
+            return []
         transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
         match transfer.messages:
             case HostWords():
@@ -65,6 +73,8 @@ class Moves:
                 return [self._streams.host_call(self._arenas[transfer.site.stage], element_type, transfer, places)]
             case RowShift():
                 return [self._row_shift(transfer, user)]
+            case Translation() as messages if stage not in self._arenas or messages.target_stage not in self._arenas:
+                return self._crossing(step, transfer, messages)
             case Translation() as messages:
                 return self._with_count(transfer, self._translation(transfer, messages))
             case LineMessages() if transfer.leaves_wafer and phase.steps.routed[step]:
@@ -84,15 +94,52 @@ class Moves:
         arguments = (self._view(transfer), arena.links, self._control[user][site.stage], np.array(operands, np.int64))
         return compiled_kernel("cache_shift").for_time(n * arena.rows * arena.cols * VECTOR_S), arguments
 
-    def _translation(self, transfer: Transfer, messages: Translation) -> Call:
-        """Kernel ``hand_over``; it counts words on a mesh alone."""
+    def _crossing(self, step: int, transfer: Transfer, messages: Translation) -> list[Call]:
+        """The end of a crossing whose other end is in another process, if one is here."""
+        count: Call = (self._streams.count, (transfer,))
+        if transfer.site.stage in self._arenas:
+            return [(self._send, (step, transfer, messages)), count]
+        if messages.target_stage in self._arenas:
+            return [(self._receive, (step, transfer, messages)), count]
+        return []
+
+    def _send(self, step: int, transfer: Transfer, messages: Translation) -> None:
+        """Copy the tiles that a crossing reads: ``[rows x blocks, elements, lanes]`` of the columns that send."""
+        arena, first, last = self._arenas[transfer.site.stage], messages.source_col, messages.cols - 1
+        block, lane = divmod(first, arena.lanes)
+        blocks = slice(block, (first + last) // arena.lanes + 1)
+        lanes = slice(lane, lane + last + 1) if blocks.stop == block + 1 else slice(None)
+        by_row = self._view(transfer).reshape(arena.rows, arena.blocks_per_row, -1, arena.lanes)
+        tiles = by_row[:, blocks, transfer.source : transfer.source + transfer.elements, lanes]
+        self.crossings[step] = np.array(tiles, order="C").reshape(-1, *tiles.shape[2:])
+
+    def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
+        """Store the tiles that `_send` made elsewhere, as kernel ``hand_over`` does."""
+        tiles = self.crossings.pop(step)
+        rows, lanes = transfer.site.placed_stage.rect.rows, tiles.shape[2]
+        first = messages.source_col % lanes if len(tiles) > rows else 0
+        here = replace(messages, source_col=first)
+        function, arguments = self._translation(transfer, here, (tiles, len(tiles) // rows))
+        function(*arguments)
+
+    def _translation(
+        self, transfer: Transfer, messages: Translation, elsewhere: tuple[npt.NDArray[Any], int] | None = None
+    ) -> Call:
+        """Kernel ``hand_over``; it counts words on a mesh alone.
+
+        ``elsewhere`` has the tiles of a stage that is not here and their blocks a row.
+        """
         source, target = transfer.site.placed_stage, self._program.stages[messages.target_stage]
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
-        blocks = self._arenas[transfer.site.stage].blocks_per_row
-        vectors = messages.vectors
+        target_blocks, vectors = self._arenas[messages.target_stage].blocks_per_row, messages.vectors
+        if elsewhere is None:
+            source_view, blocks = self._view(transfer), self._arenas[transfer.site.stage].blocks_per_row
+        else:
+            source_view, blocks = elsewhere
+        address = transfer.source if elsewhere is None else 0
         operands = np.array(
             [
-                *(vectors, blocks, blocks, transfer.source, transfer.target, transfer.elements // vectors),
+                *(vectors, blocks, target_blocks, address, transfer.target, transfer.elements // vectors),
                 *(messages.source_col, messages.target_col, messages.cols, messages.target_elements // vectors),
                 *(source.rect.row, source.rect.col, target.rect.row, target.rect.col, messages.stride),
             ],
@@ -101,9 +148,9 @@ class Moves:
         words = messages.words if on_mesh else np.zeros_like(messages.words)
         target_view = self._views[messages.target_stage][transfer.site.view]
         arguments = (
-            self._view(transfer),
+            source_view,
             target_view,
-            self._streams.links[source.wafer],
+            self._streams.links[target.wafer],
             messages.pieces,
             words,
             operands,

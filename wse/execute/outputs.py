@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Outputs:
         self,
         program: Program,
         spec: ModelSpec,
-        arenas: list[Arena],
+        arenas: Mapping[int, Arena],
         ops: Collection[int],
         on_output: Callable[[int, Values], None],
     ) -> None:

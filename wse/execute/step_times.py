@@ -7,7 +7,7 @@ lanes of its rows, each counted once, or the elements that a transfer moves, onc
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,7 +49,7 @@ class StepTimes:
         passes_s: Seconds of the passes, with what is between the steps.
     """
 
-    def __init__(self, program: Program, arenas: Sequence[Arena]) -> None:
+    def __init__(self, program: Program, arenas: Mapping[int, Arena]) -> None:
         self._program, self._arenas = program, arenas
         self._by_steps: dict[Steps, PassTimes] = {}
         self._bytes = lru_cache(maxsize=64)(self._bytes_of_steps)
@@ -61,7 +61,7 @@ class StepTimes:
 
     def read_bytes_per_s(self) -> float:
         """Bytes a second at which all cores read the memory of the largest arena."""
-        return read_bytes_per_s(max((arena.memory for arena in self._arenas), key=len))
+        return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
     def run(self, phase: Phase, slots: Slots, calls: Sequence[Call], steps: Sequence[int]) -> None:
         """Carry out the ``calls`` of a phase with ``slots`` cache slots in use, each for one of ``steps``."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.program.program import Program
+from wse.program.steps import HOST
 from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.messages import HostWords
 from wse.program.transfers.transfer import Transfer
@@ -26,10 +28,10 @@ Draw = Callable[[npt.NDArray[np.float32]], int]
 class Streams:
     """The host's part in one Program, and counts of what leaves regions.
 
-    ``draws`` give users' next ids from logits on the host.
+    ``draws`` give users' next ids from logits on the host. What other wafers than ``wafers`` send is not counted.
 
     Attributes:
-        links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
+        links: By each of ``wafers``, int64 ``[4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
         crossed: Bytes by (from wafer, to wafer); the host is wafer -1.
         host_ids: float32 ``[ids]``: what `TokensIn` brings in; the caller fills it before the phase runs.
         host_logits: float32 ``[users + n, vocabulary]``: what `LogitsOut` brought out last, of each user, and behind
@@ -37,17 +39,31 @@ class Streams:
         host_tokens: int64 ``[users + n]``: the ids that `TokenOut` brought out last, likewise.
     """
 
-    def __init__(self, program: Program, draws: Sequence[Draw]) -> None:
+    def __init__(self, program: Program, draws: Sequence[Draw], wafers: Collection[int]) -> None:
         self._program = program
-        self.links: npt.NDArray[np.int64] = np.zeros(
-            (program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64
-        )
+        mesh = program.wafer_rows, program.wafer_cols
+        self.links: dict[int, npt.NDArray[np.int64]] = {wafer: np.zeros((4, *mesh), np.int64) for wafer in wafers}
         self.crossed: Counter[tuple[int, int]] = Counter()
         self.host_ids: npt.NDArray[np.float32] = np.zeros(0, np.float32)
         places = program.batch + program.verify_tokens
         self.host_logits: npt.NDArray[np.float32] = np.zeros((places, program.vocab_size), np.float32)
         self.host_tokens: npt.NDArray[np.int64] = np.full(places, -1, np.int64)
         self._draws = draws
+
+    def ids(self, places: range) -> list[int]:
+        """The ids at some places of the host. Raises BadModel when no logit of one was a number."""
+        ids = self.host_tokens[places]
+        if (ids < 0).any():
+            message = (
+                f"{self._program.model_name}: the logits are not numbers: a weight is none, or values overflowed "
+                f"{self._program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
+            )
+            raise BadModel(message)
+        return list(ids.tolist())
+
+    def draw(self, users: range) -> None:
+        """Draw the next ids of users from their logits on the host: they are what the next `DrawnIn` brings in."""
+        self.host_tokens[users] = [self._draws[user](self.host_logits[user]) for user in users]
 
     def host_call(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> Call:
         """The call of a stream to or from the host, for what has these places there."""
@@ -64,13 +80,16 @@ class Streams:
     def count(self, transfer: Transfer) -> None:
         """Count the bytes between wafers of a transfer that leaves its wafer, and the words to and from their edges."""
         for ends in transfer.crossings:
-            self.crossed[ends] += transfer.crossing_bytes
+            if ends[0] == HOST or ends[0] in self.links:
+                self.crossed[ends] += transfer.crossing_bytes
         for edge in transfer.edges:
+            if edge.wafer not in self.links:
+                continue
             rect, columns = edge.rect, np.arange(edge.rect.cols)
             sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]
             over = (sides <= columns) & (columns < rect.cols - 1) if edge.leaving else columns < sides
             rows = slice(rect.row + edge.first_row, rect.row + edge.first_row + edge.rows)
-            self.links[edge.wafer, EAST, rows, rect.col : rect.col + rect.cols] += edge.words * over.sum(axis=0)
+            self.links[edge.wafer][EAST, rows, rect.col : rect.col + rect.cols] += edge.words * over.sum(axis=0)
 
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
         view, count = arena.view(element_type), transfer.elements
@@ -78,9 +97,8 @@ class Streams:
         self.count(transfer)
 
     def _drawn_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
-        drawn = [self._draws[user](self.host_logits[user]) for user in users]
-        self.host_tokens[users] = drawn
-        self.host_ids = np.array(drawn, np.float32)
+        self.draw(users)
+        self.host_ids = self.host_tokens[users].astype(np.float32)
         self._tokens_in(arena, element_type, transfer, users)
 
     def _token_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -36,12 +36,14 @@ def store_weights(
     program: Program,
     spec: ModelSpec,
     tensor: Callable[[str], Source],
-    arenas: list[Arena],
+    arenas: Mapping[int, Arena],
     *,
     allow_nonfinite: bool = False,
     on_stored: Callable[[int, int, str], None] = lambda done, total, name: None,
 ) -> None:
-    """Fill every tile of every stage. ``tensor`` gives a canonical tensor ``[out, in]`` in any floating-point type.
+    """Fill every tile of every stage that has an arena.
+
+    ``tensor`` gives a canonical tensor ``[out, in]`` in any floating-point type.
 
     ``on_stored`` is called with (elements stored, all, the tile that begins) before each tile and at the end.
 
@@ -55,8 +57,9 @@ def store_weights(
     read = _Reader("float32", allow_nonfinite=allow_nonfinite).read
     held = _Reader(program.element_type("wgt"), allow_nonfinite=allow_nonfinite).read
     tensor = with_norm_products(with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite), held)
-    sizes = [tile.outer * tile.inner * arenas[tile.stage].rows * arenas[tile.stage].cols for tile in program.tiles]
-    for at, tile in enumerate(program.tiles):
+    tiles = [tile for tile in program.tiles if tile.stage in arenas]
+    sizes = [tile.outer * tile.inner * arenas[tile.stage].rows * arenas[tile.stage].cols for tile in tiles]
+    for at, tile in enumerate(tiles):
         on_stored(sum(sizes[:at]), sum(sizes), tile.name)
         arena = arenas[tile.stage]
         reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)

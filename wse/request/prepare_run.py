@@ -86,15 +86,16 @@ def _check_drafts(request: RunRequest, context: int, prompts: Sequence[Sequence[
     """Check the passes that verify drafts.
 
     Raises:
-        BadInput: they have one token, or more than the context leaves; there are several users; or the host draws ids.
+        BadInput: they have more tokens than the context leaves; several users have drafts; or the host draws ids.
     """
     if request.verify_tokens is None:
         return
-    check_pass(request.verify_tokens, context, max(map(len, prompts)))
-    if len(prompts) > 1:
+    if request.verify_tokens != 1:
+        check_pass(request.verify_tokens, context, max(map(len, prompts)))
+    if len(prompts) > 1 and request.verify_tokens != 1:
         message = (
-            f"--verify-tokens {request.verify_tokens}: a pass is over tokens of one user, and there are "
-            f"{len(prompts)} prompts; give one"
+            f"--verify-tokens {request.verify_tokens}: drafts are of one user, and there are {len(prompts)} prompts; "
+            "give one, or --verify-tokens 1 for passes without drafts"
         )
         raise BadInput(message)
     if request.sampling.on_host:

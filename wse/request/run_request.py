@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from wse.errors import BadInput
 from wse.request import known_names
+from wse.request.engine_option import LOCAL, EngineName, RayAddress
 from wse.request.option import Option, whole_number
 from wse.request.placement_request import ExpertPlacement, MappingName, PlacementRequest
 
@@ -149,7 +150,8 @@ class RunRequest(CompileRequest):
         int | None,
         Option(
             doc="Generate by passes over so many tokens of the user: the next one, and drafted ones that are verified "
-            "by it. Drafts are what followed the text's last tokens before.",
+            "by it. Drafts are what followed the text's last tokens before. 1: a pass for each user's next token, "
+            "so that several users can be streams on several wafers.",
             panel="Prompt",
             metavar="N",
         ),
@@ -195,6 +197,8 @@ class RunRequest(CompileRequest):
         str | Path,
         Option(doc="With --profile: where to write its flame graph, for speedscope.", panel="Output", metavar="FILE"),
     ] = "wse-profile.json"
+    engine: EngineName = LOCAL
+    ray_address: RayAddress = None
     wavelets: Annotated[
         bool, Option(doc="Also carry out the last pass wavelet by wavelet, and trace every move.", panel="Trace")
     ] = False

@@ -22,11 +22,12 @@ from wse.report.limits import StreamLimits, limits_of
 from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import load_economics
-from wse.studies.compare import cell, grid
+from wse.studies.compare import cell
 from wse.studies.compare.grid import compare
 from wse.studies.compare.rows import row_of
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import estimate
+from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import Killed
 
 
@@ -298,7 +299,9 @@ def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None
 
 def test_a_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its combination may be the best one: a verdict on the others alone would be wrong."""
-    monkeypatch.setattr(grid, "outputs", lambda *_: iter([(1, Killed("its process was ended 2 times (signal 9)"))]))
+    monkeypatch.setattr(
+        engine_pool, "outputs", lambda *_: iter([(1, Killed("its process was ended 2 times (signal 9)"))])
+    )
     with pytest.raises(BadInput, match=r"^region, 2 wafers: its process was ended 2 times \(signal 9\)$"):
         compare(CompareRequest(base=base, wafers=(1, 2), mappings=("region",)), jobs=2)
 

@@ -49,7 +49,7 @@ def facts(result: RunResult) -> dict[str, Any]:
 
 def killed_after(passes: int, request: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run until so many passes were carried out."""
-    carry_out, done = Engine._run, []
+    carry_out, done = Engine.run, []
 
     def run_some(engine: Engine, bound: BoundPhase) -> None:
         if len(done) == passes:
@@ -58,7 +58,7 @@ def killed_after(passes: int, request: RunRequest, monkeypatch: pytest.MonkeyPat
         carry_out(engine, bound)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "_run", run_some)
+        patch.setattr(Engine, "run", run_some)
         with pytest.raises(Killed):
             run(request)
 
@@ -86,7 +86,7 @@ def test_a_run_that_was_killed_twice_is_as_one_that_was_not(
 def test_a_run_that_is_over_is_told_again_without_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = request_of("drawn", tmp_path, checkpoint=tmp_path / "run.checkpoint")
     first = run(request)
-    monkeypatch.setattr(Engine, "_run", None)
+    monkeypatch.setattr(Engine, "run", None)
     again = run(request)
     assert facts(again) == facts(first)
     assert (first.emulation.passes_again, again.emulation.tokens_per_s) == (None, 0)

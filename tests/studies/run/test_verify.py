@@ -83,6 +83,22 @@ def test_tokens_are_those_of_a_plain_run_and_every_pass_is_timed_and_traced(tmp_
         assert np.array_equal(trace.column("links/words"), engine.link_words())
 
 
+def test_users_take_turns_in_passes_of_their_own(tmp_path: Path) -> None:
+    """Tokens are those of the users' batch; the first to be done has no further pass."""
+    prompts, path = ("One day", "The little fox went out to play in"), tmp_path / "run.h5"
+    wanted: dict[str, Any] = {"prompt": prompts, "new_tokens": 5, "wafers": 2}
+    result, engine = ran(path, **wanted, verify_tokens=1)
+    plain, _ = ran(tmp_path / "plain.h5", **wanted)
+    assert [user.tokens for user in result.users] == [user.tokens for user in plain.users]
+    assert result.decode is None
+    assert result.verify is not None
+    assert result.verify.passes == 2 * 4
+    assert "8, each a user's next token" in str(result.tables()), "and nothing of drafts"
+    with open_trace(path) as trace:
+        assert np.array_equal(trace.column("links/words"), engine.link_words())
+        assert trace.column("tokens/sequence")[-8:].tolist() == [0, 1] * 4
+
+
 def test_the_last_pass_is_logged_by_wavelets_where_it_verified_a_draft(tmp_path: Path) -> None:
     path, model = tmp_path / "run.h5", write_model(tmp_path)
     ids = {"model": model, "prompt_ids": tuple(range(16)), "mesh": "3x4"}
@@ -98,12 +114,15 @@ def test_the_last_pass_is_logged_by_wavelets_where_it_verified_a_draft(tmp_path:
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        ({"prompt": ["One", "Two"]}, "a pass is over tokens of one user, and there are 2 prompts; give one"),
+        (
+            {"prompt": ["One", "Two"]},
+            "drafts are of one user, and there are 2 prompts; give one, or --verify-tokens 1 for passes without drafts",
+        ),
         (
             {"temperature": 0.5},
             "a drafted token counts where it is the likeliest one; leave out --temperature and --repetition-penalty",
         ),
-        ({"verify_tokens": 1}, "the prompt leaves 3 of 6 tokens; give 2 to 3"),
+        ({"verify_tokens": 4}, "the prompt leaves 3 of 6 tokens; give 2 to 3"),
     ],
     ids=["users", "sampling", "tokens"],
 )

@@ -85,7 +85,7 @@ def test_a_setting_that_kills_its_process_each_time_is_a_row(
             return os._exit, (9,)
 
     monkeypatch.setattr(Grid, "request", lambda grid, setting: Deadly())
-    (answered,) = module._outcomes(grid_of("mesh=3x3"), [0], 1)
+    (answered,) = module._outcomes(grid_of("mesh=3x3"), [0], 1, pool.outputs)
     entry = Entry.model_validate_json(answered.line)
     assert "ended 2 times (exit code 9)" in entry.error
     assert "fewer --jobs" in entry.error
@@ -96,7 +96,7 @@ def test_processes_that_cannot_start_are_one_line(grid_of: MakeGrid, monkeypatch
     with pytest.raises(
         BadInput, match=r"could not start \(exit code 1\).*fewer --jobs, and give the same command again"
     ):
-        list(module._outcomes(grid_of("mesh=3x3"), [0], 1))
+        list(module._outcomes(grid_of("mesh=3x3"), [0], 1, pool.outputs))
 
 
 def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
@@ -108,7 +108,7 @@ def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
 
     monkeypatch.setattr(rows, "estimate", broken)
     monkeypatch.setattr(
-        module, "_outcomes", lambda grid, settings, jobs: iter([rows.estimate_setting(0, grid.request(0))])
+        module, "_outcomes", lambda grid, *_: iter([rows.estimate_setting(0, grid.request(0))])
     )  # in this process, where estimate is broken
     with pytest.raises(WseBug, match=r"(?s)1 settings ended in a bug.*Traceback.*KeyError: 'oh'"):
         sweep(grid_of("mesh=3x3"), tmp_path / "t.csv")

@@ -12,6 +12,7 @@ from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.report.as_json import Report
 from wse.report.progress import OnProgress, ignore
 from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
+from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.mapping_file import load_mapping
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compare.cell import Cell, CellRows, cell_rows
@@ -19,10 +20,17 @@ from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, with_best, without_duplicates
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import inputs
-from wse.studies.workers.pool import Killed, Queue, Task, outputs, process_count
+from wse.studies.workers.engine_pool import Pool, engine_pool
+from wse.studies.workers.pool import Killed, Queue, Task, outputs
 
 
-def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: int | None = None) -> CompareResult:
+def compare(
+    request: CompareRequest,
+    on_progress: OnProgress = ignore,
+    *,
+    jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
+) -> CompareResult:
     """A row for each number of wafers, mapping and link, and the verdict.
 
     A combination that cannot be is a row with its ``reason``. A mapping that chose another one has no row where that
@@ -31,7 +39,8 @@ def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: 
     Args:
         request: What is compared.
         on_progress: Called with (done, all, name) at the start and after each combination.
-        jobs: Processes; all cores by default. One is this process itself.
+        jobs: Processes; all cores by default, or all CPUs of a cluster. One on this machine is this process itself.
+        engine: Whose processes they are.
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used, or the system killed a process.
@@ -39,14 +48,19 @@ def compare(request: CompareRequest, on_progress: OnProgress = ignore, *, jobs: 
         WseBug: a combination ended in a bug of ours.
     """
     check(request)
-    processes = process_count(jobs)
+    with engine_pool(engine, jobs) as pool:
+        return _compared(request, on_progress, pool)
+
+
+def _compared(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
+    """The result of `compare`."""
     on_progress(0, 1, str(request.base.model))
     fewest, first = fewest_wafers(request)
     counts = _counts(request, wafer_counts(fewest, first.spec.layer_count))
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
     names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
     cells = [Cell(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
-    rows_by_cell = _all_rows(request, cells, on_progress, processes)
+    rows_by_cell = _all_rows(request, cells, on_progress, pool)
     rows = with_best(without_duplicates(row for cell in cells for row in rows_by_cell[cell].rows))
     if not any(row.possible for row in rows):
         first_cell = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"
@@ -85,11 +99,12 @@ def _counts(request: CompareRequest, unasked: tuple[int, ...]) -> tuple[int, ...
 
 
 def _all_rows(
-    request: CompareRequest, cells: Sequence[Cell], on_progress: OnProgress, jobs: int
+    request: CompareRequest, cells: Sequence[Cell], on_progress: OnProgress, pool: Pool
 ) -> dict[Cell, CellRows]:
     """The rows of all cells."""
     rows_by_cell: dict[Cell, CellRows] = {}
-    for cell, rows in _in_processes(request, cells, jobs) if jobs > 1 else _in_this_process(request, cells):
+    alone = pool.processes == 1 and pool.outputs is outputs
+    for cell, rows in _in_this_process(request, cells) if alone else _in_processes(request, cells, pool):
         if rows.bug:
             message = f"{cell} ended in a bug\n{rows.bug}"
             raise WseBug(message)
@@ -103,7 +118,7 @@ def _in_this_process(request: CompareRequest, cells: Sequence[Cell]) -> Iterator
         yield cell, cell_rows(request, cell)
 
 
-def _in_processes(request: CompareRequest, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, CellRows]]:
+def _in_processes(request: CompareRequest, cells: Sequence[Cell], pool: Pool) -> Iterator[tuple[Cell, CellRows]]:
     """Cells with their rows, by several processes, in the order in which cells are done."""
     task = Task(
         function=cell_rows,
@@ -113,7 +128,7 @@ def _in_processes(request: CompareRequest, cells: Sequence[Cell], jobs: int) -> 
         kill_remedy="if memory ran out, compare fewer --wafers or --mapping at once",
     )
     queue = Queue([item] for item in range(len(cells)))
-    for item, rows in outputs(queue, min(jobs, len(cells)), task):
+    for item, rows in pool.outputs(queue, min(pool.processes, len(cells)), task):
         if isinstance(rows, Killed):
             message = f"{cells[item]}: {rows.reason}"
             raise BadInput(message)

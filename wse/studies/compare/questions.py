@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wse.errors import UnknownName
@@ -14,6 +15,7 @@ from wse.report.comparison_row import ComparisonRow
 from wse.report.progress import OnProgress, ignore
 from wse.report.terminal import plural, rate_and_latency
 from wse.request.compare_request import CompareRequest
+from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.compare.grid import compare, fewest_wafers, wafer_counts
@@ -26,6 +28,9 @@ ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipel
 SPLITS: Final = ("region", "pipeline", "tensor")
 RESIDENT: Final = ("region",)
 
+Study = Callable[[CompareRequest, OnProgress], CompareResult]
+"""`compare` with its processes."""
+
 
 def answer(
     question: str,
@@ -33,6 +38,7 @@ def answer(
     on_progress: OnProgress = ignore,
     *,
     jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
 ) -> CompareResult:
     """The comparison that decides a question, with ``question`` and its verdict.
 
@@ -42,25 +48,26 @@ def answer(
     """
     if question not in QUESTIONS:
         raise UnknownName("question", question, QUESTIONS, where="--question")
-    return replace(QUESTIONS[question](request, on_progress, jobs), question=question)
+    study = partial(compare, jobs=jobs, engine=engine)
+    return replace(QUESTIONS[question](request, on_progress, study), question=question)
 
 
-def _one_or_many(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
+def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """The fewest wafers that hold the model against those that were given, or the next more: the usual verdict."""
     fewest, first = fewest_wafers(replace(request, wafers=None))
     unasked = wafer_counts(fewest, first.spec.layer_count)
     counts = {fewest, *(request.wafers or unasked)}
     if len(counts) == 1:
         counts.update(unasked[:2])
-    result = compare(replace(request, wafers=tuple(sorted(counts))), on_progress, jobs=jobs)
+    result = study(replace(request, wafers=tuple(sorted(counts))), on_progress)
     if len({row.wafers for row in result.possible}) > 1:
         return result
     return replace(result, verdict=(*result.verdict, "There is no other number of wafers to compare with."))
 
 
-def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
+def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Layers on consecutive wafers against every op split over all wafers, on the same wafers."""
-    result = compare(replace(request, candidates=SPLITS), on_progress, jobs=jobs)
+    result = study(replace(request, candidates=SPLITS), on_progress)
     groups = [group for group in _by_machine(result.possible) if group[0].wafers > 1 and len(group) > 1]
     if not groups:
         verdict = ["There is no number of wafers above one on which two of the mappings can be compared."]
@@ -112,14 +119,12 @@ def _crossings(rows: Sequence[ComparisonRow]) -> str:
     return f"Crossings between wafers take {', '.join(parts)} of a token's time."
 
 
-def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, jobs: int | None) -> CompareResult:
+def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Weights in SRAM on the fewest wafers against weights that come in for every pass, to one wafer and to as many."""
     resident_request = replace(request, mappings=request.mappings or RESIDENT)
     if request.wafers is None:
         resident_request = replace(resident_request, wafers=(fewest_wafers(resident_request)[0],))
-    result = compare(
-        replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress, jobs=jobs
-    )
+    result = study(replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress)
     of_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
     user = max(result.possible, key=speed)
     prepared = prepare_estimate(replace(request.base, mapping=resident_request.names()[0], wafers=of_all.wafers))
@@ -200,7 +205,7 @@ def _range(values: Sequence[float], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnProgress, int | None], CompareResult]]] = {
+QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnProgress, Study], CompareResult]]] = {
     ONE_OR_MANY: _one_or_many,
     PIPELINE_OR_TENSOR: _pipeline_or_tensor,
     SRAM_OR_STREAMING: _sram_or_streaming,

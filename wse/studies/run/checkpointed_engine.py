@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from wse.execute.engine import Engine
-from wse.execute.engine_state import restore, state_of
+from wse.execute.backend import KeepableBackend
 from wse.execute.sampling import Sampler
 from wse.execute.step_times import StepTimes
 from wse.program.program import Program
@@ -35,7 +34,7 @@ class CheckpointedEngine:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: KeepableBackend,
         file: CheckpointFile,
         start: Checkpoint | None,
         vocabulary: int,
@@ -55,6 +54,7 @@ class CheckpointedEngine:
                 raise file.damage(ValueError(f"prompt_logits: {given.dtype} {list(given.shape)}, {needed}"))
             self._prompt_logits = given
         self._written_s = time.monotonic()
+        self._announced: set[int] = set()  # users whose passes are under way
 
     @property
     def tokens(self) -> list[int]:
@@ -90,14 +90,14 @@ class CheckpointedEngine:
         while self._done < min(chunks, self.passes_again):
             self._done += 1
             yield self._done - 1
-        if self._done < chunks:
+        while self._done < chunks:
             self._begin_pass()
-            for index in self._engine.prefill(*prompts, first=self._done):
+            last = self._done + self._engine.passes_at_once
+            for index in self._engine.prefill(*prompts, first=self._done, last=last):
                 self._end_pass(self._engine.streams.host_tokens[: self._engine.program.batch].tolist())
                 if index == chunks - 1:
                     self._prompt_logits = self._engine.logits
                 yield index
-                self._begin_pass()
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
         """Run one token of each user and give the ids that follow."""
@@ -108,10 +108,18 @@ class CheckpointedEngine:
             self._done += 1
         return self.tokens
 
+    def announce(self, tokens: Sequence[int], user: int) -> None:
+        """Announce a pass, but where the file has it, and where it is time to write the file."""
+        if self._done >= self.passes_again and not self._is_due:
+            self._go_on()
+            self._announced.add(user)
+            self._engine.announce(tokens, user)
+
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a pass over new tokens of one user and give the id that follows each."""
         if self._done == len(self._passes):
             self._begin_pass()
+            self._announced.discard(user)
             self._end_pass(self._engine.verify(tokens, user))
         else:
             self._done += 1
@@ -131,7 +139,7 @@ class CheckpointedEngine:
     def close(self) -> None:
         """Write the file."""
         self._go_on()
-        passes, state = tuple(self._passes), state_of(self._engine)
+        passes, state = tuple(self._passes), self._engine.state()
         self._file.write(Checkpoint(passes=passes, state=state, prompt_logits=self._prompt_logits))
         self._written_s = time.monotonic()
 
@@ -139,9 +147,13 @@ class CheckpointedEngine:
     def _last(self) -> PassRecord:
         return self._passes[self._done - 1]
 
+    @property
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._written_s >= self._every_s
+
     def _begin_pass(self) -> None:
         self._go_on()
-        if time.monotonic() - self._written_s >= self._every_s:
+        if self._is_due and not self._announced:
             self.close()
 
     def _end_pass(self, ids: Sequence[int]) -> None:
@@ -161,7 +173,7 @@ class CheckpointedEngine:
             return
         start, self._start = self._start, None
         try:
-            restore(self._engine, start.state)
+            self._engine.restore(start.state)
         except ValueError as error:
             raise self._file.damage(error) from error
         for number, one in enumerate(start.passes if self._samplers else ()):

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from wse.errors import BadInput, BadTrace
-from wse.execute.backend import MakeBackend
+from wse.execute.backend import Backend, MakeBackend
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler
 from wse.program.program import Program
@@ -97,9 +97,8 @@ def execute(
                 on_stored=on_stored,
                 profile=profile is not None,
             )
-            engine = backend
+            engine: Backend = backend
             if file is not None:
-                assert isinstance(backend, Engine), "another backend has a state of its own"
                 every_s = prepared.request.checkpoint_every
                 engine = CheckpointedEngine(backend, file, start, loaded.spec.vocab_size, samplers, every_s)
             unkept = engine.precompile(on_progress)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from wse.errors import BadInput
+from wse.execute.backend import MakeBackend
+from wse.execute.engine import Engine
+from wse.program.program import Program
 from wse.record.keeper import check_policy
 from wse.record.ops import recorded_ops
 from wse.report.output_file import output_path
 from wse.report.progress import OnProgress, ignore
-from wse.request.prepare_run import prepare
+from wse.request.engine_option import RAY, EngineChoice, check_engine
+from wse.request.prepare_run import Prepared, prepare
 from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_program
@@ -45,36 +50,52 @@ def run(
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: with the bytes and what would make it fit.
-        InsufficientMemory: the host has too little memory, with the nearest settings that fit.
+        InsufficientMemory: the host has too little memory, with the nearest settings that fit, or a cluster has.
+        WorkerLost: a process or a machine of a cluster has ended.
     """
     path = trace_path(request.trace)
+    check_engine(EngineChoice(request.engine, request.ray_address))
     check_policy(request.trace_policy)
     profile, checkpoint = _profile_path(request), _checkpoint_path(request)
     prepared = prepare(request, to_run=True)
     ops = () if request.record is None else recorded_ops(request.record, prepared.spec, traced=path is not None)
     program = compile_program(prepared)
+    with _backend(prepared, program) as make_backend:
+        return execute(
+            prepared,
+            program,
+            trace=path,
+            trace_policy=request.trace_policy,
+            record=ops,
+            wavelets=request.wavelets,
+            profile=profile,
+            checkpoint=checkpoint,
+            make_backend=make_backend,
+            on_text=on_text,
+            on_warning=on_warning,
+            on_stored=on_stored,
+            on_progress=on_progress,
+            on_tokens=on_tokens,
+        )
+
+
+def _backend(prepared: Prepared, program: Program) -> AbstractContextManager[MakeBackend]:
+    """What makes the backend that the request names, for as long as it is used. Errors are those of `run`."""
+    if prepared.request.engine == RAY:
+        from wse.studies.run.ray_backend import ray_backend  # brings Ray, which is optional
+
+        return ray_backend(prepared, program)
     check_memory(prepared, program)
-    return execute(
-        prepared,
-        program,
-        trace=path,
-        trace_policy=request.trace_policy,
-        record=ops,
-        wavelets=request.wavelets,
-        profile=profile,
-        checkpoint=checkpoint,
-        on_text=on_text,
-        on_warning=on_warning,
-        on_stored=on_stored,
-        on_progress=on_progress,
-        on_tokens=on_tokens,
-    )
+    return nullcontext(Engine)
 
 
 def _profile_path(request: RunRequest) -> Path | None:
-    """The path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
+    """The path of the flame graph, where one is asked for. Raises BadInput where there can be none."""
     if not request.profile:
         return None
+    if request.engine == RAY:
+        message = "--profile: times the steps of this process; take --engine local"
+        raise BadInput(message)
     return output_path(PROFILE_OPTION, str(request.profile_output), suffix=".json", kind="a flame graph")
 
 

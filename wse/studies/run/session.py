@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import replace
 
 from wse.compiler.options import DECODE, PREFILL, VERIFY
@@ -65,6 +66,8 @@ class Session:
         began = time.perf_counter()
         self._tell_tokens()
         self._read_prompts()
+        if self.program.verify_tokens == 1:
+            self._generate_in_turn()
         while not all(answer.is_finished for answer in self.answers):
             self._tell_tokens()
             draft = self._draft()
@@ -118,6 +121,22 @@ class Session:
                 cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
                 self._record_token(user, token, self._last_pass, cycles, wall)
 
+    def _generate_in_turn(self) -> None:
+        """Generate the next token of each user by a pass of its own, all users in turn.
+
+        A user's next pass is announced as soon as its token is there, so that those of others may be under way too.
+        """
+        waiting = deque(user for user, answer in enumerate(self.answers) if not answer.is_finished)
+        for user in waiting:
+            self.engine.announce(self.answers[user].tokens[-1:], user)
+        while waiting:
+            user = waiting.popleft()
+            self._tell_tokens()
+            self._verify((), user)
+            if not self.answers[user].is_finished:
+                self.engine.announce(self.answers[user].tokens[-1:], user)
+                waiting.append(user)
+
     def _draft(self) -> tuple[int, ...]:
         """The tokens that are drafted after the next one, to be verified with it; none where the cache has no room."""
         answer, tokens = self.answers[0], self.program.verify_tokens
@@ -125,20 +144,20 @@ class Session:
             return ()
         return prompt_lookup((*answer.prompt, *answer.tokens), tokens - 1)
 
-    def _verify(self, draft: tuple[int, ...]) -> None:
-        """Run a pass over the next token and a draft.
+    def _verify(self, draft: tuple[int, ...], user: int = 0) -> None:
+        """Run a pass over the next token of a user and a draft.
 
         1. The pass gives the id that follows each of its tokens.
         2. Drafted tokens are accepted up to the first that is not the id that follows the one before.
         3. The cache keeps them and the next token; the ids that follow these are generated, in the time of the pass.
         """
-        began, before, answer = time.perf_counter(), self.clock.cycles, self.answers[0]
-        length, phase = self.clock.lengths[0], self.program.verify[0]
-        ids = self.engine.verify((answer.tokens[-1], *draft))  # 1
+        began, before, answer = time.perf_counter(), self.clock.cycles, self.answers[user]
+        length, phase = self.clock.lengths[user], self.program.verify[user]
+        ids = self.engine.verify((answer.tokens[-1], *draft), user)  # 1
         accepted = next((i for i, token in enumerate(draft) if token != ids[i]), len(draft))  # 2
-        self.engine.keep(accepted + 1)  # 3
+        self.engine.keep(accepted + 1, user)  # 3
         pairs = self._record_routing(VERIFY)
-        cost = self.clock.verify_pass(accepted + 1, pairs=pairs)
+        cost = self.clock.verify_pass(accepted + 1, user, pairs)
         wall = time.perf_counter() - began
         self._last_run, self._accepted_tokens = (phase, [length]), self._accepted_tokens + accepted
         use = self.clock.fabric.verify_use(length)
@@ -146,7 +165,7 @@ class Session:
         for token in ids[: accepted + 1]:
             if not answer.is_finished:
                 cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
-                self._record_token(0, token, self._last_pass, cycles, wall)
+                self._record_token(user, token, self._last_pass, cycles, wall)
                 wall = 0.0
 
     def _record_routing(self, phase: str) -> Pairs:
@@ -193,7 +212,7 @@ class Session:
         """The totals of passes that verified drafts, where these were asked for."""
         if not self.program.verify_tokens:
             return None
-        generated = len(self.answers[0].tokens) - 1
+        generated = sum(len(answer.tokens) - 1 for answer in self.answers)
         return verified_result(self.clock, self._accepted_tokens, generated, self.prepared.wafer.clock_hz)
 
     def result(self, digest: str, wall_s: float) -> RunResult:

@@ -43,11 +43,17 @@ def verified_result(clock: Clock, accepted_tokens: int, generated_tokens: int, c
 
 
 def verified_table(verified: VerifiedResult) -> Table:
-    """Passes, what they accepted, and the speed with them."""
-    rows = [("passes", f"{count(verified.passes)} over {verified.tokens} tokens, the others over one")]
+    """Passes, what they accepted of drafts, and the speed with them."""
+    has_drafts = verified.tokens > 1
+    others = f" over {verified.tokens} tokens, the others over one" if has_drafts else ", each a user's next token"
+    rows = [("passes", f"{count(verified.passes)}{others}")]
     if verified.accepted_per_pass is not None and verified.cycles_per_pass is not None:
-        rows.append(("accepted", f"{verified.accepted_per_pass:.2f} of {verified.tokens - 1} drafted tokens a pass"))
+        if has_drafts:
+            accepted = f"{verified.accepted_per_pass:.2f} of {verified.tokens - 1} drafted tokens a pass"
+            rows.append(("accepted", accepted))
         rows.append(("a pass", f"{count(verified.cycles_per_pass)} cycles"))
     if verified.tokens_per_s is not None:
         rows.append(("in all", f"{count(verified.tokens_per_s)} tokens/s"))
+    if not has_drafts:
+        return pair_table(rows, "Generation", "users in turn")
     return pair_table(rows, "Drafts", "looked up in the text so far")

@@ -19,12 +19,14 @@ from wse.report.progress import SWEEPING, duration, progress_on
 from wse.report.result import Doc, Result
 from wse.report.table import Table, pair_table
 from wse.report.terminal import WIDEST, count, plural
+from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.studies.sweep.fields import known_fields
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.row import Outcome, estimate_setting, failed_outcome
 from wse.studies.sweep.table import check_table_path, write_table
-from wse.studies.workers.pool import Killed, Queue, Task, outputs, process_count
+from wse.studies.workers.engine_pool import Outputs, engine_pool
+from wse.studies.workers.pool import Killed, Queue, Task
 
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
 
@@ -62,6 +64,7 @@ def sweep(
     table: Path,
     *,
     jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
     restart: bool = False,
     on_row: OnRow = lambda done, failed: None,
 ) -> SweepResult:
@@ -72,7 +75,8 @@ def sweep(
     Args:
         grid: The settings.
         table: A file that ends in ``.csv`` or ``.parquet``.
-        jobs: Processes; all cores by default.
+        jobs: Processes; all cores by default, or all CPUs of a cluster.
+        engine: Whose processes they are.
         restart: Whether what an earlier sweep has done is dropped.
         on_row: Called with (done, without an answer) at the start and after each setting.
 
@@ -81,16 +85,18 @@ def sweep(
         WseBug: a setting ended in a bug of ours; the table is written, with that in its row.
     """
     check_table_path(table)
-    most = process_count(jobs)
     began = time.perf_counter()
     bugs: list[str] = []
-    with Journal(table, _digest(grid), len(grid), restart=restart) as journal:
+    with (
+        engine_pool(engine, jobs) as pool,
+        Journal(table, _digest(grid), len(grid), restart=restart) as journal,
+    ):
         finished = set(journal.finished())
         before, failed = len(finished), sum(bool(entry.error) for entry in journal.entries())
         on_row(before, failed)
         remaining = [setting for setting in range(len(grid)) if setting not in finished]
-        processes = min(most, len(remaining))
-        for answers_done, answered in enumerate(_outcomes(grid, remaining, processes), 1):
+        processes = min(pool.processes, len(remaining))
+        for answers_done, answered in enumerate(_outcomes(grid, remaining, processes, pool.outputs), 1):
             journal.append(answered.setting, answered.line)
             failed += answered.failed
             bugs += [answered.bug] if answered.bug else []
@@ -112,7 +118,7 @@ def sweep(
     )
 
 
-def _outcomes(grid: Grid, settings: Sequence[int], processes: int) -> Iterator[Outcome]:
+def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[Outcome]:
     """The outcomes of some settings, in the order in which they are done."""
     task = Task(
         function=estimate_setting,

@@ -1,0 +1,186 @@
+"""Work on a real Ray cluster of two workers: the answers of this machine alone, also when a worker is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiers import slow_but
+
+import wse
+from tests.hardware.helpers import refusal
+from wse.errors import BadInput, InsufficientMemory, UnknownName, WorkerLost
+from wse.request.run_request import RunRequest
+from wse.studies.run.ray_engine import RayEngine
+from wse.studies.run.result import RunResult
+from wse.studies.run.run import run
+from wse.studies.workers import ray_cluster
+from wse_traces import open_trace
+
+PROMPTS = ("One day", "The little fox went out to play in")
+STORY: dict[str, Any] = {"model": "story", "mesh": "8x24", "dtype": "float32", "wafers": 2, "schedule": "released"}
+REQUESTS: dict[str, dict[str, Any]] = {
+    "a batch": {"prompt": PROMPTS, "logits": True},
+    "streams": {"prompt": PROMPTS, "verify_tokens": 1, "record": "activations=layers.*.attention,head"},
+    "drawn": {"prompt": PROMPTS[1], "temperature": 0.8, "repetition_penalty": 1.2},
+    "drafts": {"prompt": "The cat sat. The cat sat. The cat", "verify_tokens": 3, "mapping": "pipeline"},
+}
+GRID = {
+    "model": "story",
+    "prompt_len": 8,
+    "new_tokens": [4, 8, 16],
+    "mesh": ["12x12", "14x14"],
+    "mapping": "region",
+    "schedule": "released",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Ray, connected to a cluster of two CPUs on this machine."""
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wse[ray]'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray_cluster, "cores", lambda: 2)
+        with ray_cluster.ray_cluster(None):
+            yield ray
+
+
+def request_of(name: str, **more: Any) -> RunRequest:
+    return RunRequest(**(STORY | REQUESTS[name] | {"new_tokens": 5, "trace": None} | more))
+
+
+def facts(result: RunResult) -> dict[str, Any]:
+    """All but what this computer's own time is."""
+    return {key: value for key, value in result.to_dict().items() if key not in ("emulation", "trace")}
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("name", slow_but(REQUESTS, "streams"))
+def test_a_run_is_that_of_one_process_with_its_trace(name: str, tmp_path: Path) -> None:
+    traces = tmp_path / "here.h5", tmp_path / "ray.h5"
+    results = [
+        run(request_of(name, trace=path, engine=engine)) for path, engine in zip(traces, ("local", "ray"), strict=True)
+    ]
+    assert facts(results[0]) == facts(results[1])
+    with open_trace(traces[0]) as here, open_trace(traces[1]) as there:
+        assert here.header == there.header
+        for column in ("links/words", "passes/start_cycle", "tokens/id", "tokens/pass", "tensors/op", "tensors/bytes"):
+            np.testing.assert_array_equal(here.column(column), there.column(column))
+
+
+def kill(ray: Any, actor: Any) -> None:
+    """End the process of an actor."""
+    os.kill(ray.get(actor.__ray_call__.remote(lambda worker: os.getpid())), signal.SIGKILL)
+
+
+def test_a_lost_wafer_is_named_and_the_run_goes_on_from_its_checkpoint(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that actors left is one that this machine's own engine goes on from."""
+    kept, passes, verify = tmp_path / "run.checkpoint", list[int](), RayEngine.verify
+
+    def verify_some(engine: RayEngine, tokens: Any, user: int = 0) -> list[int]:
+        passes.append(user)
+        if len(passes) == 4:
+            kill(cluster, engine._actors[1])
+        return verify(engine, tokens, user)
+
+    monkeypatch.setattr(RayEngine, "verify", verify_some)
+    request = request_of("streams", record=None, checkpoint=kept, checkpoint_every=0.0)
+    message = refusal(WorkerLost, run, replace(request, engine="ray"))
+    assert message.startswith("wafer 1: its process has ended")
+    assert message.endswith(f"the same command goes on from {kept}")
+    resumed = run(request)
+    assert resumed.emulation.passes_again == 2 + 3, "of prompts, and of generation"
+    assert facts(resumed) == facts(run(replace(request, checkpoint=None)))
+
+
+def workers_of(name: str) -> list[int]:
+    """The processes of actors of a class on this machine."""
+    titles = {path.parent.name: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()}
+    return [int(number) for number, title in titles.items() if title.startswith(f"ray::{name}".encode())]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+@pytest.mark.usefixtures("cluster")
+def test_a_sweep_is_that_of_one_machine_though_a_worker_is_killed(tmp_path: Path) -> None:
+    killed = list[int]()
+
+    def kill_one(done: int, total: int, failed: str) -> None:
+        if done == 2:
+            killed.append(workers_of("RayWorker")[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    result = wse.sweep(GRID, output=tmp_path / "ray.csv", engine="ray", on_progress=kill_one)
+    wse.sweep(GRID, output=tmp_path / "here.csv", jobs=1)
+    assert (result.settings_failed, result.jobs, len(killed)) == (0, 2, 1)
+    assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "here.csv").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_a_comparison_is_that_of_one_machine() -> None:
+    asked: dict[str, Any] = {"mesh": "24x24", "wafers": (1, 2), "prompt_len": 8, "new_tokens": 8}
+    assert wse.compare("story", **asked, engine="ray").to_dict() == wse.compare("story", **asked, jobs=1).to_dict()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_the_cluster_has_not_is_refused_in_one_line(tmp_path: Path) -> None:
+    many = request_of("a batch", wafers=3, engine="ray")
+    assert refusal(BadInput, run, many) == (
+        "--engine ray: 3 wafers take a CPU each, and the cluster has 2 on 1 machine; take fewer --wafers, "
+        "--engine local, or a larger cluster by --ray-address"
+    )
+    spanning = request_of("a batch", mapping="tensor", engine="ray")
+    assert "--mapping tensor has regions that span wafers; use --mapping region" in refusal(BadInput, run, spanning)
+    with pytest.raises(BadInput, match=r"^--jobs 3: the cluster has 2 CPUs; give fewer, or a larger one$"):
+        wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray", jobs=3)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"engine": "rax"}, "--engine: unknown engine 'rax': did you mean 'ray'? known: local, ray"),
+        ({"ray_address": "auto"}, "--ray-address auto: is of a Ray cluster; give --engine ray too"),
+        (
+            {"engine": "ray", "ray_address": "ray://host"},
+            "--ray-address 'ray://host': give HOST:PORT, such as 10.0.0.1:6379, or auto",
+        ),
+        (
+            {"engine": "ray", "profile": True},
+            "--profile: times the steps of this process; take --engine local",
+        ),
+    ],
+)
+def test_what_is_no_engine_is_refused_in_one_line(choice: dict[str, Any], message: str) -> None:
+    kind = UnknownName if "unknown" in message else BadInput
+    assert refusal(kind, run, request_of("a batch", **choice)) == message
+
+
+def test_without_ray_one_line_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert refusal(BadInput, run, request_of("a batch", engine="ray")) == (
+        "--engine ray: Ray is not installed here; pip install 'wse[ray]', or leave out --engine"
+    )
+
+
+def test_an_address_where_nothing_answers_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wse[ray]'")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    message = refusal(BadInput, run, request_of("a batch", engine="ray", ray_address="127.0.0.1:9"))
+    assert message.startswith("--ray-address 127.0.0.1:9: no cluster of this Ray answers there (")
+    assert message.endswith("start one with ray start --head, or leave out --ray-address")
+
+
+def test_actors_get_all_cpus_that_their_machines_have_room_for() -> None:
+    nodes = [{"CPU": 16.0, "memory": 100.0}, {"CPU": 4.0, "memory": 1000.0}, {"memory": 1000.0}]
+    given = [ray_cluster.cpus_of_each(actors, 40, nodes) for actors in (1, 2, 3, 4, 5, 6)]
+    assert given == [16, 8, 4, 2, 1, 1], "two on the first machine, which has no memory for a third"
+    assert "takes 40 B of its machine's memory" in refusal(InsufficientMemory, ray_cluster.cpus_of_each, 7, 40, nodes)

@@ -1,0 +1,47 @@
+"""The counters of every user's cache, as an engine and whoever follows it keep them."""
+
+from __future__ import annotations
+
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import Slots
+from wse_mappings.cuts.cache_balance import CacheBalance
+
+
+class Caches:
+    """The counters of each user's cache.
+
+    Attributes:
+        by_user: By user, the counters by the rows of the regions that hold layers.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._heights = [stage.rect.rows for stage in program.stages]
+        heights = dict.fromkeys(self._heights)
+        self.by_user = [{rows: CacheBalance(rows, program.context) for rows in heights} for _ in range(program.batch)]
+
+    def slots(self, user: int) -> Slots:
+        """Cache slots that a user has in use on the fullest row of each stage."""
+        return tuple(self.by_user[user][rows].slots for rows in self._heights)
+
+    def length(self, user: int) -> int:
+        """Tokens in a user's cache."""
+        return self.by_user[user][self._heights[0]].length
+
+    def append(self, phase: Phase) -> None:
+        """Add the tokens of a run of a phase that begins."""
+        for cache in (cache for by_rows in self._of(phase) for cache in by_rows.values()):
+            if phase.name == "prefill":
+                cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
+            elif phase.name == "verify":
+                cache.append_each(phase.tokens)
+            else:
+                cache.append_one()
+
+    def take_back(self, user: int, tokens: int) -> None:
+        """Take the last tokens of a user off again."""
+        for cache in self.by_user[user].values():
+            cache.take_back(tokens)
+
+    def _of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
+        return self.by_user if phase.user < 0 else [self.by_user[phase.user]]

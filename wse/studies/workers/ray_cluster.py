@@ -1,0 +1,122 @@
+"""A Ray cluster to work on: one that is started on this machine and stopped again, or one that is there.
+
+Ray is imported here when a cluster is asked for, and nowhere before.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from wse.errors import BadInput, InsufficientMemory
+from wse.report.terminal import in_bytes, plural
+from wse.studies.workers.pool import cores
+
+OBJECT_STORE_BYTES: Final = 256 << 20
+"""Of a cluster that is started here: what crosses between wafers is some MB at most."""
+AUTH_MODE: Final = "RAY_AUTH_MODE"
+CONNECT_S: Final = 10.0
+START_S: Final = 60.0
+"""Time in which actors must have started, on a cluster that has room for them."""
+
+QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+"""Settings of Ray: nothing is reported to anyone, and no warning of accelerators."""
+
+
+@contextmanager
+def ray_cluster(address: str | None) -> Iterator[None]:
+    """Connect to the cluster at an address, or start one on this machine; it is stopped at the end.
+
+    A cluster that this process is connected to already is used as it is. One that is started has as many CPUs as this
+    process has cores, no dashboard, and lets nobody in without a secret of this process.
+
+    Raises:
+        BadInput: Ray is not installed, or no cluster answers at the address.
+    """
+    if address is None and "ray" not in sys.modules and AUTH_MODE not in os.environ:  # it is read on import
+        os.environ |= {AUTH_MODE: "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    ray = imported_ray()
+    if ray.is_initialized():
+        yield
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if address is None:
+            sizes = {"num_cpus": cores(), "object_store_memory": OBJECT_STORE_BYTES}
+            ray.init(address="local", include_dashboard=False, **sizes, **quiet)
+        else:
+            _connect(ray, address, quiet)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def imported_ray() -> Any:
+    """The library. Raises BadInput where it is not installed."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError as error:
+        message = "--engine ray: Ray is not installed here; pip install 'wse[ray]', or leave out --engine"
+        raise BadInput(message) from error
+    return ray
+
+
+def node_resources() -> list[Mapping[str, float]]:
+    """The CPUs and the bytes of ``memory`` of each machine of the cluster that this process is connected to."""
+    return [node["Resources"] for node in imported_ray().nodes() if node["Alive"]]
+
+
+def cluster_cpus() -> int:
+    """CPUs of the cluster."""
+    return sum(int(node.get("CPU", 0)) for node in node_resources())
+
+
+def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:
+    """The most CPUs that each of some actors can have, if each takes so many bytes of its machine's memory.
+
+    Raises:
+        BadInput: the cluster has fewer CPUs than actors are needed.
+        InsufficientMemory: its machines have no memory for so many.
+    """
+    cpus = [int(node.get("CPU", 0)) for node in nodes]
+    if sum(cpus) < actors:
+        message = (
+            f"--engine ray: {plural(actors, 'wafer')} take a CPU each, and the cluster has {sum(cpus)} on "
+            f"{plural(len(cpus), 'machine')}; take fewer --wafers, --engine local, or a larger cluster by --ray-address"
+        )
+        raise BadInput(message)
+    room = [int(node.get("memory", 0)) // max(1, bytes_each) for node in nodes]
+    for each in range(max(cpus), 0, -1):
+        if sum(min(n // each, places) for n, places in zip(cpus, room, strict=True)) >= actors:
+            return each
+    has = ", ".join(in_bytes(int(node.get("memory", 0))) for node in nodes)
+    message = (
+        f"--engine ray: a wafer takes {in_bytes(bytes_each)} of its machine's memory, and the cluster has no room for "
+        f"{plural(actors, 'wafer')} ({has}); take more machines, or more --wafers, each of which holds less"
+    )
+    raise InsufficientMemory(message)
+
+
+def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
+    """Connect to a cluster. Raises BadInput where none answers, or one of another version does."""
+    start = "start one with ray start --head, or leave out --ray-address"
+    try:
+        if address != "auto":
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), CONNECT_S).close()
+        ray.init(address=address, **quiet)
+    except (OSError, ValueError, RuntimeError, AssertionError) as error:  # of Ray's own kinds, none says more
+        reason = str(error).strip().partition("\n")[0]
+        message = f"--ray-address {address}: no cluster of this Ray answers there ({reason}); {start}"
+        raise BadInput(message) from error
