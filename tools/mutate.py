@@ -35,10 +35,10 @@ class Mutation(NamedTuple):
 
 MUTATIONS: Final = (
     Mutation(
-        "kernels/wse_kernels/linear.py",
-        "e, x + m * K + k, w + k * k_stride, N, n_stride)",
-        "e, x + m * K, w + k * k_stride, N, n_stride)",
-        "tests/kernels/test_compute.py -k equals_oracle[gemv-",
+        "kernels/wse_kernels/_chunk_product.py",
+        "e, x + m * x_stride + k, w + k * k_stride, N, n_stride)",
+        "e, x + m * x_stride, w + k * k_stride, N, n_stride)",
+        "tests/kernels/test_compute.py -k equals_oracle[matmul-",
     ),
     Mutation(
         "kernels/wse_kernels/rotary.py",
@@ -53,10 +53,10 @@ MUTATIONS: Final = (
         "tests/kernels/test_compute.py -k equals_oracle[argmax_fold-",
     ),
     Mutation(
-        "kernels/wse_kernels/transfers.py",
-        "links[WEST, at, col] += words\n",
-        "links[EAST, at, col] += words\n",
-        "tests/kernels/test_transfers.py -k along_rows",
+        "wse/execute/line_loads.py",
+        "np.add.at(steps[1], start + 1, -back)",
+        "np.add.at(steps[1], start, -back)",
+        "tests/execute/test_line_loads.py",
     ),
     Mutation(
         "mappings/wse_mappings/cuts/cache_balance.py",

@@ -121,7 +121,9 @@ def test_services_from_october_2024_on_have_the_fused_schedule(date: str, schedu
     def by_schedule(service: ServiceRequest) -> ServiceEstimate:
         schedules.append(service.request.schedule)
         value = {"released": 100.0, "fused": 180.0}[service.request.schedule]
-        return ServiceEstimate(values=(value,) * len(METRICS), fits=True, gain=1.0)
+        return ServiceEstimate(
+            values=(value,) * len(METRICS), fits=True, gain=1.0, tokens_per_pass=1.0, bound_ratio=2.0
+        )
 
     found = answer(row(date=date, spec_decode="no"), asked(date=date, spec_decode="no"), by_schedule)
     assert schedules[0] == schedule
@@ -130,14 +132,16 @@ def test_services_from_october_2024_on_have_the_fused_schedule(date: str, schedu
 
 
 def told(asked: ServiceRequest) -> ServiceEstimate:
-    return ServiceEstimate(values=tuple(float(i + 100) for i in range(len(METRICS))), fits=True, gain=1.5)
+    values = tuple(float(i + 100) for i in range(len(METRICS)))
+    return ServiceEstimate(values=values, fits=True, gain=1.5, tokens_per_pass=2.0, bound_ratio=3.0)
 
 
 def test_drafts_make_tokens_faster_and_the_first_token_not() -> None:
     rate = answer(row(spec_decode="yes"), asked(spec_decode="yes"), told)
-    assert (rate.value, rate.plain) == (150.0, 100.0)
+    assert (rate.value, rate.plain, rate.free_drafts, rate.bound) == (150.0, 100.0, 200.0, 600.0)
     first = answer(row(metric="ttft_s", spec_decode="yes"), asked(metric="ttft_s", spec_decode="yes"), told)
     assert first.value == first.plain == 100.0 + len(RATES)
+    assert first.free_drafts is first.bound is None
 
 
 def test_a_report_has_both_values_and_both_errors_where_there_are_drafts() -> None:

@@ -49,14 +49,9 @@ class Trace(TraceFile):
         """A table, or columns that ``steps`` or ``top_steps`` gave, as a frame of polars or else pandas.
 
         Codes are categories; an axis within a column becomes columns (``cycles_by_hops``); the name behind an index
-        into ``op`` or ``name`` is beside it (``op_text``). A plane has a row for each element:
-        ``trace.frame("links/words")``; from tables with other columns planes are left out.
-
-        >>> trace = open_trace("traces/golden/v2/story.h5")
-        >>> print(trace.frame("edge", 0, 2, kind="pandas"))
-           src   src_text  dst                 dst_text
-        0    0  embedding    1  layers.0.attention_norm
-        1    0  embedding    4          layers.0.output
+        into ``op`` or ``name`` is beside it: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst``, ``dst_text``.
+        A plane has a row for each element: ``trace.frame("links/words")``; from tables with other columns planes are
+        left out.
 
         Args:
             what: A table of ``tables()``, or columns by name.

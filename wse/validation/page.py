@@ -21,7 +21,7 @@ from wse.validation.result import (
     signed,
     value_text,
 )
-from wse.validation.text import CALIBRATED, NOT_CAPTURED, PREDICTED
+from wse.validation.text import BOUNDED, CALIBRATED, NOT_CAPTURED, PREDICTED
 
 LONGEST_CELL: Final = 60
 PLOT_DPI: Final = 130
@@ -71,6 +71,7 @@ def _page(validation: Validation, plot: str) -> str:
         "## Errors by source and kernel",
         _groups(summary.by_source_and_kernel),
         *_capacity(validation.capacity or ()),
+        *_bounds(validation.rows),
         "## What is calibrated",
         CALIBRATED,
         "## What is predicted",
@@ -103,6 +104,28 @@ def _capacity(capacity: Sequence[ModelCapacity]) -> list[str]:
         "beside the code of each software profile, by its bytes on every PE.",
         _table(header, rows),
     ]
+
+
+def _bounds(rows: Sequence[ValidationRow]) -> list[str]:
+    """Published rates of tokens beside what no software beats."""
+    bounded = [row for row in rows if row.bound and row.measured and row.predicted]
+    if not bounded:
+        return []
+    header = ("line", "what", "measured", "predicted", "drafts free", "bound", "measured / bound", "by")
+    cells = [
+        (
+            row.line,
+            description(row.input),
+            value_text(row.measured),
+            value_text(row.predicted),
+            value_text(row.predicted_free_drafts),
+            value_text(row.bound),
+            f"{(row.measured or 0) / (row.bound or 1):.2f}",
+            row.method,
+        )
+        for row in bounded
+    ]
+    return ["## Services and their bounds", BOUNDED, _table(header, cells)]
 
 
 def _groups(groups: Sequence[GroupErrors]) -> str:

@@ -56,6 +56,12 @@ class ValidationRow(Result):
         float | None, Doc("The prediction by the other schedule, of rows by `estimate`: fused or released.")
     ] = None
     error_other_schedule_pct: Annotated[float | None, Doc("Error of the prediction by the other schedule.", "%")] = None
+    predicted_free_drafts: Annotated[
+        float | None, Doc("The prediction, were drafts free and passes over several tokens as long as over one.")
+    ] = None
+    bound: Annotated[
+        float | None, Doc("The same, with passes that take the bound of a token: no software is faster.")
+    ] = None
     reason: Annotated[str | None, Doc("Why the row is not predicted.", or_null=True)]
     method: Annotated[str | None, Doc("Which model predicts the row.", or_null=True)]
     software: Annotated[str | None, Doc("Software profile whose costs are in the prediction.", or_null=True)]

@@ -67,6 +67,8 @@ class Compared:
             error_plain_pct=self.plain_error_pct,
             predicted_other_schedule=p.other_schedule,
             error_other_schedule_pct=self.other_schedule_error_pct,
+            predicted_free_drafts=p.free_drafts,
+            bound=p.bound,
             reason=p.reason or None,
             method=p.method or None,
             software=p.software or None,

@@ -81,7 +81,7 @@ def test_steps_and_tokens_are_those_that_plain_h5py_reads(to: str, sample: Path,
     assert facts.rows > len(rows)
 
 
-@pytest.mark.parametrize("to", ["csv", "parquet", "json"])
+@pytest.mark.parametrize("to", slow_but(["csv", "parquet", "json"], "csv", "json"))
 def test_planes_are_a_row_a_pe(to: str, sample: Path, tmp_path: Path) -> None:
     out = tmp_path / ("out.json" if to == "json" else "out")
     export(sample, to, out, planes=True)

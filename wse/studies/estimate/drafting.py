@@ -42,6 +42,11 @@ class Drafting:
     check_cost: float
     grade: Grade
 
+    @property
+    def tokens_per_pass(self) -> float:
+        """Tokens that a pass brings on average."""
+        return self.gain * (self.draft_tokens * self.draft_cost + self.check_cost)
+
 
 def best_drafting(curve: Acceptance, prepared: Placeable, compilation: Compilation, decode: DecodeResult) -> Drafting:
     """The best draft on a curve for the one user of a request.

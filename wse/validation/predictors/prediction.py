@@ -17,6 +17,10 @@ class Prediction:
         value: In the row's own metric.
         plain: The value without speculative decoding, where ``value`` is with it; else None.
         other_schedule: The value by the other schedule, ``released`` or ``fused``, of rows by ``estimate``.
+        free_drafts: The rate of tokens where drafts cost nothing and a pass over several tokens takes as long as one
+            over one, where ``value`` is with drafts; else None.
+        bound: The rate of tokens that no software beats, of rates by ``estimate``: the same, with passes that take the
+            bound of a token.
         method: Which model says so: ``fast model``, ``closed form``, ``PE core model``, ``estimate`` (``estimate,
             fused`` with that schedule); or ``wafer preset`` and ``constant of the window``, for what is calibrated
             rather than predicted.
@@ -29,6 +33,8 @@ class Prediction:
     value: float | None = None
     plain: float | None = None
     other_schedule: float | None = None
+    free_drafts: float | None = None
+    bound: float | None = None
     method: str = ""
     software: str = ""
     reason: str = ""

@@ -111,11 +111,21 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEstimate:
-    """Numbers of an estimate: metrics in the order of `METRICS`, whether it fits, the gain of drafts (1 without)."""
+    """Numbers of an estimate.
+
+    Attributes:
+        values: The metrics in the order of `METRICS`, without drafts.
+        fits: Whether it fits.
+        gain: The gain of drafts; 1 without.
+        tokens_per_pass: Tokens that a pass brings with drafts; 1 without.
+        bound_ratio: The cycles of a token over their bound.
+    """
 
     values: tuple[float, ...]
     fits: bool
     gain: float
+    tokens_per_pass: float
+    bound_ratio: float
 
     def of(self, metric: str) -> float:
         """The value of a metric, without drafts."""
@@ -138,6 +148,8 @@ def answer(
         value=plain * gain,
         plain=plain if service.drafts_of else None,
         other_schedule=_by_other_schedule(service, metric, estimate),
+        free_drafts=plain * numbers.tokens_per_pass if metric in RATES and service.drafts_of else None,
+        bound=plain * numbers.tokens_per_pass * numbers.bound_ratio if metric in RATES else None,
         method=METHODS[schedule],
         software=PROFILE,
         sram_fits=numbers.fits,
@@ -165,11 +177,18 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     """
     prepared, chosen = _chosen(service.request)
     result = estimate_of(prepared, chosen.program)
-    gain = 1.0
+    gain = tokens_per_pass = 1.0
     if service.drafts_of and result.decode is not None:
-        gain = best_drafting(acceptance_of(service.drafts_of), prepared, chosen, result.decode).gain
+        drafting = best_drafting(acceptance_of(service.drafts_of), prepared, chosen, result.decode)
+        gain, tokens_per_pass = drafting.gain, drafting.tokens_per_pass
     values = tuple(float(getattr(getattr(result, part), key)) for part, key in METRICS.values())
-    return ServiceEstimate(values=values, fits=result.sram.fits, gain=gain)
+    return ServiceEstimate(
+        values=values,
+        fits=result.sram.fits,
+        gain=gain,
+        tokens_per_pass=tokens_per_pass,
+        bound_ratio=(result.bounds and result.bounds.token.ratio) or 1.0,
+    )
 
 
 @lru_cache(maxsize=1)
