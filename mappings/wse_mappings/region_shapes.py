@@ -78,8 +78,7 @@ def _sizes(demand: Demand, shares: Sequence[Share]) -> list[ColumnBytes]:
     last = len(shares) - 1
     return [
         demand.column_bytes(
-            share.first_layer,
-            share.last_layer,
+            share.layers,
             (index == 0 and demand.embedding_bytes is not None) + (index == last and demand.head_bytes is not None),
         )
         for index, share in enumerate(shares)

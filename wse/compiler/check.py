@@ -28,7 +28,7 @@ def _partition(state: State) -> str | None:
     place = {name: i for i, name in enumerate(state.graph)}
     if any(place[source] >= place[target] for source, target in state.graph.edges):
         return "ops are not in topological order"
-    layers = [layer for plan in state.plans for layer in range(plan.first_layer, plan.last_layer)]
+    layers = sorted({layer for plan in state.plans for layer, _ in plan.layers.parts})
     if layers != list(range(state.spec.layer_count)):
         return f"stages hold layers {layers}"
     ends = int(state.options.scope == MODEL)

@@ -10,10 +10,11 @@ from functools import cache, lru_cache
 from wse.compiler.options import Options
 from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, Held
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
+from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
 from wse_mappings.cuts.head_groups import head_places
+from wse_mappings.cuts.layer_parts import LayerRange, Parts, unit_bytes
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
 
@@ -21,12 +22,12 @@ _HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES
 """The ways in which bytes are cut over columns: by features of heads, of experts, of a dense block, of a shared one, by
 entries of a vocabulary, or evenly; and the scales of a group of what sums over features of experts and of blocks."""
 _SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
-_PARTS = _SHARED_SCALES + 1
+_WAYS = _SHARED_SCALES + 1
 
 
 @lru_cache(maxsize=4)
-def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int], ColumnBytes]:
-    """The bytes of a column of a region, given its first layer, one past its last, and its tables of the vocabulary.
+def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
+    """The bytes of a column of a region, given its layers and parts of them, and its tables of the vocabulary.
 
     Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
     Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
@@ -36,17 +37,22 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[int, int, int],
     """
     float_bytes = ELEMENT_BYTES[options.activation_type]
     table_bytes = spec.vocab_size * spec.hidden_size * float_bytes
-    of_layer = cache(lambda layer: _layer_bytes(spec, options, layer))
+    of_layer = cache(lambda layer, parts: _layer_bytes(spec, options, layer, parts))
     held, shape = Held(dtype=options.dtype, float_bytes=float_bytes), replace(spec, layers=())
     shares = cache(lambda cols: _shares(shape, held, held.expert_placement(shape, options.experts, cols), cols))
 
     @cache
-    def of_region(layers: frozenset[tuple[Layer, int]], tables: int) -> ColumnBytes:
-        sizes = [sum(count * of_layer(layer)[part] for layer, count in layers) for part in range(_PARTS)]
+    def of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
+        sizes = [sum(count * of_layer(*of_kind)[way] for of_kind, count in layers) for way in range(_WAYS)]
         sizes[_VOCABULARY] += tables * table_bytes
         return cache(lambda cols: sum(size * share for size, share in zip(sizes, shares(cols), strict=True)))
 
-    return cache(lambda first, last, tables: of_region(frozenset(Counter(spec.layers[first:last]).items()), tables))
+    @cache
+    def of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
+        kinds = Counter((spec.layers[layer], parts) for layer, parts in layers.parts)
+        return of_region(frozenset(kinds.items()), tables)
+
+    return of_layers
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
@@ -102,26 +108,32 @@ def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[flo
     )
 
 
-def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer) -> list[float]:
-    """The bytes of a layer's weights and cache by how they are cut over columns, scales as `column_bytes` counts."""
+def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer, parts: Parts) -> list[float]:
+    """The bytes of the weights and cache of parts of a layer by how columns cut them, scales as `column_bytes` counts.
+
+    Parts of a block count as so much of it.
+    """
     float_bytes = ELEMENT_BYTES[options.activation_type]
-    sizes = [0.0] * _PARTS
-    sizes[_HEADS] += spec.cache_features * float_bytes * options.context * options.batch
+    sizes = [0.0] * _WAYS
+    if parts.has_attention:
+        sizes[_HEADS] += spec.cache_features * float_bytes * options.context * options.batch
+    of_attention, of_block = unit_bytes([parts], 1.0, 0.0)[0], unit_bytes([parts], 0.0, 1.0)[0]
     for name, shape in layer_shapes(spec, layer).items():
+        held = of_block if in_block(name) else of_attention
         block, _, tensor = name.rpartition(".")
         if tensor in ("q", "k", "v", "o"):
-            part = _HEADS
+            way = _HEADS
         elif tensor in ("gate", "up", "down"):
-            part = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]
+            way = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]
         else:
-            part = _EVEN
+            way = _EVEN
         coding = coding_of(spec, f"layers.0.{name}", options.dtype)
         if coding is None:
-            sizes[part] += tensor_bytes(shape, None, float_bytes)
+            sizes[way] += held * tensor_bytes(shape, None, float_bytes)
             continue
         outputs, inputs = shape
-        sizes[part] += coding.code_bytes(inputs, outputs)
+        sizes[way] += held * coding.code_bytes(inputs, outputs)
         if tensor not in HIDDEN_IN:
-            groups = 1 if part in _SCALES else coding.groups(inputs)
-            sizes[_SCALES.get(part, part)] += outputs * groups * coding.scale_bytes(float_bytes) / coding.block
+            groups = 1 if way in _SCALES else coding.groups(inputs)
+            sizes[_SCALES.get(way, way)] += held * outputs * groups * coding.scale_bytes(float_bytes) / coding.block
     return sizes

@@ -11,7 +11,7 @@ from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
 from wse.compiler.passes.contraction import Held
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.model_tensors import coding_of, layer_shapes, tensor_bytes
+from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.strategies.strategy import Demand
 
@@ -21,13 +21,14 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
     The released schedule has the placement of then, with which the two figures came out that its costs are fitted on.
     """
-    layer_bytes, expert_bytes = _layers(spec, options)
+    layer_bytes, expert_bytes, attention_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
     model = options.scope == MODEL
     held = Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
     return Demand(
         layer_bytes=layer_bytes,
         expert_bytes=expert_bytes,
+        attention_bytes=attention_bytes,
         embedding_bytes=table if model else None,
         head_bytes=table if model and not spec.tied_embedding else None,
         experts=spec.experts.count if spec.experts is not None else 0,
@@ -52,21 +53,24 @@ def _row_share(spec: ModelSpec, held: Held) -> Callable[[int], float]:
     return cache(lambda rows: held.row_share(spec, rows))
 
 
-def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The bytes of each layer: of weights and cache without its experts, and of its experts."""
+def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """The bytes of each layer: weights and cache without its experts, its experts, and attention and cache alone."""
     if options.scope == PRODUCT:
-        return (1.0,), (0.0,)
+        return (1.0,), (0.0,), ()
     float_bytes = ELEMENT_BYTES[options.activation_type]
 
     @cache
-    def layer_bytes(layer: Layer) -> tuple[float, float]:
+    def layer_bytes(layer: Layer) -> tuple[float, float, float]:
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
             for name, shape in layer_shapes(spec, layer).items()
         }
         experts = sum(size for name, size in weights.items() if name.startswith("experts."))
         cache_bytes = spec.cache_features * float_bytes * options.context * options.batch
-        return sum(weights.values()) - experts + cache_bytes, experts
+        block = sum(size for name, size in weights.items() if in_block(name))
+        whole = sum(weights.values()) + cache_bytes
+        return whole - experts, experts, whole - block
 
     layers = [layer_bytes(layer) for layer in spec.layers]
-    return tuple(own for own, _ in layers), tuple(experts for _, experts in layers)
+    own, experts, attention = zip(*layers, strict=True)
+    return own, experts, attention

@@ -153,6 +153,8 @@ class Choice:
     entries a column are projected at once. ``rewrites`` are those of the steps of layers, by name, with the setting
     of those that have some; ``verify_rewrites`` those of a pass over several tokens of one user, None for the same.
     ``trees`` has the sizes of all-reduces that take other groups than those with the fewest relays, and how many.
+    Stages begin and end between layers, or, where ``block_parts`` is not 0, between attention and so many parts of a
+    feed-forward block.
     """
 
     bands: int = 1
@@ -165,6 +167,7 @@ class Choice:
     rewrites: Rewrites = ()
     verify_rewrites: Rewrites | None = None
     trees: Trees = ()
+    block_parts: int = 0
 
     def uses(self, rewrite: str) -> bool:
         """Whether a rewrite of that name is used in any phase."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from wse.program.program import Buffer, ColourUse, Program, Stage, Tile
 from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut
+from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, Parts
 from wse_mappings.schedule import LineSchedule
 
 
@@ -271,6 +272,7 @@ class StagePlan:
 
     It is on ``span`` wafers from that one on. ``corner`` is the row and column of its first PE where its region is
     listed; None where it stands in a band. One for ``experts`` holds those of all layers, on the PEs of the others.
+    Of the first layer it has the parts from ``first_part`` on, of the last those before ``last_part``.
     """
 
     wafer: int
@@ -284,6 +286,13 @@ class StagePlan:
     span: int = 1
     experts: bool = False
     corner: tuple[int, int] | None = None
+    first_part: int = 0
+    last_part: int = LAYER_PARTS
+
+    @property
+    def layers(self) -> LayerRange:
+        """Its layers, and parts of them."""
+        return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -298,6 +307,9 @@ class State:
     graph: nx.DiGraph[str]
     plans: tuple[StagePlan, ...] = ()  # partition
     cuts: tuple[RegionCut, ...] = ()  # shard: one a stage
+    cuts_of_parts: dict[tuple[int, Parts], RegionCut] = field(
+        default_factory=dict
+    )  # shard: by stage, of its cut blocks
     tiles: tuple[SymTile, ...] = ()  # shard
     phases: tuple[SymPhase, ...] = ()  # schedule
     patterns: tuple[LineSchedule, ...] = ()  # schedule
@@ -315,6 +327,10 @@ class State:
     def mesh(self) -> tuple[int, int]:
         """Rows and columns of the PEs of each wafer that regions are cut from."""
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
+
+    def cut_of(self, stage: int, parts: Parts) -> RegionCut:
+        """The cut of extents over the region of a stage, of a feed-forward block those of some parts."""
+        return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 
     @property
     def has_expert_stage(self) -> bool:

@@ -9,19 +9,24 @@ from typing import Final
 
 import networkx as nx
 
-from wse.errors import WseBug
-from wse.models.spec import ModelSpec
+from wse.errors import BadInput, WseBug
+from wse.models.spec import Layer, ModelSpec
+from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, WHOLE, Parts
 
 _LAYER: Final = re.compile(r"layers\.[0-9]+\.")
 
 Names = tuple[str, ...]
+
+PartsOfLayers = tuple[tuple[Parts, ...], ...]
+"""By layer, the parts of it that are at one place each, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
     """A node of the model graph. ``kind`` names its lowering, ``weights`` are canonical tensor names.
 
-    ``vectors`` are trained vectors that the op uses besides; those of one group lie side by side.
+    ``vectors`` are trained vectors that the op uses besides; those of one group lie side by side. ``parts`` are
+    those of its layer that it is in: attention, or parts of the feed-forward block, whose features it works on.
     """
 
     name: str
@@ -29,6 +34,7 @@ class Op:
     layer: int  # -1 outside the layers
     weights: tuple[str, ...]
     vectors: tuple[tuple[str, ...], ...] = ()
+    parts: Parts = ATTENTION
 
     def in_layer(self, layer: int) -> Op:
         """The op as it is in another layer of its kind; an op outside of the layers does not change."""
@@ -40,6 +46,7 @@ class Op:
             layer=layer,
             weights=tuple(named_in(name, layer) for name in self.weights),
             vectors=tuple(tuple(named_in(name, layer) for name in group) for group in self.vectors),
+            parts=self.parts,
         )
 
 
@@ -54,11 +61,14 @@ def named_in(name: str, layer: int) -> str:
 
 
 @lru_cache(maxsize=16)
-def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
+def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) -> nx.DiGraph[str]:
     """The ops of one decoder-only transformer, frozen; edges follow activations, residual edges included.
 
     ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
-    feed-forward]).
+    feed-forward]). Of layers that are ``placed`` in parts there are the ops of each of these, and no others.
+
+    Raises:
+        BadInput: a feed-forward block is cut whose output is normalised as a whole.
     """
     builder = _GraphBuilder(spec)
     if scope == "product":
@@ -68,14 +78,9 @@ def op_graph(spec: ModelSpec, scope: str = "model") -> nx.DiGraph[str]:
         tables = ("embedding", "positions") if spec.learned_positions else ("embedding",)
         builder.stream = (builder.add("embedding", "embedding", tables),)
     for builder.layer, layer in enumerate(spec.layers):
-        if spec.latent is None:
-            builder.add_attention()
-        else:
-            builder.add_latent_attention()
-        if layer.experts and spec.experts is not None:
-            builder.add_experts()
-        else:
-            builder.add_feed_forward()
+        builder.before_block = builder.stream
+        for parts in placed[builder.layer] if placed else (WHOLE,):
+            builder.add_parts(layer, parts)
     if scope == "model":
         builder.layer = -1
         norm = builder.add_norm("final_norm", *builder.stream)
@@ -94,20 +99,40 @@ class _GraphBuilder:
         self.graph: nx.DiGraph[str] = nx.DiGraph()
         self.layer = -1  # outside of the layers
         self.stream: tuple[str, ...] = ()
+        self.parts = ATTENTION  # of the layer, whose ops are added
+        self.before_block: tuple[str, ...] = ()  # the stream as the block reads it
 
     def add(self, name: str, kind: str, weights: Names, *inputs: str, vectors: tuple[Names, ...] = ()) -> str:
         """Add an op that reads the results of ``inputs``, which are full names; its full name."""
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
         op = Op(
-            name=prefix + name,
+            name=prefix + name + parts_suffix(self.parts),
             kind=kind,
             layer=self.layer,
             weights=tuple(prefix + weight for weight in weights),
             vectors=tuple(tuple(prefix + vector for vector in group) for group in vectors),
+            parts=self.parts,
         )
         self.graph.add_node(op.name, op=op)
         self.graph.add_edges_from((source, op.name) for source in inputs)
         return op.name
+
+    def add_parts(self, layer: Layer, parts: Parts) -> None:
+        """Add some parts of a layer."""
+        if parts.has_attention and self.spec.latent is None:
+            self.add_attention()
+        elif parts.has_attention:
+            self.add_latent_attention()
+        if parts.block is None:
+            return
+        self.parts = parts.block
+        if parts.block.first == BLOCK.first:
+            self.before_block = self.stream
+        if layer.experts and self.spec.experts is not None:
+            self.add_experts()
+        else:
+            self.add_feed_forward()
+        self.parts = ATTENTION
 
     def add_norm(self, name: str, *inputs: str, kind: str = "norm") -> str:
         """Add a norm, whose gain has its name."""
@@ -140,7 +165,7 @@ class _GraphBuilder:
     def add_feed_forward(self) -> None:
         """Add a feed-forward block that every token uses."""
         spec = self.spec
-        norm = self.add_norm("mlp_norm", *self.stream)
+        norm = self.add_norm("mlp_norm", *self.before_block)
         inward = ("gate", "up") if spec.gated else ("up",)
         gate_up = self.add("gate_up", "gate_up", inward, norm, vectors=_biases(inward, wanted=spec.ffn_bias))
         self._add_back("down", "down", ("down",), gate_up, "post_mlp_norm", biased=spec.ffn_bias)
@@ -150,7 +175,7 @@ class _GraphBuilder:
         spec = self.spec
         assert spec.experts is not None
         biased, inward, shared = spec.ffn_bias, ("experts.gate", "experts.up"), ("shared.gate", "shared.up")
-        norm = self.add_norm("mlp_norm", *self.stream)
+        norm = self.add_norm("mlp_norm", *self.before_block)
         correction = (("router_correction",),) if spec.experts.correction else ()
         added = _biases(("router",), wanted=spec.experts.router_bias) + correction
         router = self.add("router", "router", ("router",), norm, vectors=added)
@@ -165,12 +190,24 @@ class _GraphBuilder:
 
     def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> None:
         """Add a projection back to the residual stream, with the norm that may stand in between."""
-        vectors = _biases(weights[-1:], wanted=biased)
+        vectors = _biases(weights[-1:], wanted=biased and self.parts.first <= BLOCK.first)
         if self.spec.post_norms:
+            if self.parts.cuts_block:
+                message = f"{self.spec.name}: layer {self.layer}: a block that is normalised as a whole stays whole"
+                raise BadInput(message)
             output = self.add(name, kind, weights, source, vectors=vectors)
             self.stream = (self.add_norm(post_norm, output, *self.stream, kind="post_norm"),)
         else:
             self.stream = (self.add(name, kind, weights, source, *self.stream, vectors=vectors),)
+
+
+def parts_suffix(parts: Parts) -> str:
+    """What stands behind the name of an op, or of a table of its own, that works on parts of a block alone.
+
+    >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 5))
+    ('', '', ':1-4')
+    """
+    return f":{parts.first}-{parts.last - 1}" if parts.cuts_block else ""
 
 
 def _biases(names: Names, *, wanted: bool) -> tuple[Names, ...]:

@@ -20,6 +20,7 @@ from wse.program.mixture import Mixture
 from wse.program.phase import Phase
 from wse.program.steps import Slots
 from wse_mappings.cuts.cache_balance import CacheBalance
+from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -46,6 +47,8 @@ class Stage:
     sram_base_byte: int  # first byte after code, stack and what the runtime keeps
     sram_top_byte: int  # one past the last byte in use; past the end of SRAM when the stage does not fit
     span: int = 1
+    first_part: int = 0  # of the first layer, as `wse_mappings.cuts.layer_parts` counts them
+    last_part: int = LAYER_PARTS  # of the last layer, one past the last
 
     @property
     def cols(self) -> int:

@@ -45,9 +45,17 @@ class Pipeline(Strategy):
         """The regions that are listed, or as even a share of the bytes for each as whole layers allow."""
         if not demand.listed:
             return super().partition(demand, layout)
-        layer_bytes = demand.whole_layer_bytes
         return [
-            Share(one.wafer, 0, one.first_layer, one.last_layer, sum(layer_bytes[slice(*one[2:])]), rect=one.rect)
+            Share(
+                one.wafer,
+                0,
+                one.first_layer,
+                one.last_layer,
+                sum(demand.whole_layer_bytes[one.first_layer : one.last_layer]),
+                rect=one.rect,
+                first_part=one.first_part,
+                last_part=one.last_part,
+            )
             for one in demand.listed
         ]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from wse_mappings.cuts.contiguous import even_runs
+from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, Parts, layer_units, unit_bytes
 from wse_mappings.cuts.widths import ColumnBytes
 from wse_mappings.mesh.placement import Rect
 
@@ -24,12 +25,20 @@ class ListedRegion(NamedTuple):
         wafer: The wafer.
         rect: The PEs of its mesh.
         first_layer, last_layer: The first layer, and one past the last; the same where it holds a table alone.
+        first_part, last_part: The first part of the first layer, and one past the last of the last.
     """
 
     wafer: int
     rect: Rect
     first_layer: int
     last_layer: int
+    first_part: int = 0
+    last_part: int = LAYER_PARTS
+
+    @property
+    def layers(self) -> LayerRange:
+        """Its layers, and parts of them."""
+        return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,8 @@ class Demand:
     Attributes:
         layer_bytes: By layer, bytes of weights and cache, those of experts left out.
         expert_bytes: By layer, bytes of the weights of its experts; 0 where it has none.
+        attention_bytes: By layer, bytes of its attention and cache, which ``layer_bytes`` count too; none where layers
+            stay whole.
         embedding_bytes: Bytes of the table before the first layer; None where none is compiled.
         head_bytes: Bytes of the table after the last layer; None where it is the embedding's, or none is compiled.
         experts: Experts of a mixture; 0 for a model without.
@@ -49,8 +60,8 @@ class Demand:
         listed_turned: Whether these are on the mesh with rows and columns in each other's place.
         pe_bytes: SRAM of a PE, which no layout can use more of.
         row_share: Gives, for the rows of a region, the part of a column's bytes that its fullest PE holds.
-        column_bytes: Gives, for a first layer, one past the last, and so many of the tables, the bytes of a column of a
-            region that holds them; None where all are cut evenly, to the byte.
+        column_bytes: Gives, for layers and parts of them as `Share.layers` has them, and so many of the tables, the
+            bytes of a column of a region that holds them; None where all are cut evenly, to the byte.
         block_bytes: Gives, for the columns of a region, the bytes that a PE works on in its widest block.
         score_bytes: Gives, for the columns of a region, the bytes of a token's scores on all PEs of a column.
         as_released: Whether whole wafers are cut, into bands of as many rows each and regions of columns by their bytes
@@ -65,12 +76,13 @@ class Demand:
     wafers: int
     mesh_rows: int
     mesh_cols: int
+    attention_bytes: tuple[float, ...] = ()
     region: tuple[int, int] | None = None
     listed: tuple[ListedRegion, ...] = ()
     listed_turned: bool = False
     pe_bytes: float = math.inf
     row_share: Callable[[int], float] = lambda rows: 1 / rows
-    column_bytes: Callable[[int, int, int], ColumnBytes] | None = None
+    column_bytes: Callable[[LayerRange, int], ColumnBytes] | None = None
     block_bytes: ColumnBytes = lambda cols: 0.0
     score_bytes: ColumnBytes = lambda cols: 0.0
     as_released: bool = False
@@ -101,6 +113,8 @@ class Layout(NamedTuple):
         groups: Groups of a line in the all-reduces of decode, as ``--groups``; None for those asked for.
         mesh: Rows and columns of the rectangle of each wafer that is cut, from its first PE on; None for all.
         experts: The placement of experts, as ``--experts``; None for the one asked for.
+        block_parts: Parts into which feed-forward blocks are cut where stages may begin and end between them, and
+            between attention and a block; 0 where layers stay whole.
     """
 
     mapping: str
@@ -110,6 +124,7 @@ class Layout(NamedTuple):
     groups: int | None = None
     mesh: tuple[int, int] | None = None
     experts: str | None = None
+    block_parts: int = 0
 
     def region(self, demand: Demand) -> tuple[int, int]:
         """Rows and columns of a region where all have as many; of listed ones the fewest that any has."""
@@ -136,6 +151,7 @@ class Share(NamedTuple):
         experts: Whether it holds the experts of all layers, on the PEs of the first region of each wafer, beside
             what those hold; it comes last, and its layers are none.
         rect: Its PEs where the request lists them; None where it stands in a band.
+        first_part, last_part: The first part of the first layer, and one past the last of the last.
     """
 
     wafer: int
@@ -146,6 +162,13 @@ class Share(NamedTuple):
     wafers: int = 1
     experts: bool = False
     rect: Rect | None = None
+    first_part: int = 0
+    last_part: int = LAYER_PARTS
+
+    @property
+    def layers(self) -> LayerRange:
+        """Its layers, and parts of them."""
+        return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
 
 
 class Strategy(Protocol):
@@ -162,6 +185,8 @@ class Strategy(Protocol):
         group_counts: Groups of the all-reduces of decode that a search tries on its fastest layout.
         expert_placements: Placements of experts that a search tries where a model has no room with each spread over all
             columns, and no other placement was asked for.
+        block_parts: Parts of feed-forward blocks, as `Layout.block_parts`, that a search tries where a model has no
+            room in whole layers, the fewest first.
     """
 
     name: str
@@ -173,6 +198,7 @@ class Strategy(Protocol):
     tries_others: bool = False
     group_counts: tuple[int, ...] = ()
     expert_placements: tuple[str, ...] = ()
+    block_parts: tuple[int, ...] = ()
 
     def differs(self, demand: Demand) -> bool:
         """Whether it differs from strategies without ``spans_wafers`` and ``experts_apart`` on that demand.
@@ -209,33 +235,41 @@ class Strategy(Protocol):
 def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[Share]:
     """Layers in order on wafers, on the bands of a wafer and on the regions of a band.
 
-    Each region has as even a share of the bytes as whole layers allow, tables of embedding and head counted too. A
-    wafer holds at least one layer; a region may hold a table alone.
+    Each region has as even a share of the bytes as whole layers, or the parts of a layout, allow; tables of embedding
+    and head are counted too. A wafer holds at least one layer, or part; a region may hold a table alone.
 
     Args:
         demand: What is placed.
-        layout: Bands, and the most regions in one.
+        layout: Bands, the most regions in one, and the parts of layers that stay together.
         layer_bytes: By layer, the bytes that count.
     """
+    parts = layer_units(layout.block_parts)
+    attention = demand.attention_bytes or (0.0,) * len(layer_bytes)
+    inner = [
+        size
+        for whole, of_attention in zip(layer_bytes, attention, strict=True)
+        for size in (unit_bytes(parts, of_attention, whole - of_attention) if layout.block_parts else [whole])
+    ]
     before = [] if demand.embedding_bytes is None else [demand.embedding_bytes]
     after = [] if demand.head_bytes is None else [demand.head_bytes]
-    units = [*before, *layer_bytes, *after]
+    units = [*before, *inner, *after]
     shares = []
-    for wafer, first, count in _by_wafer(before, layer_bytes, after, demand.wafers):
+    for wafer, first, count in _by_wafer(before, inner, after, demand.wafers):
         on_wafer = units[first : first + count]
         for band, (start, in_band) in enumerate(even_runs(on_wafer, min(layout.bands, count))):
             regions = even_runs(on_wafer[start : start + in_band], min(layout.per_band, in_band))
             for at, length in regions:
                 unit = first + start + at
-                shares.append(_share(wafer, band, unit, units[unit : unit + length], len(before), demand.layers))
+                layers = _layers(unit - len(before), unit + length - len(before), parts, demand.layers)
+                shares.append(_share(wafer, band, layers, sum(units[unit : unit + length])))
     return shares
 
 
 def _by_wafer(
-    before: Sequence[float], layer_bytes: Sequence[float], after: Sequence[float], wafers: int
+    before: Sequence[float], inner_bytes: Sequence[float], after: Sequence[float], wafers: int
 ) -> Iterator[tuple[int, int, int]]:
-    """(wafer, first unit, units): tables go with the first or last layer, as a wafer has a layer at least."""
-    inner = list(layer_bytes)
+    """(wafer, first unit, units): tables go with what is first or last of layers, as a wafer has some of these."""
+    inner = list(inner_bytes)
     inner[0] += sum(before)
     inner[-1] += sum(after)
     end = len(before) + len(inner) + len(after)
@@ -244,7 +278,17 @@ def _by_wafer(
         yield wafer, first, (end if wafer == wafers - 1 else start + count + len(before)) - first
 
 
-def _share(wafer: int, band: int, unit: int, unit_bytes: Sequence[float], before: int, layers: int) -> Share:
-    """Units of one region as layers: ``before`` of them stand before the first layer."""
-    first, last = max(0, unit - before), min(layers, max(0, unit + len(unit_bytes) - before))
-    return Share(wafer, band, first, last, sum(unit_bytes))
+def _layers(first: int, last: int, parts: Sequence[Parts], layers: int) -> LayerRange:
+    """The layers from one unit of ``parts`` to before another, of which the first and the last may be tables."""
+    of_layer, units = len(parts), len(parts) * layers
+    first, last = min(units, max(0, first)), min(units, max(0, last))
+    if first == last:
+        return LayerRange(first // of_layer, last // of_layer)
+    first_part, last_part = parts[first % of_layer].first, parts[(last - 1) % of_layer].last
+    return LayerRange(first // of_layer, (last - 1) // of_layer + 1, first_part, last_part)
+
+
+def _share(wafer: int, band: int, layers: LayerRange, size: float) -> Share:
+    """The share of a region of a band."""
+    first_layer, last_layer, first_part, last_part = layers
+    return Share(wafer, band, first_layer, last_layer, size, first_part=first_part, last_part=last_part)

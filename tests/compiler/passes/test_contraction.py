@@ -18,6 +18,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import FEW, SPREAD
+from wse_mappings.cuts.layer_parts import LayerRange
 from wse_mappings.cuts.split import grouped_blocks, padded_blocks
 
 KINDS = (HIDDEN, FFN, SHARED, EXPERTS)
@@ -115,6 +116,6 @@ def test_bytes_are_known_by_rows_and_columns_before_tiles_are_cut(
     """To a few percent: scales of attention that several columns hold do not count, nor do the numbers of groups."""
     program = compiled(spec, *mesh, dtype)
     options = replace(OPTIONS, dtype=dtype, context=0)
-    column = column_bytes(spec, options)(0, spec.layer_count, 0)(mesh[1])
+    column = column_bytes(spec, options)(LayerRange(0, spec.layer_count), 0)(mesh[1])
     forecast = column * Held(dtype=dtype, float_bytes=2).row_share(spec, mesh[0])
     assert forecast == pytest.approx(weight_bytes(program), rel=0.04)

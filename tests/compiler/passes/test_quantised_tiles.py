@@ -24,6 +24,7 @@ from wse.number_formats import CODINGS, codes_name
 from wse.program.program import Program, Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.studies.results.placement import model_result
+from wse_mappings.cuts.layer_parts import Parts
 from wse_mappings.cuts.split import ceil_div
 
 SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
@@ -129,7 +130,7 @@ def test_every_row_of_a_tile_finds_the_scale_of_its_own_group(lines: int, inputs
     inner = np.zeros((1, 1), np.int32)
     part = TilePart(tensor="layers.0.o", outer=index, outer_axis=axis, inner=inner, inner_axis=ROWS, transposed=True)
     whole = Tile(stage=0, name="layers.0.o", address=-1, view="wgt", outer=inputs, inner=1, parts=(part,))
-    codes, scales, groups = coded_tiles(whole, SPEC, "int4")
+    codes, scales, groups = coded_tiles(whole, SPEC, "int4", Parts(0, 1))
     assert (codes.view, scales.view, groups.view, groups.name) == ("raw", "wgt", "raw", "groups.o")
     touched, number = scales.parts[0].outer, groups.parts[0].inner
     assert touched is not None
@@ -147,9 +148,9 @@ def test_more_groups_than_a_byte_numbers_are_refused() -> None:
         tensor="layers.0.q", outer=index, outer_axis=COLUMNS, inner=index[:, :1], inner_axis=ROWS, transposed=True
     )
     whole = Tile(stage=0, name="layers.0.q", address=-1, view="wgt", outer=index.size, inner=1, parts=(part,))
-    assert coded_tiles(whole, SPEC, "int8")[0].coding == "int8"
+    assert coded_tiles(whole, SPEC, "int8", Parts(0, 1))[0].coding == "int8"
     with pytest.raises(DoesNotFit, match=r"^layers\.0\.q does not fit as int4: a PE would hold 257 groups of inputs"):
-        coded_tiles(whole, SPEC, "int4")
+        coded_tiles(whole, SPEC, "int4", Parts(0, 1))
 
 
 def kernels_of(program: Program) -> set[str]:

@@ -14,6 +14,7 @@ from wse.hardware.spec import WaferSpec
 from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS, ROWS
+from wse_mappings.cuts.layer_parts import ATTENTION, Parts
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, FEWEST_RELAYS, equal_group_count
 from wse_mappings.patterns.multicast import diagonal_multicast
@@ -38,8 +39,8 @@ class Context:
     """Lowering context of one phase.
 
     ``tokens`` are those that a PE works on: all of the chunk when activations are replicated down the rows, its row's
-    share when they lie on the mesh; in decode one of each user. ``name`` is that of the phase. ``stream`` is where the
-    residual stream stands.
+    share when they lie on the mesh; in decode one of each user. ``name`` is that of the phase. ``parts`` are those of
+    a layer whose ops are lowered. ``stream`` is where the residual stream stands.
     """
 
     spec: ModelSpec
@@ -47,6 +48,7 @@ class Context:
     options: Options
     choice: Choice
     cuts: tuple[RegionCut, ...]
+    cuts_of_parts: dict[tuple[int, Parts], RegionCut]
     plans: tuple[StagePlan, ...]
     builder: PhaseBuilder
     buffers: Buffers
@@ -57,6 +59,7 @@ class Context:
     user: int
     cached: int
     last: bool
+    parts: Parts = ATTENTION
     tokens: int = field(init=False)
     stream: SymAddress = field(init=False)
 
@@ -76,7 +79,9 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """The cut of extents over the current stage's region."""
+        """The cut of extents over the current stage's region, of a feed-forward block those of the current parts."""
+        if self.parts.cuts_block:
+            return self.cuts_of_parts[self.builder.stage, self.parts]
         return self.cuts[self.builder.stage]
 
     @property
@@ -108,6 +113,12 @@ class Context:
     def normed_hidden(self) -> SymBuffer:
         """The normalised hidden vectors that a block reads."""
         return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
+
+    @property
+    def stream_before_block(self) -> SymAddress:
+        """The residual stream as a cut block reads it, of which all parts are: behind the stream that they add to."""
+        elements = self.tokens * self.cut.hidden_per_pe
+        return SymAddress(buffer=self.temp("x", 2 * elements, "act"), offset=elements)
 
     def prompt_ids(self, elements: int) -> SymAddress:
         """Token ids of a chunk. They may stand where the next id of the last user will, whose prompt is the last."""

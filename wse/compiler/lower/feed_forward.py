@@ -17,7 +17,7 @@ def gate_up(c: Context, op: Op) -> None:
     d, f, M = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens
     widths = (f,) * len(op.weights)
     projected = c.temp("gate_up", M * sum(widths), "acc")
-    project(c, c.normed_hidden, op.weights, widths, projected, d, bias=c.spec.ffn_bias)
+    project(c, c.normed_hidden, op.weights, widths, projected, d, bias=bool(op.vectors))
     activate(c, projected, c.temp("hidden", M * f, "act"), M, f)
 
 
@@ -38,7 +38,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
 def down(c: Context, op: Op) -> None:
     """hidden to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
-    into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=c.spec.ffn_bias)
+    into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
 
 
 OPS: Final = {"gate_up": gate_up, "down": down, "shared_gate_up": gate_up, "shared_down": down}

@@ -25,8 +25,10 @@ class _Columns(NamedTuple):
     stride: int
 
 
-def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+def hand_over(c: Context, target: int, rects: tuple[Rect, ...], *, inside_block: bool = False) -> None:
     """Move the residual stream from the current stage to stage ``target`` and go on there.
+
+    Between parts of a cut block it moves as it was before that too, which stands behind it.
 
     1. On the mesh every PE sends its tile to its place.
     2. Else all columns hold the same. Of regions above each other on a wafer, the columns that both have share the rows
@@ -35,16 +37,18 @@ def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
 
     Where the other region has more rows or fewer, the vector is cut anew on the way.
     """
-    source, at, cut, elements = c.builder.stage, c.stream, c.cut, c.tokens * c.cut.hidden_per_pe
-    payload = (c.chunk if c.on_mesh else c.tokens) * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
+    source, at, cut, vectors = c.builder.stage, c.stream, c.cut, c.tokens * (1 + inside_block)
+    elements, tokens = vectors * cut.hidden_per_pe, (c.chunk if c.on_mesh else c.tokens) * (1 + inside_block)
+    payload = tokens * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
     columns = _columns(c, target, rects, ceil_div(payload, WORD_BYTES))  # 1, 2
     c.enter_stage(target)
-    received, target_cut, received_elements = c.stream, c.cut, c.tokens * c.cut.hidden_per_pe
+    received, target_cut, received_elements = c.stream, c.cut, vectors * c.cut.hidden_per_pe
+    c.temp("x", received_elements, "act")
     anew = (target_cut.rows, target_cut.hidden_group) != (cut.rows, cut.hidden_group)
     if anew and target_cut.rows * target_cut.hidden_per_pe > c.spec.hidden_size:  # what no piece fills
         c.builder.compute("clear", out=received, n=received_elements)
     c.builder.stage = source
-    _move(c, source, target, at, received, elements, payload, columns, vectors=c.tokens if anew else 0)
+    _move(c, source, target, at, received, elements, payload, columns, vectors=vectors if anew else 0)
     c.builder.stage = target
     if columns.cols == 1:  # 3
         spread(c, received, received_elements, col=columns.enter)

@@ -82,11 +82,11 @@ def _unpacked(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[
     rows, codes = _scratch(c, K, N)
     operands: dict[str, Any] = {"codes": codes, "rows": rows}
     if coding.group:
-        operands["groups"] = c.tile(groups_name(w.name))
+        operands["groups"] = c.tile(groups_name(w.name, c.parts))
     if coding.is_factored:
         operands["factors"] = c.temp(f"factors_{N}", N, "act", "buffers")
     if coding.scale_view == "f32":
-        widths = c.tile(widths_name(w.name))
+        widths = c.tile(widths_name(w.name, c.parts))
         operands |= {"widths": widths, "B": widths.elements}
     return operands
 

@@ -16,11 +16,18 @@ from wse.compiler.state import SymAddress, SymBuffer
 from wse.isa.operands import ATTO
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS
+from wse_mappings.cuts.layer_parts import BLOCK
 
 
 def norm(c: Context, op: Op) -> None:
-    """x to normed."""
-    _normalise(c, op, c.stream, c.normed_hidden)
+    """x to normed. Before the first parts of a cut block x is kept for the others, which read that."""
+    x = c.stream
+    if op.parts.cuts_block:
+        if op.parts.first == BLOCK.first:
+            c.builder.compute("copy", out=c.stream_before_block, x=x, n=c.tokens * c.cut.hidden_per_pe)
+        else:
+            x = c.stream_before_block
+    _normalise(c, op, x, c.normed_hidden)
 
 
 def post_norm(c: Context, op: Op) -> None:

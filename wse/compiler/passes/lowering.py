@@ -23,6 +23,7 @@ from wse.compiler.state import Block, State, SymBuffer, SymPhase
 from wse.errors import BadInput
 from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer
+from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
 
 
 def _lowerings() -> dict[str, Callable[[Context, Op], None]]:
@@ -61,6 +62,7 @@ def lower_ops(state: State) -> State:
             options=state.options,
             choice=state.choice,
             cuts=state.cuts,
+            cuts_of_parts=state.cuts_of_parts,
             plans=state.plans,
             builder=PhaseBuilder([plan.rows for plan in state.plans]),
             buffers=buffers,
@@ -112,8 +114,9 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
         yield user, 0, _Demand(name=VERIFY, tokens=options.verify_tokens, last=True)
 
 
-_Layers = dict[tuple[Layer, int, int], tuple[Block, dict[SymBuffer, int]]]
-"""Steps by kind of layer and shape of its region, with the buffers that they ask for and the elements of each."""
+_Layers = dict[tuple[Layer, int, int, Parts], tuple[Block, dict[SymBuffer, int]]]
+"""Steps by kind of layer, shape of its region and parts that are there, with the buffers that they ask for and the
+elements of each."""
 
 
 def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
@@ -123,8 +126,8 @@ def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
     previous, on_mesh = 0, c.on_mesh
     stages = homes_of(state, ops)
-    for _, group in groupby(enumerate(ops), key=lambda item: item[1].layer if item[1].layer >= 0 else ~item[0]):
-        layer = list(group)  # or one op outside of the layers
+    for _, group in groupby(enumerate(ops), key=lambda item: (*_place(item), stages[item[0]])):
+        layer = list(group)  # on a stage, or one op outside of the layers
         index, op = layer[0]
         stage = stages[index]
         c.builder.op = index
@@ -133,7 +136,7 @@ def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
         if op.kind == "norm" and op.layer < 0:
             last_token(c)
         if stage != previous:
-            hand_over(c, stage, rects)
+            hand_over(c, stage, rects, inside_block=op.parts.first > BLOCK.first)
         previous = stage
         if op.layer < 0:
             LOWER[op.kind](c, op)
@@ -145,9 +148,9 @@ def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
 
 
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
-    """Lower a layer, or run the steps of an earlier one of its kind with its own tiles and cache."""
+    """Lower the parts of a layer that a stage has, or run an earlier one's steps with their own tiles and cache."""
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
-    kind = (c.spec.layers[layer], c.cut.rows, c.cut.cols)
+    kind = (c.spec.layers[layer], c.cut.rows, c.cut.cols, Parts(ops[0].parts.first, ops[-1].parts.last))
     if c.spec.layers[layer].experts and expert_stage(c) is not None:  # on two stages, where a block is on one
         for builder.op, op in enumerate(ops, first):
             LOWER[op.kind](c, op)
@@ -160,12 +163,19 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
         return
     c.buffers.take_requests()
     for index, op in enumerate(ops, first):
-        builder.op = index
+        builder.op, c.parts = index, op.parts
         LOWER[op.kind](c, op)
     builder.rewrite_steps()
+    c.parts = ATTENTION
     requests = c.buffers.take_requests()
     block = builder.close(requests)
     lowered_layers[kind] = block, {buffer: requests.get(buffer, 0) for buffer in block.buffers}
+
+
+def _place(item: tuple[int, Op]) -> tuple[int, ...]:
+    """What neighbouring ops have in common that are lowered at once: their layer; nothing outside of the layers."""
+    index, op = item
+    return (op.layer,) if op.layer >= 0 else (-1, index)
 
 
 def _embedding_stage(state: State) -> int:

@@ -17,6 +17,7 @@ from wse.compiler.options import MODEL, THIN_GEMM
 from wse.compiler.state import StagePlan, State
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh
+from wse.models.graph import PartsOfLayers, op_graph
 from wse_mappings.region_shapes import region_shapes
 from wse_mappings.strategies.strategy import Demand, Layout, Share
 
@@ -29,7 +30,14 @@ def partition(state: State) -> State:
         BadInput: the strategy leaves a layer out or holds one twice.
     """
     options, spec, choice = state.options, state.spec, state.choice
-    layout = Layout(options.mapping, choice.bands, choice.per_band, choice.turned, mesh=choice.mesh)
+    layout = Layout(
+        options.mapping,
+        choice.bands,
+        choice.per_band,
+        choice.turned,
+        mesh=choice.mesh,
+        block_parts=choice.block_parts,
+    )
     demand = demand_of(spec, state.wafer, options)
     shares = strategy(options.mapping).partition(demand, layout)
     regions = [share for share in shares if not share.experts]
@@ -49,6 +57,8 @@ def partition(state: State) -> State:
             has_head=model and index == head_stage,
             span=share.wafers,
             corner=None if share.rect is None else (share.rect.row, share.rect.col),
+            first_part=share.first_part,
+            last_part=share.last_part,
         )
         for index, (share, (rows, cols)) in enumerate(zip(regions, shapes, strict=True))
     ]
@@ -68,15 +78,23 @@ def partition(state: State) -> State:
         for share in shares
         if share.experts
     ]
-    return replace(state, plans=tuple(plans))
+    return replace(state, plans=tuple(plans), graph=op_graph(spec, options.scope, placed_parts(plans)))
+
+
+def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
+    """The parts of each layer that some stages hold, one after another; none where all layers are whole."""
+    held = [of_layer for plan in plans if not plan.experts for of_layer in plan.layers.parts]
+    if all(parts.is_whole for _, parts in held):
+        return ()
+    return tuple(tuple(parts for _, parts in of_layer) for _, of_layer in groupby(held, key=lambda one: one[0]))
 
 
 def _check_layers(state: State, regions: Sequence[Share]) -> None:
     """Whether the regions hold every layer once and in order, on wafers that there are."""
-    ends = [0, *(share.last_layer for share in regions)]
-    in_order = all(share.first_layer == end for share, end in zip(regions, ends, strict=False))
+    ends = [(0, 0), *(share.layers.next for share in regions)]
+    in_order = all((share.first_layer, share.first_part) == end for share, end in zip(regions, ends, strict=False))
     on_wafers = all(0 <= share.wafer <= state.options.wafers - share.wafers for share in regions)
-    if not in_order or ends[-1] != state.spec.layer_count or not on_wafers:
+    if not in_order or ends[-1] != (state.spec.layer_count, 0) or not on_wafers:
         stages = ", ".join(f"{share.first_layer} to {share.last_layer} on {share.wafer}" for share in regions)
         message = (
             f"--mapping {state.options.mapping}: layers {stages or 'nowhere'} of wafers, where layers 0 to "

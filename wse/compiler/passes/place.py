@@ -25,6 +25,8 @@ def place(state: State) -> State:
             rect=rect,
             first_layer=plan.first_layer,
             last_layer=plan.last_layer,
+            first_part=plan.first_part,
+            last_part=plan.last_part,
             has_embedding=plan.has_embedding,
             has_head=plan.has_head,
             sram_base_byte=0,

@@ -14,24 +14,26 @@ import numpy as np
 from wse.arrays import I32
 from wse.compiler.passes.tiles import part_of, tile_of
 from wse.errors import DoesNotFit
+from wse.models.graph import parts_suffix
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
 from wse.program.program import Tile, TilePart
+from wse_mappings.cuts.layer_parts import Parts
 
 
-def groups_name(tile: str) -> str:
-    """The tile that says which group each row of a weight tile is of; layers share it.
+def groups_name(tile: str, parts: Parts) -> str:
+    """The tile that says which group each row of a weight tile is of; layers share it, cut blocks have their own.
 
-    >>> groups_name("layers.3.q+layers.3.k+layers.3.v")
+    >>> groups_name("layers.3.q+layers.3.k+layers.3.v", Parts(0, 1))
     'groups.q'
     """
-    return f"groups.{_first_matrix(tile)}"
+    return f"groups.{_first_matrix(tile)}{parts_suffix(parts)}"
 
 
-def widths_name(tile: str) -> str:
-    """The tile that says how many outputs of a weight tile each run has that shares a scale; layers share it."""
-    return f"widths.{_first_matrix(tile)}"
+def widths_name(tile: str, parts: Parts) -> str:
+    """The tile that says how many outputs of a weight tile each run has that shares a scale, shared likewise."""
+    return f"widths.{_first_matrix(tile)}{parts_suffix(parts)}"
 
 
 def _first_matrix(tile: str) -> str:
@@ -39,11 +41,11 @@ def _first_matrix(tile: str) -> str:
     return tile.partition("+")[0].split(".", 2)[-1]
 
 
-def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str) -> list[Tile]:
+def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> list[Tile]:
     """The tiles that stand for a tile ``[inputs, outputs]`` of weights: itself, or what a coding makes of it.
 
     Its parts hold the same inputs as the first, or none where a column has fewer experts than others. Blocks of a part
-    are experts, which are alike.
+    are experts, which are alike. ``parts`` are those of a layer that the tile is of.
 
     Raises DoesNotFit when a PE would hold more groups than a byte can number.
     """
@@ -69,10 +71,12 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str) -> list[Tile]:
         tile_of(scales, view=coding.scale_view, name=scales_name(tile.name), blocks=tile.blocks),
     ]
     if coding.group:
-        numbers = tile_of([part_of(GROUP_NUMBERS, None, (number, axis))], view="raw", name=groups_name(tile.name))
+        numbers = tile_of(
+            [part_of(GROUP_NUMBERS, None, (number, axis))], view="raw", name=groups_name(tile.name, parts)
+        )
         tiles.append(numbers)
     if widths:
-        tiles.append(tile_of(widths, view="raw", name=widths_name(tile.name)))
+        tiles.append(tile_of(widths, view="raw", name=widths_name(tile.name, parts)))
     return tiles
 
 

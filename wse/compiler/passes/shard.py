@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -44,6 +44,7 @@ from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, expert_groups
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
+from wse_mappings.cuts.layer_parts import BLOCK, Parts
 from wse_mappings.cuts.split import blocks, blocks_in_the_middle, padded_blocks
 
 
@@ -67,20 +68,38 @@ class RegionShape(NamedTuple):
 
 def shard(state: State) -> State:
     """Fill ``cuts`` and ``tiles``."""
-    cuts, shape, tiling, tiles = cuts_of(state), model_shape(state), tiling_of(state), []
+    state = replace(state, cuts=cuts_of(state), cuts_of_parts=_cuts_of_parts(state))
+    shape, tiling, tiles = model_shape(state), tiling_of(state), []
     real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # layers of a kind have the same
-    for op, stage, tile in each_once(state, lambda op, stage: op_tiles(shape, tiling, op, cuts[stage])):
-        tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real(tile, cuts[stage])))
+    of_op = partial(_tiles_of, state, shape, tiling)
+    for op, stage, tile in each_once(state, of_op):
+        tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real(tile, state.cuts[stage])))
     for stage, (with_layers, rotates) in enumerate(tables_held(state)):
-        for tile in region_tables(shape, cuts[stage], with_layers=with_layers, rotates=rotates):
-            tiles.append(_sym_tile(replace(tile, stage=stage), real(tile, cuts[stage])))
-    return replace(state, cuts=cuts, tiles=tuple(tiles))
+        for tile in region_tables(shape, state.cuts[stage], with_layers=with_layers, rotates=rotates):
+            tiles.append(_sym_tile(replace(tile, stage=stage), real(tile, state.cuts[stage])))
+    return replace(state, tiles=tuple(tiles))
+
+
+def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
+    """The tiles of one op on a stage, as of stage 0."""
+    return op_tiles(shape, tiling, op, state.cut_of(stage, op.parts))
 
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
     """Cuts of extents over the region of each stage."""
     shape, held, scope = model_shape(state), held_types(state.options), state.options.scope
     return tuple(region_cut(shape, held, scope, region) for region in regions_of(state))
+
+
+def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
+    """Cuts for the parts of feed-forward blocks of which a stage has some alone."""
+    shape, held, scope = model_shape(state), held_types(state.options), state.options.scope
+    return {
+        (stage, parts.block): region_cut(shape, held, scope, region, parts.block)
+        for stage, (plan, region) in enumerate(zip(state.plans, regions_of(state), strict=True))
+        for _, parts in plan.layers.parts
+        if parts.block is not None and parts.cuts_block
+    }
 
 
 def model_shape(state: State) -> ModelSpec:
@@ -129,8 +148,10 @@ def each_once(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator
 
 
 def tables_held(state: State) -> list[tuple[bool, bool]]:
-    """Whether each stage holds layers, and whether any of them rotates its queries and keys."""
-    of_stages = [state.spec.layers[plan.first_layer : plan.last_layer] for plan in state.plans]
+    """Whether each stage holds attention of layers, and whether any of them rotates its queries and keys."""
+    of_stages = [
+        [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
+    ]
     may_rotate = state.options.scope != PRODUCT
     return [(bool(layers), may_rotate and any(layer.rotary for layer in layers)) for layers in of_stages]
 
@@ -143,9 +164,9 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
     return [frequency_table(cut, len(spec.rope.frequencies)), *tables]
 
 
-@lru_cache(maxsize=8)
-def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape) -> RegionCut:
-    """The cut of a model over a region of that shape."""
+@lru_cache(maxsize=24)
+def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
+    """The cut of a model over a region of that shape, of its feed-forward blocks those parts."""
     rows, cols, span, experts = region.rows, region.cols, region.span, region.experts
     hidden_group = held.group_of_cut(spec, HIDDEN, rows)
     hidden = blocks(spec.hidden_size, rows, hidden_group)
@@ -154,7 +175,9 @@ def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape) -> 
         stretches = span if region.apart else 1
         placed = cols, mixture.count, held.expert_placement(spec, experts, cols, stretches), stretches
         features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
-        groups = expert_groups(cols, mixture.count, mixture.ffn_size, *placed[2:], feature_group=features)
+        first, last = parts.features(mixture.ffn_size)
+        groups = expert_groups(cols, mixture.count, last - first, *placed[2:], feature_group=features)
+        groups = replace(groups, size=mixture.ffn_size, features=_from(first, groups.features))
     pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.rotates_by_nothing}
     if spec.latent is not None:
         heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
@@ -170,7 +193,7 @@ def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape) -> 
         span=span,
         hidden=hidden,
         hidden_group=hidden_group,
-        ffn=blocks(spec.ffn_size, cols, held.group_of_cut(spec, FFN, cols)),
+        ffn=_block(spec.ffn_size, parts, cols, held.group_of_cut(spec, FFN, cols)),
         vocab=padded_blocks(spec.vocab_size, cols),
         positions=padded_blocks(spec.learned_positions, cols),
         heads=heads,
@@ -180,8 +203,19 @@ def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape) -> 
         router=blocks_in_the_middle(mixture.count if mixture else 0, cols),
         experts=groups,
         mixture=_mixture(mixture, groups),
-        shared=blocks(mixture.shared_size if mixture else 0, cols, held.group_of_cut(spec, SHARED, cols)),
+        shared=_block(mixture.shared_size if mixture else 0, parts, cols, held.group_of_cut(spec, SHARED, cols)),
     )
+
+
+def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
+    """The features on each column of those that some parts of a block have."""
+    first, last = parts.features(extent)
+    return _from(first, blocks(last - first, cols, group))
+
+
+def _from(first: int, index: I32) -> I32:
+    """An index that counts from another element on."""
+    return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
 
 
 def _latent_cut(spec: ModelSpec, hidden: I32, cols: int) -> LatentCut | None:
@@ -215,10 +249,18 @@ def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
 
 def homes_of(state: State, ops: Iterable[Op]) -> list[int]:
     """The stage of each op's layer, where the residual stream is, or that of the embedding or the head."""
-    layers = [stage for stage, plan in enumerate(state.plans) for _ in range(plan.first_layer, plan.last_layer)]
+    layers = {
+        (layer, part): stage
+        for stage, plan in enumerate(state.plans)
+        for layer, parts in plan.layers.parts
+        for part in range(*parts)
+    }
     embedding = [stage for stage, plan in enumerate(state.plans) if plan.has_embedding]
     head = [stage for stage, plan in enumerate(state.plans) if plan.has_head]
-    return [layers[op.layer] if op.layer >= 0 else (embedding if op.kind == "embedding" else head)[0] for op in ops]
+    return [
+        layers[op.layer, op.parts.first] if op.layer >= 0 else (embedding if op.kind == "embedding" else head)[0]
+        for op in ops
+    ]
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
@@ -276,7 +318,9 @@ def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionC
     tiles = column_vectors(op, cut, spec)
     twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
     if not twice or {DECODE, VERIFY} & {*tiling.phases}:
-        tiles += [tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, tiling.dtype)]
+        tiles += [
+            tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)
+        ]
         tiles += hidden_vectors(op, cut, COLUMNS)
         tiles += norm_products(op, cut, spec) if tiling.with_norms else []
     if twice and PREFILL in tiling.phases:
@@ -290,7 +334,7 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
     """The tiles of a router or of experts."""
     on_columns = tiling.scored_on_columns and cut.span == 1
     whole_tiles = expert_tiles(op, cut, spec.hidden_size, scored_on_columns=on_columns)
-    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype)]
+    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)]
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:

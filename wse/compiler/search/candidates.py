@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from wse.arrays import F64
 from wse.compiler.strategies import strategy
+from wse_mappings.cuts.layer_parts import LayerRange
 from wse_mappings.region_shapes import fullest_bytes
 from wse_mappings.strategies.strategy import Demand, Layout, Share
 
@@ -53,8 +54,8 @@ class Candidates:
     least_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _known: set[Layout] = field(default_factory=set)
-    _spreads: dict[tuple[str, int, int], _Spread] = field(default_factory=dict)
-    _partitions: dict[tuple[str, int, int], Sequence[Share]] = field(default_factory=dict)
+    _spreads: dict[tuple[str, int, int, int], _Spread] = field(default_factory=dict)
+    _partitions: dict[tuple[str, int, int, int], Sequence[Share]] = field(default_factory=dict)
 
     def add(self, layouts: Iterable[Layout]) -> None:
         """Add those that are not there."""
@@ -84,7 +85,7 @@ class Candidates:
         demand = self.demand
         if demand.column_bytes is None:
             return rows, cols
-        layers = demand.column_bytes(0, demand.layers, 0)
+        layers = demand.column_bytes(LayerRange(0, demand.layers), 0)
         padding = layers(max(1, round(cols))) * max(1, round(cols)) / layers(1)
         return 1 / demand.row_share(max(1, rows)), cols / padding
 
@@ -99,14 +100,14 @@ class Candidates:
         return fullest_bytes(demand, layout, shares)
 
     def _spread(self, layout: Layout) -> _Spread:
-        key = (layout.mapping, layout.bands, layout.per_band)
+        key = (layout.mapping, layout.bands, layout.per_band, layout.block_parts)
         if key not in self._spreads:
             self._spreads[key] = _spread(self._shares(layout), layout, self.demand)
         return self._spreads[key]
 
     def _shares(self, layout: Layout) -> Sequence[Share]:
         """The layers of every region, whatever the size of regions."""
-        key = (layout.mapping, layout.bands, layout.per_band)
+        key = (layout.mapping, layout.bands, layout.per_band, layout.block_parts)
         if key not in self._partitions:
             self._partitions[key] = strategy(layout.mapping).partition(self.demand, layout)
         return self._partitions[key]
@@ -125,10 +126,7 @@ def _spread(shares: Iterable[Share], layout: Layout, demand: Demand) -> _Spread:
     for (wafer, _), across in bands.items():
         of_band = sum(share.bytes for share in across)
         parts = [1 / layout.per_band if demand.region or not of_band else share.bytes / of_band for share in across]
-        width += sum(
-            (share.last_layer - share.first_layer) * part * share.wafers
-            for share, part in zip(across, parts, strict=True)
-        )
+        width += sum(share.layers.layer_count * part * share.wafers for share, part in zip(across, parts, strict=True))
         fullest_pes = max(share.bytes / share.wafers / part for share, part in zip(across, parts, strict=True) if part)
         of_wafers[wafer].append(fullest_pes)
     fullest = max(max(each) if demand.region else sum(each) / layout.bands for each in of_wafers.values())

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from wse.arrays import F64, I64
 from wse.compiler.options import REPORT, Choice, Options, Rewrites, Trees
 from wse.compiler.passes.allocate import aligned_bytes
-from wse.compiler.passes.partition import partition
+from wse.compiler.passes.partition import partition, placed_parts
 from wse.compiler.passes.shard import tiling_of
 from wse.compiler.pipeline import PIPELINE, PLACING, first_state
 from wse.compiler.search.least_bytes import least_bytes
@@ -32,6 +32,7 @@ from wse.program.program import Program
 from wse.program.steps import Kind, Steps
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse_mappings.cuts.layer_parts import Parts
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
@@ -148,8 +149,12 @@ def commonest_layers(small: Condensed) -> Condensed:
     plans, layers = small.state.plans, small.state.spec.layers
     if any(plan.experts for plan in plans):
         return small
+    held = dict(of_layer for plan in plans for of_layer in plan.layers.parts)
+    whole = {kind for number, kind in enumerate(layers) if held[number].is_whole}
     totals, commonest = Counter[Layer](), dict[Layer, int]()
     for number, (kind, count) in enumerate(zip(layers, small.stands_for, strict=True)):
+        if kind in whole and not held[number].is_whole:
+            continue
         totals[kind] += count
         if kind not in commonest or count > small.stands_for[commonest[kind]]:
             commonest[kind] = number
@@ -174,7 +179,7 @@ def commonest_layers(small: Condensed) -> Condensed:
         state=replace(
             small.state,
             spec=spec,
-            graph=op_graph(spec, small.state.options.scope),
+            graph=op_graph(spec, small.state.options.scope, placed_parts(stages)),
             choice=replace(small.state.choice, head_chunk=spec.vocab_size),
             plans=stages,
         ),
@@ -183,6 +188,11 @@ def commonest_layers(small: Condensed) -> Condensed:
         stages_alike=(1,) * len(kept),
         classes=tuple(kind for kind, plan in zip(small.classes, plans, strict=True) if plan in kept),
     )
+
+
+def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
+    """The layers of a stage by kind, and by the parts of them that it holds."""
+    return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
 
 
 def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
@@ -208,9 +218,9 @@ def condense(
        of them, or none, follow a stage of another wafer. Stages of a class differ in their places and in the order of
        layers alone. Those whose place is listed are each a class, so that none takes another's place; one of experts
        stands above all others, whatever these are.
-    3. Of each class the first stage stays, and of each kind of its layers one. It is noted how many more of the kind
-       the stage has, which its SRAM holds, and how many the layer stands for in all, which the time counts. A stage
-       that follows one of another wafer is on another wafer in small too.
+    3. Of each class the first stage stays, and of each kind of its layers one; parts of a layer are a kind of their
+       own. It is noted how many more of the kind the stage has, which its SRAM holds, and how many the layer stands
+       for in all, which the time counts. A stage that follows one of another wafer is on another wafer in small too.
 
     Raises BadMesh where the mesh has no room for its regions.
     """
@@ -220,7 +230,7 @@ def condense(
     classes: dict[tuple[object, ...], list[StagePlan]] = defaultdict(list)
     crossings = [not b.experts and b.wafer != a.wafer for a, b in pairwise(whole.plans)]
     for plan, crosses in zip(whole.plans, (False, *crossings), strict=True):
-        kinds = Counter(spec.layers[plan.first_layer : plan.last_layer])
+        kinds = _kinds(spec, plan)
         place = plan.corner and (plan.wafer, *plan.corner)
         tables = plan.has_embedding, plan.has_head
         shape = plan.rows, plan.cols, plan.span
@@ -231,8 +241,7 @@ def condense(
     further_layers, stands_for, plans, on_wafer = [], [], [], 0
     for (enters_wafer, *_), stages in classes.items():
         first = len(layers)
-        kinds = Counter(spec.layers[stages[0].first_layer : stages[0].last_layer])
-        for layer, count in kinds.items():
+        for (layer, _), count in _kinds(spec, stages[0]).items():
             layers.append(layer)
             further_layers.append(count - 1)
             stands_for.append(count * len(stages))
@@ -244,7 +253,7 @@ def condense(
         whole,
         spec=small,
         options=replace(options, capacity=REPORT),
-        graph=op_graph(small, options.scope),
+        graph=op_graph(small, options.scope, placed_parts(plans)),
         plans=tuple(plans),
     )
     return Condensed(

@@ -28,6 +28,7 @@ from wse.compiler.state import State
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
 from wse.program.program import Tile
+from wse_mappings.cuts.layer_parts import BLOCK
 
 FAR_TOO_MANY = 2
 """Bytes on a PE beyond which least ones are not counted on, in SRAMs: how far too many there are helps nobody."""
@@ -66,7 +67,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
     block_bytes = (1 + shape.gated) * element_bytes(state, "acc")
     for stage, (region, plan, tables) in enumerate(zip(regions, state.plans, tables_held(state), strict=True)):
         needed[stage] += sum(map(tile_bytes, sizes.of_tables(region, *tables)))
-        if not all(layer.experts for layer in state.spec.layers[plan.first_layer : plan.last_layer]):
+        if any(parts.block == BLOCK and not state.spec.layers[layer].experts for layer, parts in plan.layers.parts):
             needed[stage] += block_bytes * held.cut(shape, FFN, region.cols).width
     above = [needed[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
     return max(needed) if not above else max(needed[: -len(above)]) + sum(above)
@@ -82,7 +83,8 @@ class _Sizes(NamedTuple):
 @lru_cache(maxsize=4)
 def _sizes(spec: ModelSpec, held: Held, scope: str, tiling: Tiling) -> _Sizes:
     def of_op(region: RegionShape, op: Op) -> list[TileSize]:
-        return _sized(op_tiles(spec, tiling, op, region_cut(spec, held, scope, region)))
+        parts = op.parts if op.parts.cuts_block else BLOCK
+        return _sized(op_tiles(spec, tiling, op, region_cut(spec, held, scope, region, parts)))
 
     def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         cut = region_cut(spec, held, scope, region)

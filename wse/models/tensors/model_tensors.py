@@ -31,6 +31,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 _ATTENTION = ("q", "k", "v", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 _BLOCK = ("gate", "up", "down")
+_OF_BLOCK = ("mlp_norm", "post_mlp_norm", "router", "experts.", "shared.", *_BLOCK)
 _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)))
 """Matrices of linear layers; those of experts are stacked."""
 
@@ -47,6 +48,15 @@ def tensor_shapes(spec: ModelSpec) -> Shapes:
     for index, layer in enumerate(spec.layers):
         shapes |= {f"layers.{index}.{name}": shape for name, shape in layer_shapes(spec, layer).items()}
     return shapes
+
+
+def in_block(tensor: str) -> bool:
+    """Whether a tensor of a layer, named without ``layers.I.``, is of its feed-forward block, and not of attention.
+
+    >>> [name for name in ("mlp_norm", "o", "o_bias", "router", "down_bias", "shared.up") if in_block(name)]
+    ['mlp_norm', 'router', 'down_bias', 'shared.up']
+    """
+    return tensor.startswith(_OF_BLOCK)
 
 
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:

@@ -1,0 +1,132 @@
+"""Parts of a layer, between which a stage may begin or end: its attention, then eighths of its feed-forward block.
+
+Attention and the block each add to the residual stream, so between the two there is nothing but that stream. A part of
+a block has some of its features, of each expert in a mixture: what the parts make adds up to what the block makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BLOCK_PARTS = 8
+"""Equal parts of a feed-forward block."""
+
+LAYER_PARTS = 1 + BLOCK_PARTS
+"""Parts of a layer: attention is the first, and what remains is the block."""
+
+
+class Parts(NamedTuple):
+    """Some parts of a layer that follow each other: the first, and one past the last.
+
+    >>> Parts().is_whole, Parts(1, LAYER_PARTS).has_attention
+    (True, False)
+    """
+
+    first: int = 0
+    last: int = LAYER_PARTS
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the layer has no other parts."""
+        return self == (0, LAYER_PARTS)
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether attention is one of them."""
+        return self.first == 0
+
+    @property
+    def block(self) -> Parts | None:
+        """Those of the feed-forward block; None where there are none."""
+        return Parts(max(1, self.first), self.last) if self.last > 1 else None
+
+    @property
+    def cuts_block(self) -> bool:
+        """Whether there are some of the feed-forward block, and not all."""
+        return self.block not in (None, BLOCK)
+
+    def features(self, extent: int) -> tuple[int, int]:
+        """Of ``extent`` features of a block the first that they have, and one past the last.
+
+        >>> Parts(0, 5).features(64), Parts(5, 9).features(64)
+        ((0, 32), (32, 64))
+        """
+        first, last = (extent * max(0, part - 1) // BLOCK_PARTS for part in self)
+        return first, last
+
+
+WHOLE, ATTENTION, BLOCK = Parts(), Parts(0, 1), Parts(1, LAYER_PARTS)
+
+
+class LayerRange(NamedTuple):
+    """Layers in order, of the first and the last of which some parts may be elsewhere.
+
+    Attributes:
+        first_layer, last_layer: The first layer, and one past the last.
+        first_part, last_part: The first part of the first layer, and one past the last of the last.
+    """
+
+    first_layer: int
+    last_layer: int
+    first_part: int = 0
+    last_part: int = LAYER_PARTS
+
+    @property
+    def parts(self) -> list[tuple[int, Parts]]:
+        """The layers, each with its parts.
+
+        >>> LayerRange(3, 5, 1, 4).parts
+        [(3, Parts(first=1, last=9)), (4, Parts(first=0, last=4))]
+        """
+        layers = range(self.first_layer, self.last_layer)
+        return [
+            (
+                layer,
+                Parts(
+                    self.first_part if layer == layers[0] else 0, self.last_part if layer == layers[-1] else LAYER_PARTS
+                ),
+            )
+            for layer in layers
+        ]
+
+    @property
+    def layer_count(self) -> float:
+        """The number of layers; some parts count as so much of one.
+
+        >>> LayerRange(3, 5, 1, 1).layer_count
+        1.0
+        """
+        return sum((parts.last - parts.first) / LAYER_PARTS for _, parts in self.parts)
+
+    @property
+    def next(self) -> tuple[int, int]:
+        """The layer and the part that follow.
+
+        >>> LayerRange(3, 5, 1, 4).next, LayerRange(3, 5).next
+        ((4, 4), (5, 0))
+        """
+        if self.last_part == LAYER_PARTS or self.first_layer == self.last_layer:
+            return self.last_layer, 0
+        return self.last_layer - 1, self.last_part
+
+
+def layer_units(block_parts: int) -> list[Parts]:
+    """The parts of a layer that stay together: all where ``block_parts`` is 0, else attention and so many of its block.
+
+    >>> layer_units(0), layer_units(2)
+    ([Parts(first=0, last=9)], [Parts(first=0, last=1), Parts(first=1, last=5), Parts(first=5, last=9)])
+    """
+    if not block_parts:
+        return [WHOLE]
+    width = BLOCK_PARTS // block_parts
+    return [Parts(0, 1), *(Parts(first, first + width) for first in range(1, LAYER_PARTS, width))]
+
+
+def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: float) -> list[float]:
+    """The bytes of each of some parts of a layer, by those of its attention and of its block."""
+    return [
+        attention_bytes * parts.has_attention
+        + block_bytes * ((parts.block.last - parts.block.first) / BLOCK_PARTS if parts.block else 0.0)
+        for parts in units
+    ]

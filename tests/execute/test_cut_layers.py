@@ -1,0 +1,77 @@
+"""Layers that two regions share: logits are those of a plain decoder wherever a layer is cut, and every word counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from dequantised import Dequantised
+from plain_router import MIXTURES, mixture_spec
+from tiny_model import tensors, tiny_spec
+from wafer_runs import wafer_run
+
+from wse_mappings.cuts.layer_parts import LAYER_PARTS
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.strategies.strategy import ListedRegion
+
+PROMPT = (5, 9, 31, 7, 12, 40, 2)
+UPPER, LOWER = Rect(0, 0, 4, 7), Rect(4, 1, 3, 5)
+"""Regions of a wafer that touch, of other rows and columns."""
+
+Cut = tuple[tuple[int, int], ...]
+CUTS: dict[str, Cut] = {
+    "between attention and block": ((1, 1),),
+    "in a block": ((1, 4),),
+    "a block in three": ((0, 3), (0, 6)),
+    "attention, half a block, the rest": ((0, 1), (0, 5), (1, 1)),
+}
+"""The layer and the part that each region but the first begins with."""
+
+
+def listed(cut: Cut, layers: int = 2) -> tuple[ListedRegion, ...]:
+    """Regions on wafers of two regions each that begin where a cut says."""
+    begins = [(0, 0), *cut]
+    ends = [(layer + 1, part) if part else (layer, LAYER_PARTS) for layer, part in (*cut, (layers, 0))]
+    return tuple(
+        ListedRegion(index // 2, (UPPER, LOWER)[index % 2], begin, end, first_part, last_part)
+        for index, ((begin, first_part), (end, last_part)) in enumerate(zip(begins, ends, strict=True))
+    )
+
+
+def check(spec: Any, cut: Cut, prompts: Any = (PROMPT,), **options: Any) -> None:
+    """Run a model on regions that share layers."""
+    regions = listed(cut)
+    run = wafer_run(spec, (7, 7), regions[-1].wafer + 1, list(prompts), mapping="pipeline", listed=regions, **options)
+    assert [stage.rect for stage in run.program.stages] == [region.rect for region in regions]
+    assert run.worst < 1e-5
+    assert run.links_agree
+
+
+@pytest.mark.parametrize("schedule", ["released", "fused"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, schedule: str) -> None:
+    check(tiny_spec(tied=False), cut, schedule=schedule)
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
+def test_parts_of_experts_add_up_to_the_experts(mixture: str) -> None:
+    check(mixture_spec(MIXTURES[mixture], layers=2), CUTS["in a block"])
+
+
+@pytest.mark.parametrize("experts", ["spread", "2", "own"])
+def test_parts_may_be_placed_as_experts_are(experts: str) -> None:
+    check(mixture_spec(MIXTURES["shared"], layers=2), CUTS["a block in three"], experts=experts, schedule="fused")
+
+
+def test_codes_of_parts_have_groups_of_their_own() -> None:
+    spec = replace(tiny_spec(hidden=64, ffn=192, tied=False), dtype="float32")
+    held = tensors(spec)
+    plain = Dequantised(held, held.__getitem__, "int4", np.dtype(np.float32))
+    options = {"dtype": "int4", "activations": "float32", "source": plain.tensor}
+    check(spec, CUTS["attention, half a block, the rest"], **options)
+
+
+def test_several_users_cross_a_cut_together() -> None:
+    check(tiny_spec(tied=False), CUTS["in a block"], [PROMPT, (3, 8)])
