@@ -10,12 +10,15 @@ import pytest
 from dequantised import Dequantised
 from plain_router import MIXTURES, mixture_spec
 from tiny_model import tensors, tiny_spec
-from wafer_runs import wafer_run
+from wafer_runs import OPTIONS, wafer_run
 
+from wse.compiler.options import FUSED
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
 
+FUSED_OPTIONS = replace(OPTIONS, schedule=FUSED)
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 UPPER, LOWER = Rect(0, 0, 4, 7), Rect(4, 1, 3, 5)
 """Regions of a wafer that touch, of other rows and columns."""
@@ -23,9 +26,9 @@ UPPER, LOWER = Rect(0, 0, 4, 7), Rect(4, 1, 3, 5)
 Cut = tuple[tuple[int, int], ...]
 CUTS: dict[str, Cut] = {
     "between attention and block": ((1, 1),),
-    "in a block": ((1, 4),),
-    "a block in three": ((0, 3), (0, 6)),
-    "attention, half a block, the rest": ((0, 1), (0, 5), (1, 1)),
+    "in a block": ((1, 2),),
+    "a block in three": ((0, 2), (0, 4)),
+    "attention, half a block, the rest": ((0, 1), (0, 3), (1, 1)),
 }
 """The layer and the part that each region but the first begins with."""
 
@@ -49,20 +52,22 @@ def check(spec: Any, cut: Cut, prompts: Any = (PROMPT,), **options: Any) -> None
     assert run.links_agree
 
 
-@pytest.mark.parametrize("schedule", ["released", "fused"])
+@pytest.mark.parametrize("rewritten", [False, True], ids=["released", "fused"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
-def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, schedule: str) -> None:
-    check(tiny_spec(tied=False), cut, schedule=schedule)
+def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, *, rewritten: bool) -> None:
+    spec = tiny_spec(tied=False)
+    check(spec, cut, choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)} if rewritten else None)
 
 
 @pytest.mark.parametrize("mixture", MIXTURES)
 def test_parts_of_experts_add_up_to_the_experts(mixture: str) -> None:
-    check(mixture_spec(MIXTURES[mixture], layers=2), CUTS["in a block"])
+    spec = mixture_spec(MIXTURES[mixture], layers=2)
+    check(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
 
 
 @pytest.mark.parametrize("experts", ["spread", "2", "own"])
 def test_parts_may_be_placed_as_experts_are(experts: str) -> None:
-    check(mixture_spec(MIXTURES["shared"], layers=2), CUTS["a block in three"], experts=experts, schedule="fused")
+    check(mixture_spec(MIXTURES["shared"], layers=2), CUTS["a block in three"], experts=experts)
 
 
 def test_codes_of_parts_have_groups_of_their_own() -> None:

@@ -204,8 +204,8 @@ class _GraphBuilder:
 def parts_suffix(parts: Parts) -> str:
     """What stands behind the name of an op, or of a table of its own, that works on parts of a block alone.
 
-    >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 5))
-    ('', '', ':1-4')
+    >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
+    ('', '', ':1-2')
     """
     return f":{parts.first}-{parts.last - 1}" if parts.cuts_block else ""
 

@@ -10,6 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+PRECISION = 1e-4
+"""The relative distance from the least bound on sums at which the search for it ends."""
 
 
 def even_runs(shares: Sequence[float], parts: int) -> list[tuple[int, int]]:
@@ -56,6 +60,69 @@ def _least(costs: F64, parts: int, joined: np.ufunc) -> list[F64]:
     for _ in range(parts):
         least.append(joined(costs, least[-1]).min(axis=1))
     return least
+
+
+def evenest_runs(shares: Sequence[float], parts: int, cuts: Sequence[bool]) -> list[tuple[int, int]]:
+    """(start, count) of each of ``parts`` runs of many shares: the largest sum is about as small as can be.
+
+    Of such the runs with the fewest ends that ``cuts`` says of shares that they cut something, and of these those
+    with the least sum of squares.
+
+    1. A bound on the sums that leaves enough runs is found by halving.
+    2. It leaves each end a stretch of places: as far as the longest runs reach from the first share on, and back from
+       the last.
+    3. The best way from the stretch of each end to that of the next is found for all their places.
+
+    Raises:
+        ValueError: there are fewer shares than parts.
+
+    >>> evenest_runs([1, 3, 1, 3, 1, 3], 2, [True, False] * 3), evenest_runs([1, 3, 1, 3], 2, [True, False] * 2)
+    ([(0, 3), (3, 3)], [(0, 2), (2, 2)])
+    """
+    count = len(shares)
+    if not 1 <= parts <= count:
+        message = f"{count} shares in {parts} runs"
+        raise ValueError(message)
+    return list(_evenest_runs(tuple(shares), parts, tuple(cuts)))
+
+
+@lru_cache(maxsize=64)
+def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
+    count, before = len(shares), np.concatenate([[0.0], np.cumsum(shares)])
+    # 1
+    low, high = max(max(shares), before[-1] / parts), before[-1]
+    while high - low > PRECISION * low:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _longest(before, parts, middle)[-1] == count else (middle, high)
+    # 2
+    last = _longest(before, parts, high)
+    first = (count - _longest(before[-1] - before[::-1], parts, high))[::-1]
+    places = [
+        np.arange(max(run, low_end), min(count - parts + run, high_end) + 1)
+        for run, (low_end, high_end) in enumerate(zip(first.tolist(), last.tolist(), strict=True))
+    ]
+    # 3
+    is_cut = np.array([False, *cuts])
+    costs, sources = np.zeros(1), []
+    for begins, ends in pairwise(places):
+        sums = before[ends] - before[begins][:, None]  # [begin, end]
+        fits = (sums > 0) & (sums <= high * (1 + 1e-12))
+        ways = np.where(fits, costs[:, None] + (sums / high) ** 2, np.inf)
+        sources.append(ways.argmin(axis=0))
+        costs = ways.min(axis=0) + 2 * parts * is_cut[ends]  # more than all squares
+    at, ends_of_runs = 0, [count]
+    for begins, source in zip(reversed(places[:-1]), reversed(sources), strict=True):
+        at = int(source[at])
+        ends_of_runs.append(int(begins[at]))
+    return tuple((start, end - start) for start, end in pairwise(reversed(ends_of_runs)))
+
+
+def _longest(before: F64, parts: int, bound: float) -> I64:
+    """int64 ``[parts + 1]``: the ends of runs that are as long as a bound on their sums lets them be, 0 first."""
+    ends = [0]
+    for _ in range(parts):
+        ends.append(int(np.searchsorted(before, before[ends[-1]] + bound * (1 + 1e-12), side="right")) - 1)
+    return np.array(ends, np.int64)
 
 
 def proportional(shares: Sequence[float], total: int) -> list[int]:

@@ -8,12 +8,12 @@ by its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from wse_mappings.cuts.contiguous import even_runs
-from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, Parts, layer_units, unit_bytes
+from wse_mappings.cuts.contiguous import even_runs, evenest_runs
+from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, layer_units, unit_bytes
 from wse_mappings.cuts.widths import ColumnBytes
 from wse_mappings.mesh.placement import Rect
 
@@ -232,63 +232,63 @@ class Strategy(Protocol):
         return consecutive(demand, layout, demand.whole_layer_bytes)
 
 
+class _Unit(NamedTuple):
+    """Layers, parts of one, or a table, that stay together, and their bytes."""
+
+    bytes: float
+    layers: LayerRange
+
+
 def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[Share]:
     """Layers in order on wafers, on the bands of a wafer and on the regions of a band.
 
-    Each region has as even a share of the bytes as whole layers, or the parts of a layout, allow; tables of embedding
-    and head are counted too. A wafer holds at least one layer, or part; a region may hold a table alone.
+    Each has as even a share of the bytes as what stays together allows: whole layers or parts of them, and the tables
+    before and after them. A wafer has some of a layer at least; a region may hold a table alone.
 
     Args:
         demand: What is placed.
         layout: Bands, the most regions in one, and the parts of layers that stay together.
         layer_bytes: By layer, the bytes that count.
     """
-    parts = layer_units(layout.block_parts)
-    attention = demand.attention_bytes or (0.0,) * len(layer_bytes)
-    inner = [
-        size
-        for whole, of_attention in zip(layer_bytes, attention, strict=True)
-        for size in (unit_bytes(parts, of_attention, whole - of_attention) if layout.block_parts else [whole])
-    ]
-    before = [] if demand.embedding_bytes is None else [demand.embedding_bytes]
-    after = [] if demand.head_bytes is None else [demand.head_bytes]
-    units = [*before, *inner, *after]
+    before = [] if demand.embedding_bytes is None else [_Unit(demand.embedding_bytes, LayerRange(0, 0))]
+    end = LayerRange(demand.layers, demand.layers)
+    after = [] if demand.head_bytes is None else [_Unit(demand.head_bytes, end)]
+    inner = _units(demand, layout.block_parts, layer_bytes)
+    with_tables = [*inner]  # which are with what is first or last of layers
+    with_tables[0] = inner[0]._replace(bytes=sum(unit.bytes for unit in (*before, inner[0])))
+    with_tables[-1] = with_tables[-1]._replace(bytes=sum(unit.bytes for unit in (with_tables[-1], *after)))
     shares = []
-    for wafer, first, count in _by_wafer(before, inner, after, demand.wafers):
-        on_wafer = units[first : first + count]
-        for band, (start, in_band) in enumerate(even_runs(on_wafer, min(layout.bands, count))):
-            regions = even_runs(on_wafer[start : start + in_band], min(layout.per_band, in_band))
-            for at, length in regions:
-                unit = first + start + at
-                layers = _layers(unit - len(before), unit + length - len(before), parts, demand.layers)
-                shares.append(_share(wafer, band, layers, sum(units[unit : unit + length])))
+    for wafer, (first, count) in enumerate(_runs(with_tables, demand.wafers)):
+        units = [*(() if wafer else before), *inner[first : first + count]]
+        units += after if wafer == demand.wafers - 1 else []
+        for band, (start, in_band) in enumerate(_runs(units, layout.bands)):
+            across = units[start : start + in_band]
+            for at, length in _runs(across, layout.per_band):
+                shares.append(_share(wafer, band, across[at : at + length]))
     return shares
 
 
-def _by_wafer(
-    before: Sequence[float], inner_bytes: Sequence[float], after: Sequence[float], wafers: int
-) -> Iterator[tuple[int, int, int]]:
-    """(wafer, first unit, units): tables go with what is first or last of layers, as a wafer has some of these."""
-    inner = list(inner_bytes)
-    inner[0] += sum(before)
-    inner[-1] += sum(after)
-    end = len(before) + len(inner) + len(after)
-    for wafer, (start, count) in enumerate(even_runs(inner, wafers)):
-        first = start + len(before) if wafer else 0
-        yield wafer, first, (end if wafer == wafers - 1 else start + count + len(before)) - first
+def _units(demand: Demand, block_parts: int, layer_bytes: Sequence[float]) -> list[_Unit]:
+    """The layers, whole or in parts."""
+    if not block_parts:
+        return [_Unit(size, LayerRange(layer, layer + 1)) for layer, size in enumerate(layer_bytes)]
+    parts = layer_units(block_parts)
+    return [
+        _Unit(size, LayerRange(layer, layer + 1, *of_layer))
+        for layer, (whole, attention) in enumerate(zip(layer_bytes, demand.attention_bytes, strict=True))
+        for of_layer, size in zip(parts, unit_bytes(parts, attention, whole - attention), strict=True)
+    ]
 
 
-def _layers(first: int, last: int, parts: Sequence[Parts], layers: int) -> LayerRange:
-    """The layers from one unit of ``parts`` to before another, of which the first and the last may be tables."""
-    of_layer, units = len(parts), len(parts) * layers
-    first, last = min(units, max(0, first)), min(units, max(0, last))
-    if first == last:
-        return LayerRange(first // of_layer, last // of_layer)
-    first_part, last_part = parts[first % of_layer].first, parts[(last - 1) % of_layer].last
-    return LayerRange(first // of_layer, (last - 1) // of_layer + 1, first_part, last_part)
+def _runs(units: Sequence[_Unit], most: int) -> list[tuple[int, int]]:
+    """(start, count) of at most so many even runs of units, with as few cut layers as there can be."""
+    sizes, runs = [unit.bytes for unit in units], min(most, len(units))
+    cuts = [unit.layers.last_part < LAYER_PARTS for unit in units]
+    return evenest_runs(sizes, runs, cuts) if any(cuts) else even_runs(sizes, runs)
 
 
-def _share(wafer: int, band: int, layers: LayerRange, size: float) -> Share:
+def _share(wafer: int, band: int, units: Sequence[_Unit]) -> Share:
     """The share of a region of a band."""
-    first_layer, last_layer, first_part, last_part = layers
+    (first_layer, _, first_part, _), (_, last_layer, _, last_part) = units[0].layers, units[-1].layers
+    size = sum(unit.bytes for unit in units)
     return Share(wafer, band, first_layer, last_layer, size, first_part=first_part, last_part=last_part)

@@ -116,9 +116,13 @@ class Context:
 
     @property
     def stream_before_block(self) -> SymAddress:
-        """The residual stream as a cut block reads it, of which all parts are: behind the stream that they add to."""
-        elements = self.tokens * self.cut.hidden_per_pe
-        return SymAddress(buffer=self.temp("x", 2 * elements, "act"), offset=elements)
+        """The residual stream as all parts of a cut block read it; behind it there is room for what they add to."""
+        return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
+
+    @property
+    def stream_of_parts(self) -> SymAddress:
+        """The residual stream that the parts of a cut block add to, until the last of them did."""
+        return replace(self.stream_before_block, offset=self.tokens * self.cut.hidden_per_pe)
 
     def prompt_ids(self, elements: int) -> SymAddress:
         """Token ids of a chunk. They may stand where the next id of the last user will, whose prompt is the last."""
@@ -195,6 +199,12 @@ class Context:
     def lines(self, axis: int) -> tuple[int, int]:
         """PEs in a line along ``axis``, and the number of lines."""
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
+
+    def end_block(self) -> None:
+        """Bring the residual stream back to its own buffer once all parts of a cut block added to it."""
+        parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
+        self.enter_stage(self.builder.stage)
+        self.builder.compute("copy", out=self.stream, x=parts, n=elements)
 
     def enter_stage(self, stage: int) -> None:
         """Go on in another stage, where the residual stream has its own buffer."""

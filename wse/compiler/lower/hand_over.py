@@ -25,26 +25,46 @@ class _Columns(NamedTuple):
     stride: int
 
 
-def hand_over(c: Context, target: int, rects: tuple[Rect, ...], *, inside_block: bool = False) -> None:
-    """Move the residual stream from the current stage to stage ``target`` and go on there.
+def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+    """Move the residual stream from the current stage to stage ``target`` and go on there, as `_hand` does."""
+    at, vectors = c.stream, c.tokens
+    source = c.builder.stage
+    c.enter_stage(target)
+    received = c.stream
+    c.builder.stage = source
+    _hand(c, target, rects, at, received, vectors)
 
-    Between parts of a cut block it moves as it was before that too, which stands behind it.
+
+def hand_over_inside_block(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+    """Move the residual stream and what it was before a cut block from one part of that to the next, as `_hand` does.
+
+    Both go at once, side by side.
+    """
+    source, at = c.builder.stage, c.stream_before_block
+    c.builder.stage = target
+    received = c.stream_before_block
+    c.builder.stage = source
+    _hand(c, target, rects, at, received, 2 * c.tokens)
+    c.stream = c.stream_of_parts
+
+
+def _hand(c: Context, target: int, rects: tuple[Rect, ...], at: SymAddress, received: SymAddress, vectors: int) -> None:
+    """Move so many hidden vectors from the current stage to stage ``target`` and go on there.
 
     1. On the mesh every PE sends its tile to its place.
     2. Else all columns hold the same. Of regions above each other on a wafer, the columns that both have share the rows
        among them, so that no column carries all. Of others one column sends.
     3. The receiving region multicasts along its rows.
 
-    Where the other region has more rows or fewer, the vector is cut anew on the way.
+    Where the other region has more rows or fewer, the vectors are cut anew on the way.
     """
-    source, at, cut, vectors = c.builder.stage, c.stream, c.cut, c.tokens * (1 + inside_block)
-    elements, tokens = vectors * cut.hidden_per_pe, (c.chunk if c.on_mesh else c.tokens) * (1 + inside_block)
-    payload = tokens * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
+    source, cut, target_cut = c.builder.stage, c.cut, c.cuts[target]
+    elements, received_elements = vectors * cut.hidden_per_pe, vectors * target_cut.hidden_per_pe
+    whole_vectors = (c.chunk if c.on_mesh else c.tokens) * (vectors // c.tokens)
+    payload = whole_vectors * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
     columns = _columns(c, target, rects, ceil_div(payload, WORD_BYTES))  # 1, 2
-    c.enter_stage(target)
-    received, target_cut, received_elements = c.stream, c.cut, vectors * c.cut.hidden_per_pe
-    c.temp("x", received_elements, "act")
     anew = (target_cut.rows, target_cut.hidden_group) != (cut.rows, cut.hidden_group)
+    c.builder.stage = target
     if anew and target_cut.rows * target_cut.hidden_per_pe > c.spec.hidden_size:  # what no piece fills
         c.builder.compute("clear", out=received, n=received_elements)
     c.builder.stage = source

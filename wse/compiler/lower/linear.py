@@ -65,6 +65,10 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
     Where what a block makes is normalised first, it is left to `wse.compiler.lower.norm.post_norm`.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
+    if c.parts.cuts_block and c.stream != c.stream_of_parts:  # the first parts keep it as it was
+        for copied in (c.stream_before_block, c.stream_of_parts):
+            c.builder.compute("copy", out=copied, x=c.stream, n=M * d)
+        c.stream = c.stream_of_parts
     if bias:
         c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{tensor}_bias", "bias"), M=M, n=d)
     if c.spec.post_norms:

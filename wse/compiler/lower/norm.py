@@ -20,13 +20,8 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 def norm(c: Context, op: Op) -> None:
-    """x to normed. Before the first parts of a cut block x is kept for the others, which read that."""
-    x = c.stream
-    if op.parts.cuts_block:
-        if op.parts.first == BLOCK.first:
-            c.builder.compute("copy", out=c.stream_before_block, x=x, n=c.tokens * c.cut.hidden_per_pe)
-        else:
-            x = c.stream_before_block
+    """x to normed. All parts of a cut block normalise what its first ones did."""
+    x = c.stream_before_block if op.parts.first > BLOCK.first else c.stream
     _normalise(c, op, x, c.normed_hidden)
 
 

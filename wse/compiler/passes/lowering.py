@@ -14,7 +14,7 @@ from wse.compiler import lower
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.dispatch import expert_stage
-from wse.compiler.lower.hand_over import hand_over, return_ids
+from wse.compiler.lower.hand_over import hand_over, hand_over_inside_block, return_ids
 from wse.compiler.lower.head import last_token
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import homes_of
@@ -136,12 +136,13 @@ def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
         if op.kind == "norm" and op.layer < 0:
             last_token(c)
         if stage != previous:
-            hand_over(c, stage, rects, inside_block=op.parts.first > BLOCK.first)
+            (hand_over_inside_block if op.parts.first > BLOCK.first else hand_over)(c, stage, rects)
         previous = stage
         if op.layer < 0:
             LOWER[op.kind](c, op)
         else:
             _layer(c, [op for _, op in layer], known)
+            c.enter_stage(stage)
     if c.last and state.options.scope == MODEL and previous != _embedding_stage(state):
         return_ids(c, _embedding_stage(state))
     return c.builder.phase(c.name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
@@ -165,6 +166,8 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     for index, op in enumerate(ops, first):
         builder.op, c.parts = index, op.parts
         LOWER[op.kind](c, op)
+    if c.parts.cuts_block and c.parts.last == BLOCK.last:
+        c.end_block()
     builder.rewrite_steps()
     c.parts = ATTENTION
     requests = c.buffers.take_requests()

@@ -31,6 +31,6 @@ class Misfits:
 def _keys(small: Condensed) -> list[Hashable]:
     """All that the bytes of each stage go by: its class, and the options and choices that layouts differ in."""
     options, choice = small.state.options, small.state.choice
-    anywhere = replace(choice, bands=1, per_band=1, mesh=None, turned=False)
+    anywhere = replace(choice, bands=1, per_band=1, mesh=None, turned=False, block_parts=0)
     placement = options.experts, small.state.has_expert_stage, options.groups
     return [(*placement, anywhere, one) for one in small.classes]

@@ -12,6 +12,7 @@ from wse.compiler.demand import demand_of
 from wse.compiler.options import (
     DECODE,
     MESH_GEMM_OWN,
+    MODEL,
     PREFILL_PRODUCTS,
     REPORT,
     THIN_GEMM,
@@ -90,6 +91,19 @@ class TrialSetup:
             message = f"--mapping {mapping}: has no layout for this model and mesh; name another of `wse mappings`"
             raise BadInput(message)
         return distinct
+
+    def in_parts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
+        """The layouts with feed-forward blocks cut into parts, the fewest parts that the mapping tries first.
+
+        Blocks whose output is normalised as a whole stay whole. The released schedule has whole layers.
+        """
+        whole_layers = self.demand.as_released or self.options.scope != MODEL or self.options.wafers == 1
+        counts = () if whole_layers else strategy(self.options.mapping).block_parts
+        return [
+            [layout._replace(block_parts=count) for layout in layouts if _keeps_layers(layout)]
+            for count in counts
+            if count == 1 or not self.spec.post_norms
+        ]
 
     def with_fewer_bytes(self, layouts: Sequence[Layout]) -> list[Layout]:
         """The layouts with the other placements of experts that the mapping tries where these have no room.
@@ -287,12 +301,19 @@ class TrialSetup:
             per_band=layout.per_band,
             turned=layout.turned,
             mesh=layout.mesh,
+            block_parts=layout.block_parts,
             prefill=prefill,
             prefill_chunk=prefill_chunk,
             head_chunk=head_chunk,
             rewrites=self.rewrites,
             verify_rewrites=self.verify_rewrites,
         )
+
+
+def _keeps_layers(layout: Layout) -> bool:
+    """Whether a mapping has each layer at one place, ops and experts."""
+    mapping = strategy(layout.mapping)
+    return not (mapping.spans_wafers or mapping.experts_apart)
 
 
 def _chunk_time(small: Condensed, program: Program, by_step: F64) -> ChunkTime:
