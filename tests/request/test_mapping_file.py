@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from tests.hardware.helpers import refusal
 from wse.errors import BadInput, BadMapping, DoesNotFit, UnknownName
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
-from wse.request.mapping_file import load_mapping
+from wse.request.mapping_file import check_listed, load_mapping
 from wse.request.prepare_estimate import prepare_estimate
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
@@ -23,6 +25,10 @@ from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
 
 Region = Mapping[str, Any]
+PARTS = (
+    "the part that it begins with of its first layer and the one that it ends with of its last, such as [1, 2], from "
+    "0, attention, to 4, the last quarter of the feed-forward block"
+)
 LEFT: Region = {"row": 0, "col": 0, "rows": 16, "cols": 10, "layers": [0, 1]}
 RIGHT: Region = {"row": 0, "col": 10, "rows": 6, "cols": 12, "layers": [2, 4]}
 SHORT = {"prompt_len": 8, "new_tokens": 8}
@@ -70,17 +76,17 @@ FILES: dict[str, tuple[type[BadInput], tuple[Region, ...], str]] = {
     "no region": (
         BadMapping,
         (),
-        "lists no regions; give each as [[regions]] with wafer, row, col, rows, cols, layers",
+        "lists no regions; give each as [[regions]] with wafer, row, col, rows, cols, layers, parts",
     ),
     "unknown key": (
         UnknownName,
         ({**LEFT, "layer": [0, 1]},),
-        "region 0: unknown key 'layer': did you mean 'layers'? known: col, cols, layers, row, rows, wafer",
+        "region 0: unknown key 'layer': did you mean 'layers'? known: col, cols, layers, parts, row, rows, wafer",
     ),
     "missing key": (
         BadMapping,
         (LEFT, {key: value for key, value in RIGHT.items() if key != "cols"}),
-        "region 1: has no cols; give wafer, row, col, rows, cols, layers",
+        "region 1: has no cols; give wafer, row, col, rows, cols, layers, parts",
     ),
     "type": (
         BadMapping,
@@ -113,6 +119,37 @@ FILES: dict[str, tuple[type[BadInput], tuple[Region, ...], str]] = {
         (LEFT, {**RIGHT, "layers": [3, 4]}),
         "region 1: layers = [3, 4]: layer 3 comes after layer 2, not held yet; list regions in the order of layers, "
         "each layer once: 2 is next",
+    ),
+    "parts of another form": (
+        BadMapping,
+        ({**LEFT, "parts": [2, 5]},),
+        f"region 0: parts = [2, 5]: give {PARTS}",
+    ),
+    "parts that are no list": (
+        BadMapping,
+        ({**LEFT, "parts": 1},),
+        f"region 0: parts = 1: give {PARTS}",
+    ),
+    "parts backwards": (
+        BadMapping,
+        ({**LEFT, "layers": [0, 0], "parts": [2, 1]},),
+        f"region 0: parts = [2, 1]: give {PARTS}",
+    ),
+    "parts of a table": (
+        BadMapping,
+        ({**LEFT, "layers": [], "parts": [0, 2]},),
+        f"region 0: parts = [0, 2], for a table alone leave it out, else: give {PARTS}",
+    ),
+    "part twice": (
+        BadMapping,
+        ({**LEFT, "parts": [0, 2]}, {**RIGHT, "layers": [1, 4], "parts": [2, 4]}),
+        "region 1: begins with part 2 of layer 1, where part 3 is next; give parts = [3, 4]",
+    ),
+    "part missing": (
+        BadMapping,
+        ({**LEFT, "parts": [0, 2]}, RIGHT),
+        "region 1: layers = [2, 4]: layer 2 comes after layer 1, not held yet; list regions in the order of layers, "
+        "each layer once: 1 is next",
     ),
     "nothing in the middle": (
         BadMapping,
@@ -148,7 +185,7 @@ def test_what_is_no_list_of_regions(tmp_path: Path) -> None:
     assert refusal(BadMapping, load_mapping, path).startswith(f"{path}: not TOML: ")
     path.write_text("regions = [3]\n", encoding="utf-8")
     assert refusal(BadMapping, load_mapping, path) == (
-        f"{path}: region 0: region = 3: give a table with wafer, row, col, rows, cols, layers"
+        f"{path}: region 0: region = 3: give a table with wafer, row, col, rows, cols, layers, parts"
     )
     assert refusal(BadMapping, load_mapping, tmp_path / "no.toml").endswith(
         "does not exist; give the path of a TOML file"
@@ -178,6 +215,12 @@ REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
         (LEFT, {**RIGHT, "layers": [2, 8]}),
         {},
         "two.toml: its regions end with layer 8, and story has 5 layers: give the last one layers up to 4",
+    ),
+    "ends inside a layer": (
+        (LEFT, {**RIGHT, "parts": [0, 2]}),
+        {},
+        "two.toml: region 1: ends with part 2 of the last layer, layer 4; let parts end with 4, or list a region with "
+        "what follows",
     ),
     "shape stated twice": (
         (LEFT, RIGHT),
@@ -244,6 +287,32 @@ def test_regions_that_no_file_can_list_are_not_written() -> None:
     assert refusal(BadInput, system.mapping_file) == (
         "--write-mapping: a mapping file cannot list regions of --mapping tensor; choose another"
     )
+
+
+def test_regions_that_share_a_layer_are_written_and_read(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    write(tmp_path, {**LEFT, "parts": [0, 2]}, {**RIGHT, "layers": [1, 4], "parts": [3, 4]}, name=first.name)
+    assert [tuple(region.layers) for region in load_mapping(first).listed] == [(0, 2, 0, 3), (1, 5, 3, 5)]
+    result = wse.compile("story", mapping=first, prompt="One day", new_tokens=4)
+    assert [(stage.layers, stage.parts) for stage in result.system.stages] == [((0, 1), (0, 2)), ((1, 4), (3, 4))]
+    assert "parts" in str(result)
+    second.write_text(result.system.mapping_file(), encoding="utf-8")
+    assert load_mapping(second) == load_mapping(first)._replace(file=second.name)
+
+
+@pytest.mark.parametrize(("part", "fits"), [(1, True), (2, False)])
+def test_a_block_that_is_normalised_as_a_whole_stays_whole(tmp_path: Path, part: int, fits: bool) -> None:  # noqa: FBT001
+    file = write(tmp_path, {**LEFT, "parts": [0, part - 1]}, {**RIGHT, "layers": [1, 4], "parts": [part, 4]})
+    prepared = prepare_estimate(EstimateRequest(model="story", mapping=file, **SHORT))
+    spec = replace(prepared.spec, post_norms=True)
+    says = (
+        "two.toml: region 1: parts = [2, 4]: what a feed-forward block of story makes is normalised as a whole; begin "
+        "with part 0 or 1"
+    )
+    if fits:
+        check_listed(prepared.options, spec, prepared.wafer, live=False)
+    else:
+        assert refusal(BadInput, partial(check_listed, live=False), prepared.options, spec, prepared.wafer) == says
 
 
 def test_a_run_takes_the_smallest_mesh_that_has_the_regions(tmp_path: Path) -> None:

@@ -41,11 +41,27 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     held, shape = Held(dtype=options.dtype, float_bytes=float_bytes), replace(spec, layers=())
     shares = cache(lambda cols: _shares(shape, held, held.expert_placement(shape, options.experts, cols), cols))
 
+    padding = cache(lambda cols, parts: _padding_of_parts(shape, held, options.experts, cols, parts))
+
     @cache
     def of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
-        sizes = [sum(count * of_layer(*of_kind)[way] for of_kind, count in layers) for way in range(_WAYS)]
-        sizes[_VOCABULARY] += tables * table_bytes
-        return cache(lambda cols: sum(size * share for size, share in zip(sizes, shares(cols), strict=True)))
+        whole, cut = [0.0] * _WAYS, []
+        whole[_VOCABULARY] += tables * table_bytes
+        for (layer, parts), count in layers:
+            sizes = of_layer(layer, parts)
+            if parts.cuts_block and parts.block is not None:
+                cut.append((parts.block, [sizes[way] if way in _SCALES else 0.0 for way in range(_WAYS)]))
+            whole = [size + count * more for size, more in zip(whole, sizes, strict=True)]
+
+        def bytes_of(cols: int) -> float:
+            of_cols = shares(cols)
+            total: float = sum(size * share for size, share in zip(whole, of_cols, strict=True))
+            for parts, sizes in cut:
+                for way, more in padding(cols, parts).items():
+                    total += sizes[way] * of_cols[way] * more
+            return total
+
+        return cache(bytes_of)
 
     @cache
     def of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
@@ -106,6 +122,28 @@ def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[flo
         ffn.touched,
         shared.touched,
     )
+
+
+def _padding_of_parts(spec: ModelSpec, held: Held, placement: str, cols: int, parts: Parts) -> dict[int, float]:
+    """How much more of the bytes of parts of a block a column has than of a whole one, by how columns cut them.
+
+    The parts are cut into whole features of a column by themselves.
+    """
+    extents, lines = {_FFN: spec.ffn_size}, {_FFN: cols, _SHARED: cols}
+    if spec.experts is not None:
+        placed = held.expert_placement(spec, placement, cols)
+        extents |= {_SHARED: spec.experts.shared_size, _EXPERTS: spec.experts.ffn_size}
+        lines[_EXPERTS] = columns_of_expert(cols, spec.experts.count, placed)
+    further = {}
+    for way, extent in extents.items():
+        first, last = parts.features(extent)
+        if last > first:
+            of_whole, of_parts = (
+                ceil_div(extent, lines[way]) / extent,
+                ceil_div(last - first, lines[way]) / (last - first),
+            )
+            further[way] = of_parts / of_whole - 1
+    return further
 
 
 def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer, parts: Parts) -> list[float]:

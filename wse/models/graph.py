@@ -17,6 +17,9 @@ _LAYER: Final = re.compile(r"layers\.[0-9]+\.")
 
 Names = tuple[str, ...]
 
+PARTS_MARK: Final = ":"
+"""Stands in the name of an op behind that of the op of a whole block, and before the parts that it works on."""
+
 PartsOfLayers = tuple[tuple[Parts, ...], ...]
 """By layer, the parts of it that are at one place each, in order."""
 
@@ -207,7 +210,7 @@ def parts_suffix(parts: Parts) -> str:
     >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
     ('', '', ':1-2')
     """
-    return f":{parts.first}-{parts.last - 1}" if parts.cuts_block else ""
+    return f"{PARTS_MARK}{parts.first}-{parts.last - 1}" if parts.cuts_block else ""
 
 
 def _biases(names: Names, *, wanted: bool) -> tuple[Names, ...]:

@@ -9,14 +9,13 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.execute.op_outputs import READABLE
-from wse.models.graph import op_graph, ops_in_order
-from wse.models.spec import ModelSpec
+from wse.program.program import Program
 
 ACTIVATIONS: Final = "activations"
 
 
-def recorded_ops(text: str, spec: ModelSpec, *, traced: bool) -> tuple[int, ...]:
-    """Indices of the ops that ``activations`` or ``activations=OP,OP...`` asks for, ascending.
+def recorded_ops(text: str, program: Program, *, traced: bool) -> tuple[int, ...]:
+    """Indices of the ops of a Program that ``activations`` or ``activations=OP,OP...`` asks for, ascending.
 
     An OP may hold ``*``, as in ``layers.*.attention``. Without any, all are meant that can be read.
 
@@ -29,7 +28,7 @@ def recorded_ops(text: str, spec: ModelSpec, *, traced: bool) -> tuple[int, ...]
     if not traced:
         message = f"--record {text}: tensors are kept in the trace, and none is written: give --trace PATH"
         raise BadInput(message)
-    kinds = {op.name: op.kind for op in ops_in_order(op_graph(spec))}
+    kinds = dict(zip(program.op_names, program.op_kinds, strict=True))
     readable = [name for name, kind in kinds.items() if kind in READABLE]
     chosen = readable
     if named:

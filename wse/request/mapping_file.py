@@ -9,7 +9,9 @@ A file lists regions in the order of layers, in the words of ``system.stages`` o
     rows = 12
     cols = 20
     layers = [0, 2]     # the first and the last; [] for a table alone
+    parts = [0, 2]      # of the first layer from this part on, of the last up to this one; all where it is left out
 
+Parts of a layer are its attention, 0, and the quarters of its feed-forward block, 1 to 4.
 The embedding is with the first region; the head is with the last, or with the embedding where they share their table.
 With ``turned = true`` before them regions are on the mesh with rows and columns in each other's place.
 """
@@ -30,6 +32,7 @@ from wse.hardware.mesh import LONGEST_SIDE, turned_wafer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.report.terminal import plural
+from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
 
@@ -38,6 +41,12 @@ STRATEGY: Final = "pipeline"
 
 _Place = Annotated[int, pydantic.Field(ge=0, lt=LONGEST_SIDE)]
 _Side = Annotated[int, pydantic.Field(ge=1, le=LONGEST_SIDE)]
+
+
+_PARTS: Final = (
+    f"the part that it begins with of its first layer and the one that it ends with of its last, such as [1, 2], from "
+    f"0, attention, to {LAYER_PARTS - 1}, the last quarter of the feed-forward block"
+)
 
 
 class _Region(pydantic.BaseModel):
@@ -51,6 +60,7 @@ class _Region(pydantic.BaseModel):
     rows: _Side
     cols: _Side
     layers: list[_Place]
+    parts: list[_Place] = [0, LAYER_PARTS - 1]
 
 
 class Mapping(NamedTuple):
@@ -134,6 +144,7 @@ def _region(path: Path, index: int, stated: object) -> ListedRegion:
         wanted = {
             "": f"a table with {', '.join(_Region.model_fields)}",
             "layers": "the first and the last layer, such as [0, 3], or [] for a table alone",
+            "parts": _PARTS,
         }.get(key, f"a whole number from {int(key in ('rows', 'cols'))} to {LONGEST_SIDE:,}")
         message = f"{place}: {key or 'region'} = {short_repr(fault['input'])}: give {wanted}"
         raise BadMapping(message) from error
@@ -144,13 +155,20 @@ def _region(path: Path, index: int, stated: object) -> ListedRegion:
         )
         raise BadMapping(message)
     first, last = (layers[0], layers[1] + 1) if layers else (-1, -1)
-    return ListedRegion(region.wafer, Rect(region.row, region.col, region.rows, region.cols), first, last)
+    parts, one = region.parts, last == first + 1
+    ill_formed = len(parts) != 2 or max(parts) >= LAYER_PARTS or (one and parts[0] > parts[1])
+    if ill_formed or (not layers and parts != [0, LAYER_PARTS - 1]):
+        which = "" if layers else ", for a table alone leave it out, else"
+        message = f"{path}: region {index}: parts = {short_repr(parts)}{which}: give {_PARTS}"
+        raise BadMapping(message)
+    rect = Rect(region.row, region.col, region.rows, region.cols)
+    return ListedRegion(region.wafer, rect, first, last, parts[0], parts[1] + 1)
 
 
 def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
     """Check the last of ``regions`` by the one before; one without layers gets its place among them."""
     index, region = len(regions) - 1, regions[-1]
-    wafer, layer = (regions[-2].wafer, regions[-2].last_layer) if index else (0, 0)
+    wafer, (layer, part) = (regions[-2].wafer, regions[-2].layers.next) if index else (0, (0, 0))
     place = f"{path}: region {index}"
     if region.wafer not in ((wafer, wafer + 1) if index else (0,)):
         after = f"after a region on wafer {wafer}: give {wafer} or {wafer + 1}" if index else "of the first: give 0"
@@ -166,6 +184,12 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
         message = (
             f"{place}: layers = [{region.first_layer}, {region.last_layer - 1}]: layer {region.first_layer} {fault}; "
             f"list regions in the order of layers, each layer once: {layer} is next"
+        )
+        raise BadMapping(message)
+    elif region.first_part != part:
+        message = (
+            f"{place}: begins with part {region.first_part} of layer {layer}, where part {part} is next; "
+            f"give parts = [{part}, {region.last_part - 1}]"
         )
         raise BadMapping(message)
 
@@ -220,6 +244,19 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
                 "larger mesh"
             )
             raise BadInput(message)
+    for index, region in enumerate(regions):
+        if spec.post_norms and region.first_part > 1:
+            message = (
+                f"{file}: region {index}: parts = [{region.first_part}, {region.last_part - 1}]: what a feed-forward "
+                f"block of {spec.name} makes is normalised as a whole; begin with part 0 or 1"
+            )
+            raise BadInput(message)
+    if last.last_layer == spec.layer_count and last.last_part < LAYER_PARTS:
+        message = (
+            f"{file}: region {len(regions) - 1}: ends with part {last.last_part - 1} of the last layer, layer "
+            f"{last.last_layer - 1}; let parts end with {LAYER_PARTS - 1}, or list a region with what follows"
+        )
+        raise BadInput(message)
     if last.last_layer != spec.layer_count:
         layers = plural(spec.layer_count, "layer")
         message = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from wse_mappings.cuts.contiguous import even_runs, evenest_runs
@@ -253,7 +254,7 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     before = [] if demand.embedding_bytes is None else [_Unit(demand.embedding_bytes, LayerRange(0, 0))]
     end = LayerRange(demand.layers, demand.layers)
     after = [] if demand.head_bytes is None else [_Unit(demand.head_bytes, end)]
-    inner = _units(demand, layout.block_parts, layer_bytes)
+    inner = _units(tuple(layer_bytes), demand.attention_bytes, layout.block_parts)
     with_tables = [*inner]  # which are with what is first or last of layers
     with_tables[0] = inner[0]._replace(bytes=sum(unit.bytes for unit in (*before, inner[0])))
     with_tables[-1] = with_tables[-1]._replace(bytes=sum(unit.bytes for unit in (with_tables[-1], *after)))
@@ -268,14 +269,15 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     return shares
 
 
-def _units(demand: Demand, block_parts: int, layer_bytes: Sequence[float]) -> list[_Unit]:
+@lru_cache(maxsize=16)
+def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], block_parts: int) -> list[_Unit]:
     """The layers, whole or in parts."""
     if not block_parts:
         return [_Unit(size, LayerRange(layer, layer + 1)) for layer, size in enumerate(layer_bytes)]
     parts = layer_units(block_parts)
     return [
         _Unit(size, LayerRange(layer, layer + 1, *of_layer))
-        for layer, (whole, attention) in enumerate(zip(layer_bytes, demand.attention_bytes, strict=True))
+        for layer, (whole, attention) in enumerate(zip(layer_bytes, attention_bytes, strict=True))
         for of_layer, size in zip(parts, unit_bytes(parts, attention, whole - attention), strict=True)
     ]
 

@@ -258,3 +258,37 @@ def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> N
         compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, region=(10, 9)))
     with pytest.raises(BadMesh, match=r"--wafers 4: tiny has 3 layers"):
         compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, wafers=4))
+
+
+WIDE = replace(MIXTURES["shared"], ffn_size=120)
+
+
+@pytest.mark.parametrize("spec", [SPEC, mixture_spec(WIDE, layers=4)], ids=["dense", "mixture"])
+def test_layers_are_cut_where_whole_ones_have_no_room(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of layers on two wafers one is cut, where a PE has too little SRAM for two whole ones, and only there."""
+    options, bands = replace(OPTIONS, mapping="bands", wafers=2, schedule=FUSED), bundled_strategies()["bands"]
+
+    def least() -> int:
+        low, high = 5_000, 200_000
+        while high - low > 100:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(spec, wafer(4, 4, middle), SOFTWARE, options) else (middle, high)
+        return high
+
+    whole = least()
+    monkeypatch.setattr(bands, "block_parts", (2, 4))
+    cut = least()
+    assert cut < whole
+    program = compile_model(spec, wafer(4, 4, cut), SOFTWARE, options)
+    assert any(stage.first_part for stage in program.stages)
+    assert all(not stage.first_part for stage in compile_model(spec, wafer(4, 4, whole), SOFTWARE, options).stages)
+    assert not fits(spec, wafer(4, 4, cut), SOFTWARE, replace(options, schedule=RELEASED))
+
+
+def test_a_block_that_is_normalised_as_a_whole_is_never_cut() -> None:
+    options = replace(OPTIONS, mapping="auto", wafers=2, schedule=FUSED)
+    setup = TrialSetup(
+        spec=replace(SPEC, post_norms=True), wafer=wafer(4, 4), software=SOFTWARE, options=options, rewrites=()
+    )
+    assert setup.in_parts(setup.layouts()) == []
+    assert replace(setup, spec=SPEC).in_parts(setup.layouts())

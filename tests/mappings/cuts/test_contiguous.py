@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.contiguous import even_runs, proportional
+from wse_mappings.cuts.contiguous import even_runs, evenest_runs, proportional
 
 SHARES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=9)
 
@@ -52,3 +53,23 @@ def test_what_cannot_be_cut_is_refused() -> None:
         even_runs([1.0, 1.0], 3)
     with pytest.raises(ValueError, match="1 for 2 shares"):
         proportional([1.0, 1.0], 1)
+
+
+def test_of_the_evenest_runs_those_that_cut_the_least_are_taken() -> None:
+    """Against all that there are, of two unlike layers in parts."""
+    random = np.random.default_rng(0)
+    for parts in (1, 2, 3, 4, 7):
+        shares = [*random.integers(1, 9, 5).tolist(), *random.integers(1, 9, 5).tolist()]
+        cuts = [index not in (4, 9) for index in range(10)]
+        ways = {}
+        for ends in combinations(range(1, 10), parts - 1):
+            bounds = [0, *ends, 10]
+            sums = [sum(shares[start:end]) for start, end in pairwise(bounds)]
+            cost = (max(sums), sum(cuts[end - 1] for end in ends), sum(size * size for size in sums))
+            ways[tuple((start, end - start) for start, end in pairwise(bounds))] = cost
+        assert ways[tuple(evenest_runs(shares, parts, cuts))] == min(ways.values())
+
+
+def test_there_are_no_more_runs_than_shares() -> None:
+    with pytest.raises(ValueError, match="2 shares in 3 runs"):
+        evenest_runs([1, 1], 3, [True, False])

@@ -105,3 +105,31 @@ def test_regions_of_a_stated_shape_fill_the_mesh_at_most() -> None:
     assert layouts == [Layout("pipeline", 1, 2), Layout("pipeline", 2, 2), Layout("pipeline", 2, 2)]
     assert layouts[0].region(demand(region=(12, 8))) == (12, 8)
     assert Layout("auto", 2, 4, turned=True).region(demand()) == (8, 6)
+
+
+@pytest.mark.parametrize("block_parts", [2, 4])
+def test_parts_of_layers_follow_each_other_through_regions(block_parts: int) -> None:
+    """All on two wafers of two bands: what one region leaves of a layer the next one has, tables at both ends."""
+    asked = demand(attention_bytes=(2.0,) * 6)
+    shares = BUNDLED["bands"].partition(asked, Layout("bands", 2, 1, block_parts=block_parts))
+    assert [(share.wafer, share.band) for share in shares] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    ends = [(0, 0), *(share.layers.next for share in shares)]
+    assert [(share.first_layer, share.first_part) for share in shares] == ends[:-1]
+    assert ends[-1] == (6, 0)
+    sizes = [share.bytes for share in shares]
+    assert sum(sizes) == pytest.approx(sum(asked.whole_layer_bytes) + 7 + 9)
+    whole = BUNDLED["bands"].partition(asked, Layout("bands", 2, 1))
+    assert max(sizes) <= max(share.bytes for share in whole)
+    assert any(share.first_part for share in shares)
+
+
+def test_layers_stay_whole_where_that_is_as_even() -> None:
+    asked = demand(
+        layer_bytes=(5.0,) * 6,
+        expert_bytes=(0.0,) * 6,
+        attention_bytes=(1.0,) * 6,
+        embedding_bytes=None,
+        head_bytes=None,
+    )
+    shares = BUNDLED["bands"].partition(asked, Layout("bands", 1, 1, block_parts=4))
+    assert [tuple(share.layers) for share in shares] == [(0, 3, 0, 5), (3, 6, 0, 5)]

@@ -50,7 +50,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
         DoesNotFit: none can be cut.
     """
     asked, whole = strategy(setup.options.mapping), setup.layouts()
-    for others in _emptier(setup, whole):
+    for others in setup.emptier(whole):
         if any(trial.fits for trial in _emptiest(replace(setup, timing=None), whole)):
             break
         whole = others
@@ -81,20 +81,11 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
     """The trials of layouts that are forecast to need the fewest bytes, up to the first that fits."""
     layouts = setup.layouts()
     trials: list[Trial] = []
-    for tried in ([*layouts, *setup.with_fewer_bytes(layouts)], *_emptier(setup, layouts)[-1:]):
+    for tried in (layouts, *setup.emptier(layouts)):
         trials += _emptiest(setup, tried)
         if any(trial.fits for trial in trials):
             break
     return trials
-
-
-def _emptier(setup: TrialSetup, layouts: list[Layout]) -> list[list[Layout]]:
-    """The layouts that are tried where some have no room: with other placements of experts, then with layers in parts.
-
-    Each has those of the one before, and more.
-    """
-    placed = setup.with_fewer_bytes(layouts)
-    return [*([placed] if placed else []), *setup.in_parts([*layouts, *placed])]
 
 
 def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:

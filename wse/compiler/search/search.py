@@ -222,7 +222,7 @@ def _trials(setup: TrialSetup) -> list[Trial]:
     untimed = replace(setup, timing=None)
     trials: list[Trial] = []
     misfits: list[BadMesh] = []
-    for tried in (layouts, setup.with_fewer_bytes(layouts)):
+    for tried in (layouts, *setup.emptier(layouts)):
         for layout, product in [(other, product) for other in tried for product in setup.products(other)]:
             try:
                 trials.append(untimed.trial(layout, product))

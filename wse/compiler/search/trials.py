@@ -92,18 +92,20 @@ class TrialSetup:
             raise BadInput(message)
         return distinct
 
-    def in_parts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
-        """The layouts with feed-forward blocks cut into parts, the fewest parts that the mapping tries first.
+    def emptier(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
+        """The layouts to try where some have no room: with other placements of experts, then with layers in parts."""
+        placed = self.with_fewer_bytes(layouts)
+        return [others for others in (placed, self.in_parts(placed or layouts)) if others]
 
-        Blocks whose output is normalised as a whole stay whole. The released schedule has whole layers.
+    def in_parts(self, layouts: Sequence[Layout]) -> list[Layout]:
+        """The layouts with feed-forward blocks cut into the parts that the mapping tries where these have no room.
+
+        The released schedule has whole layers; blocks whose output is normalised as a whole are never cut.
         """
-        whole_layers = self.demand.as_released or self.options.scope != MODEL or self.options.wafers == 1
-        counts = () if whole_layers else strategy(self.options.mapping).block_parts
-        return [
-            [layout._replace(block_parts=count) for layout in layouts if _keeps_layers(layout)]
-            for count in counts
-            if count == 1 or not self.spec.post_norms
-        ]
+        if self.demand.as_released or self.options.scope != MODEL or self.options.wafers == 1 or self.spec.post_norms:
+            return []
+        counts = strategy(self.options.mapping).block_parts
+        return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
 
     def with_fewer_bytes(self, layouts: Sequence[Layout]) -> list[Layout]:
         """The layouts with the other placements of experts that the mapping tries where these have no room.

@@ -44,7 +44,7 @@ def row_of(
     limits = limits_of(
         decode.cycles_by,
         longest_line=max(max(stage.rows, stage.cols) for stage in system.stages),
-        layers=sum(stage.layers[1] - stage.layers[0] + 1 for stage in system.stages if stage.layers),
+        layers=1 + max(stage.layers[1] for stage in system.stages if stage.layers),
         crossing_bytes=crossing.bytes_per_token,
         link=None if link is None else (link.bytes_per_s, link.latency_s),
         arithmetic_cycles=result.bounds.token.bounds["arithmetic"],

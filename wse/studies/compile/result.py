@@ -112,14 +112,16 @@ def _stages_table(result: CompileResult) -> Table:
                 "rows": _range_text(stage.row, stage.row + stage.rows - 1),
                 "cols": _range_text(stage.col, stage.col + stage.cols - 1),
                 "layers": _range_text(*stage.layers) if stage.layers else "none",
+                "parts": _range_text(*stage.parts) if stage.cuts_layers else "",
                 "also": " and ".join(
                     name for name, has in (("embedding", stage.embedding), ("head", stage.head)) if has
                 ),
                 "fraction": 1 - uses["free"] / sum(uses.values()),
             }
         )
+    parts = ("parts",) if any(stage.cuts_layers for stage in result.system.stages) else ()
     columns = (
-        *(number(key, key, str) for key in ("stage", "wafer", "rows", "cols", "layers")),
+        *(number(key, key, str) for key in ("stage", "wafer", "rows", "cols", "layers", *parts)),
         Column(key="also", title="also"),
         Column(key="bar", title="SRAM in use", cell=lambda row: bar(row["fraction"], 12, "weights")),
         number("fraction", formatter=percent),

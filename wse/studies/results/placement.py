@@ -19,6 +19,7 @@ from wse.report.result import Doc, Result
 from wse.report.shared_tables import wafer_line
 from wse.report.table import Table, pair_table
 from wse.report.terminal import count, in_bytes, percent, plural, printable
+from wse_mappings.cuts.layer_parts import LAYER_PARTS
 
 ABOUT_ALL: Final = 0.95
 """The share of a wafer's PEs from which on those that are not in use are left over, and not left out."""
@@ -69,8 +70,17 @@ class StageResult(Result):
     rows: Annotated[int, Doc("rows of PEs, on each wafer")]
     cols: Annotated[int, Doc("columns of PEs, on each wafer")]
     layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
+    parts: Annotated[
+        tuple[int, ...],
+        Doc("of the first layer its first part, of the last its last: 0 attention, 1 to 4 quarters of the block"),
+    ]
     embedding: Annotated[bool, Doc("whether it looks tokens up")]
     head: Annotated[bool, Doc("whether it makes logits")]
+
+    @property
+    def cuts_layers(self) -> bool:
+        """Whether some parts of its first or last layer are elsewhere."""
+        return self.parts not in ((), (0, LAYER_PARTS - 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +121,7 @@ class SystemResult(Result):
 def _as_listed(stage: StageResult) -> str:
     """A stage as a table of a mapping file."""
     keys = {key: getattr(stage, key) for key in ("wafer", "row", "col", "rows", "cols")} | {"layers": [*stage.layers]}
+    keys |= {"parts": [*stage.parts]} if stage.cuts_layers else {}
     return "[[regions]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
 
 
@@ -168,6 +179,7 @@ def _stage(stage: Stage) -> StageResult:
         rows=stage.rect.rows,
         cols=stage.rect.cols,
         layers=(stage.first_layer, stage.last_layer - 1) if stage.last_layer > stage.first_layer else (),
+        parts=(stage.first_part, stage.last_part - 1) if stage.last_layer > stage.first_layer else (),
         embedding=stage.has_embedding,
         head=stage.has_head,
     )
@@ -240,4 +252,5 @@ def _layers(stages: Sequence[StageResult]) -> str:
         return f"which all {plural(layers[0], 'layer')} share in turn"
     low, high = min(layers), max(layers)
     some = plural(low, "layer") if low == high else f"{low} to {high} layers"
-    return f"{some} each, one after another"
+    cut = len({stage.layers[0] for stage in stages if stage.layers and stage.parts[0]})
+    return f"{some} each, one after another" + (f", {cut} of them cut" if cut else "")

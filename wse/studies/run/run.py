@@ -58,8 +58,8 @@ def run(
     check_policy(request.trace_policy)
     profile, checkpoint = _profile_path(request), _checkpoint_path(request)
     prepared = prepare(request, to_run=True)
-    ops = () if request.record is None else recorded_ops(request.record, prepared.spec, traced=path is not None)
     program = compile_program(prepared)
+    ops = () if request.record is None else recorded_ops(request.record, program, traced=path is not None)
     with _backend(prepared, program) as make_backend:
         return execute(
             prepared,
