@@ -78,8 +78,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/compiler/passes/shard.py",
-        "ffn=blocks(spec.ffn_size, cols,",
-        "ffn=blocks(spec.ffn_size, rows,",
+        "ffn=_block(spec.ffn_size, parts, cols,",
+        "ffn=_block(spec.ffn_size, parts, rows,",
         "tests/compiler/passes/test_shard.py",
     ),
     Mutation(
