@@ -20,6 +20,7 @@ from wse_kernels.library import compiled_kernel
 
 MOST_LANES = 128
 VECTOR_LANES = 16  # float32 values of a 512-bit register
+CACHE_LINE_BYTES = 64
 VALUE_S = 2e-9
 """Seconds that one core takes to store a value, about."""
 STORAGE: dict[str, type[np.generic]] = {
@@ -44,7 +45,7 @@ class Arena:
         self.blocks_per_row, self.lanes = _block_shape(cols)
         self.bytes_per_pe = _whole_words(top_byte - base_byte)
         self.blocks = rows * self.blocks_per_row
-        self._memory = np.zeros(self.blocks * self.bytes_per_pe * self.lanes, np.uint8)
+        self._memory = _aligned_zeros(self.blocks * self.bytes_per_pe * self.lanes)
         self.carried: Counter[LineLoads] = Counter()
         self._links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
 
@@ -128,9 +129,16 @@ def _whole_words(byte_count: int) -> int:
 
 
 def _lanes(cols: int) -> int:
-    """Lanes for that many PEs: whole vector registers where that wastes no more than one lane in twenty."""
+    """Lanes for that many PEs: whole vector registers where that wastes no more than one lane in eight."""
     whole = -(-cols // VECTOR_LANES) * VECTOR_LANES
-    return whole if whole * 20 <= cols * 21 else cols
+    return whole if whole * 7 <= cols * 8 else cols
+
+
+def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
+    """Zeroed bytes from the begin of a line of the cache on, so that no vector lies on two where it need not."""
+    memory = np.zeros(size + CACHE_LINE_BYTES, np.uint8)
+    first = -memory.ctypes.data % CACHE_LINE_BYTES
+    return memory[first : first + size]
 
 
 def number_type(element_type: str) -> np.dtype[Any]:
