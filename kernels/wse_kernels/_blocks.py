@@ -20,6 +20,7 @@ from inspect import getsource, signature
 from textwrap import dedent
 from typing import Any
 
+from wse_kernels._ahead import fetch_ahead
 from wse_kernels._cores import over_cores
 from wse_kernels._jit import part_function, words_of
 
@@ -121,14 +122,14 @@ def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str)
     loop_text = ast.parse(
         f"def {function.__name__}({', '.join(parameters)}):\n"
         f"    for block in {blocks}:\n"
-        f"        {'; '.join([unpacking, *places])}\n"
+        f"        fetch_ahead({view}, a, block); {'; '.join([unpacking, *places])}\n"
     )
     [loop_definition], [definition] = loop_text.body, _definitions(function)
     assert isinstance(loop_definition, ast.FunctionDef)
     [loop] = loop_definition.body
     assert isinstance(loop, ast.For)
     loop.body += definition.body
-    return _executed(function, loop_text, {**function.__globals__, "words_of": words_of})
+    return _executed(function, loop_text, {**function.__globals__, "words_of": words_of, "fetch_ahead": fetch_ahead})
 
 
 def _executed(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:

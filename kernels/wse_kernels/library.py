@@ -65,7 +65,7 @@ STORING = _kernels(random_numbers, storing)
 """Kernels that make weights and put them where PEs hold them."""
 
 
-PARALLEL_CORE_S = 1e-4
+PARALLEL_CORE_S = 3e-5
 """Seconds of one core above which a step is spread over all.
 
 To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and until one of them is free where

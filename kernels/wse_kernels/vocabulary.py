@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._jit import narrow, widen
+from wse_kernels._lanes import lane_values
 
 
 def embedding_lookup(block, block_col, wgt, acc, f32, ids, table, out, M, K, V):
@@ -50,18 +51,20 @@ def argmax_fold(block, block_col, acc, f32, logits, pair, n, V, first, vocabular
     The lower index wins a tie. A column has V ids; ``first`` is the local index of the first logit.
     """
     lanes = acc.shape[2]
+    largest, indices = lane_values(lanes), lane_values(lanes)
     for lane in range(lanes):
-        column = block_col + lane
-        best, index = np.float32(-3.0e38), np.float32(-1.0)
-        if fold == 1:
-            best, index = f32[block, pair, lane], f32[block, pair + 1, lane]
-        for e in range(n):
-            candidate = column * V + first + e
+        largest[lane] = f32[block, pair, lane] if fold == 1 else np.float32(-3.0e38)
+        indices[lane] = f32[block, pair + 1, lane] if fold == 1 else np.float32(-1.0)
+    for e in range(min(n, V - first)):
+        for lane in range(lanes):
+            candidate = (block_col + lane) * V + first + e
             logit = widen(acc[block, logits + e, lane])
-            if candidate < vocabulary and first + e < V and logit > best:
-                best, index = logit, np.float32(candidate)
-        f32[block, pair, lane] = best
-        f32[block, pair + 1, lane] = index
+            larger = (candidate < vocabulary) & (logit > largest[lane])
+            indices[lane] = np.float32(candidate) if larger else indices[lane]
+            largest[lane] = logit if larger else largest[lane]
+    for lane in range(lanes):
+        f32[block, pair, lane] = largest[lane]
+        f32[block, pair + 1, lane] = indices[lane]
 
 
 def pair_indices(block, f32, pairs, out, n):

@@ -43,8 +43,8 @@ def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold() 
 
 
 def test_it_goes_by_time_and_not_by_operations() -> None:
-    """SiLU of 1,536 features on 256x256 PEs is worth all cores, a sum of as many is not."""
-    pes, n = 256 * 256, 6
+    """SiLU of 960 features on 160x160 PEs is worth all cores, a sum of as many is not."""
+    pes, n = 160 * 160, 6
     assert pes * core_s("activate", n=n) > PARALLEL_CORE_S > pes * core_s("residual_add", n=n)
 
 

@@ -18,11 +18,17 @@ from wse.execute.moves import Moves
 from wse.execute.outputs import Outputs, Routing
 from wse.execute.streams import Call, Streams
 from wse.isa.instructions import KERNELS, kernel_named
+from wse.isa.kernel import Kernel
+from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
 from wse_kernels.library import compiled_kernel
 
+BLOCK_S: Final = 1e-7
+"""Seconds of a core to come to a block whose operands were fetched, about."""
+MOST_BYTES_AHEAD: Final = 8192
+"""Bytes of an operand, in all lanes of a block: more are fetched soon enough once they are read one after another."""
 ROUTER: Final = kernel_named("router_choose")
 """The kernel that leaves the ids of the chosen experts."""
 
@@ -105,9 +111,21 @@ class Binder:
         a = phase.steps.operands(step, slots, phase.round_of(step, turn))
         a[2] = arena.blocks_per_row
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
-        function = compiled.for_time(kernel.core_s(a) * arena.blocks * arena.lanes)
-        call = (function, (*(memory[i] for i in compiled.takes), np.array(a, np.int64)))
+        function = compiled.for_time((kernel.core_s(a) * arena.lanes + BLOCK_S) * a[1] * arena.blocks_per_row)
+        operands = np.array([*a, *self._stretches(kernel, stage, a)], np.int64)
+        call = (function, (*(memory[i] for i in compiled.takes), operands))
         return [call, self._read_choice(arena, phase, step, a)] if kernel is ROUTER else [call]
+
+    def _stretches(self, kernel: Kernel, stage: int, a: list[int]) -> list[int]:
+        """The first byte in a block and the bytes of each operand that is worth fetching before a block's turn."""
+        arena, found = self._arenas[stage], []
+        for operand in kernel.operands:
+            if operand.view and operand.extent is not None:
+                size = ELEMENT_BYTES[self._program.element_type(operand.view)] * arena.lanes
+                elements = kernel.elements(operand.name, a)
+                if elements * size <= MOST_BYTES_AHEAD:
+                    found += [a[kernel.index[operand.name]] * size, elements * size]
+        return found
 
     def _read_choice(self, arena: Arena, phase: Phase, step: int, a: list[int]) -> Call:
         """The call that notes the ids that a router's last kernel left."""

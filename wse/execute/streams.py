@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import I64
 from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.program.transfers.host_streams import LogitsOut
-from wse.program.transfers.messages import HostWords
+from wse.program.transfers.messages import EdgeStream, HostWords
 from wse.program.transfers.transfer import Transfer
 
 EAST = 1  # among the directions of link counts
@@ -85,11 +87,9 @@ class Streams:
         for edge in transfer.edges:
             if edge.wafer not in self.links:
                 continue
-            rect, columns = edge.rect, np.arange(edge.rect.cols)
-            sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]
-            over = (sides <= columns) & (columns < rect.cols - 1) if edge.leaving else columns < sides
+            rect = edge.rect
             rows = slice(rect.row + edge.first_row, rect.row + edge.first_row + edge.rows)
-            self.links[edge.wafer][EAST, rows, rect.col : rect.col + rect.cols] += edge.words * over.sum(axis=0)
+            self.links[edge.wafer][EAST, rows, rect.col : rect.col + rect.cols] += _words_east(edge)
 
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
         view, count = arena.view(element_type), transfer.elements
@@ -119,3 +119,12 @@ class Streams:
         for i, place in enumerate(places):
             self.host_logits[place, index[real]] = chunk[:, i][real].astype(np.float32)
         self.count(transfer)
+
+
+@lru_cache(maxsize=256)
+def _words_east(edge: EdgeStream) -> I64:
+    """int64 ``[cols]``: words of a stream that leave each PE of a row to the east."""
+    columns = np.arange(edge.rect.cols)
+    sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]
+    over = (sides <= columns) & (columns < edge.rect.cols - 1) if edge.leaving else columns < sides
+    return np.asarray(edge.words * over.sum(axis=0), np.int64)
