@@ -48,8 +48,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "kernels/wse_kernels/vocabulary.py",
-        "logit > best:",
-        "logit >= best:",
+        "(logit > largest[lane])",
+        "(logit >= largest[lane])",
         "tests/kernels/test_compute.py -k equals_oracle[argmax_fold-",
     ),
     Mutation(
