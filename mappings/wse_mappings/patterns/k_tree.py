@@ -25,6 +25,7 @@ FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
 
 COLOURS_PER_LEVEL = 4  # two directions, by turns of two
 COLOURS_OF_BROADCAST = 2
+SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 
 
 def group_count(length: int) -> int:
@@ -76,6 +77,7 @@ def k_tree(
     broadcast: bool,
     segments: tuple[tuple[int, int], ...] = (),
     groups: Groups = None,
+    shared_colours: bool = False,
 ) -> LineSchedule:
     """Reduce ``arrival`` (ADD, MAX or ARGMAX) over each segment of every line of ``length`` PEs.
 
@@ -88,6 +90,7 @@ def k_tree(
             than it has places.
         groups: Groups in each level but the last, so K - 1 counts for K levels. None for two levels with the fewest
             relays.
+        shared_colours: Whether both directions of a level share its colours, and both of the multicast one.
 
     For each segment:
 
@@ -96,7 +99,9 @@ def k_tree(
     3. With ``broadcast`` the root, the place left after the last level, multicasts both ways.
 
     The root of a segment is ``root_of(segment length, groups)`` PEs from its start. Each level has four colours (two
-    directions, by turns), the broadcast two: 4 K + 2, the published 10 for K = 2.
+    directions, by turns), the broadcast two: 4 K + 2, the published 10 for K = 2. No PE sends both ways in a level, so
+    that two colours by turns are enough for it where the middle of a group takes one from each side; and a router
+    sends one colour both ways: 2 K + 1 with ``shared_colours``.
 
     Raises:
         ValueError: a count of groups is below 1, or, on the whole line, above the places that its level has.
@@ -107,7 +112,12 @@ def k_tree(
     messages = [(start + a, start + b, kind) for start, count in stretches for a, b, kind in of_count[count]]
     name = "all_reduce" if broadcast else "reduce"
     depth = 2 if groups is None else len(groups) + 1
-    colours = COLOURS_PER_LEVEL * depth + COLOURS_OF_BROADCAST * broadcast
+    per_level, of_broadcast = (
+        (SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST)
+        if shared_colours
+        else (COLOURS_PER_LEVEL, COLOURS_OF_BROADCAST)
+    )
+    colours = per_level * depth + of_broadcast * broadcast
     return uniform_schedule(name, length, lines, messages, colours)
 
 

@@ -16,29 +16,39 @@ def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
     return messages
 
 
-def multicast(length: int, lines: int, root: int, stretches: int = 1) -> LineSchedule:
-    """Every PE of a line, or of each of its equal ``stretches``, gets the words of the PE at index ``root`` there."""
+COLOURS = 2  # one for each direction
+
+
+def multicast(
+    length: int, lines: int, root: int, stretches: int = 1, *, shared_colours: bool = False
+) -> LineSchedule:
+    """Every PE of a line, or of each of its equal ``stretches``, gets the words of the PE at index ``root`` there.
+
+    With ``shared_colours`` both directions share one colour, which the router of the root sends both ways.
+    """
     cols_of_stretch = length // stretches
     messages = [
         (start + source, start + target, arrival)
         for start in range(0, length, cols_of_stretch)
         for source, target, arrival in _from(root, cols_of_stretch)
     ]
-    return uniform_schedule("multicast", length, lines, messages, colours=2)
+    return uniform_schedule("multicast", length, lines, messages, colours=1 if shared_colours else COLOURS)
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
     """Multicast on a square: line i gets the words of its PE i. A vector cut on one axis is then cut on the other."""
     groups = [_from(root, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
-    return varied_schedule("diagonal_multicast", length, groups, variants, colours=2, slowest=(0, length - 1))
+    return varied_schedule("diagonal_multicast", length, groups, variants, colours=COLOURS, slowest=(0, length - 1))
 
 
-def shared_multicast(length: int, lines: int, first: int, count: int, stride: int) -> LineSchedule:
+def shared_multicast(
+    length: int, lines: int, first: int, count: int, stride: int, *, shared_colours: bool = False
+) -> LineSchedule:
     """Line i gets the words that its PEs ``first + i % stride``, and every ``stride``-th of ``count`` from there, have.
 
     Each of them serves the PEs of its stretch of ``stride``; the first and the last also those beyond. There are at
-    least as many PEs that have words as the stride.
+    least as many PEs that have words as the stride. ``shared_colours``: as of `multicast`.
     """
     variants, farthest = [], []
     for residue in range(min(stride, lines)):
@@ -54,7 +64,8 @@ def shared_multicast(length: int, lines: int, first: int, count: int, stride: in
         farthest.append(max(abs(end - source) for source, end, _ in messages))
     of_line = np.arange(lines, dtype=np.int32)[None, :] % len(variants)
     slowest = (int(np.argmax(farthest)),)
-    return varied_schedule("shared_multicast", length, variants, of_line, colours=2, slowest=slowest)
+    colours = 1 if shared_colours else COLOURS
+    return varied_schedule("shared_multicast", length, variants, of_line, colours=colours, slowest=slowest)
 
 
 def diagonal_stream(length: int) -> LineSchedule:
@@ -70,7 +81,7 @@ def diagonal_stream(length: int) -> LineSchedule:
         length,
         messages,
         variants,
-        colours=2,
+        colours=COLOURS,
         slowest=tuple(variants[ends, farthest].tolist()),
         changes_with_round=True,
     )

@@ -85,7 +85,7 @@ def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
         links = pattern.messages.copy()
         links[:, 2] = links[:, 2] == Arrival.MULTICAST
         arrays = (links, pattern.first, pattern.variants)
-        same_routes.append(first.setdefault((pattern.length, *(array.tobytes() for array in arrays)), code))
+        same_routes.append(first.setdefault((pattern.length, pattern.colours, *(array.tobytes() for array in arrays)), code))
     return same_routes
 
 

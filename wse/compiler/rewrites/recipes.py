@@ -20,6 +20,7 @@ from wse.compiler.rewrites import (
     query_gathers,
     router_scores,
     shared_activation,
+    shared_colours,
     shared_exp,
     vectors_over_heads,
 )
@@ -42,6 +43,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
         shared_activation,
         vectors_over_heads,
         early_shift,
+        shared_colours,
         fitted_trees,
         joined_tasks,
     )
