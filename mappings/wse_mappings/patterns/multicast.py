@@ -19,9 +19,7 @@ def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
 COLOURS = 2  # one for each direction
 
 
-def multicast(
-    length: int, lines: int, root: int, stretches: int = 1, *, shared_colours: bool = False
-) -> LineSchedule:
+def multicast(length: int, lines: int, root: int, stretches: int = 1, *, shared_colours: bool = False) -> LineSchedule:
     """Every PE of a line, or of each of its equal ``stretches``, gets the words of the PE at index ``root`` there.
 
     With ``shared_colours`` both directions share one colour, which the router of the root sends both ways.

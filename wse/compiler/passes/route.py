@@ -1,23 +1,28 @@
-"""Pass 5: colours. The patterns that a stage uses most keep their own; the rest share a pool and are repainted.
+"""Pass 5: colours. Routes of generated tokens keep colours of their own as far as there are any; others take turns.
 
 A pattern needs its colours on every PE of its lines. Where all patterns of a stage together need more than the wafer
-has, the least used take turns in the remaining colours: before such a pattern runs, its routes are rewritten if another
-one's stand there, which costs time. Released research kernels do the same (working notes of a CS-3 language-model
-project, EPCC 2026: 8 of 24 colours, routes repainted 6 times a layer).
+has, some take turns: before such a pattern runs, its routes are rewritten if another one's stand there, which costs
+time. Released research kernels do the same (working notes of a CS-3 language-model project, EPCC 2026: 8 of 24 colours,
+routes repainted 6 times a layer).
+
+Prompts and tokens do not alternate as steps do. So patterns of prompts alone may take the colours of tokens; routes
+that tokens find in place are put back at the end of a chunk. The released schedule has the colours of then: those used
+most, by whatever phase, keep theirs.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import groupby, permutations
 
-import networkx as nx
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.options import PREFILL
-from wse.compiler.state import State, SymStep, SymSteps, distinct_phases
+from wse.compiler.options import PREFILL, RELEASED
+from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, rewrites
+from wse.compiler.state import Block, BlockRun, State, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.program.program import ColourUse
 from wse.program.steps import Kind
@@ -31,14 +36,21 @@ NO_PATTERN = -1
 
 @dataclass(kw_only=True)
 class _Stage:
-    """The colours that one stage's routes need, and the range that each got."""
+    """What one stage's routes need, and the colours that they got; routes by number, those used most first."""
 
     colours: dict[Key, int] = field(default_factory=dict)
     uses: Counter[Key] = field(default_factory=Counter)
-    overlaps: nx.Graph[Key] = field(default_factory=nx.Graph)  # an edge between routes that run at the same time
+    prompt_uses: Counter[Key] = field(default_factory=Counter)  # where routes of tokens come first
     groups: list[frozenset[Key]] = field(default_factory=list)  # routes that run at the same time, or one alone
-    ranges: dict[Key, range] = field(default_factory=dict)
-    own_routes: set[Key] = field(default_factory=set)
+    of_tokens: set[Key] = field(default_factory=set)
+    tokens: list[list[tuple[Block, int]]] = field(default_factory=list)  # blocks of each phase, how often in a row
+    number: dict[Key, int] = field(default_factory=dict)
+    colouring: Colouring = field(default_factory=lambda: Colouring((), 0, ()))
+
+    @property
+    def all_own(self) -> bool:
+        """Whether no two routes share a colour."""
+        return not any(self.colouring.conflicts)
 
 
 def route(state: State) -> State:
@@ -46,16 +58,16 @@ def route(state: State) -> State:
     stages, repaints = _painted(state, same_routes(state.patterns))
     uses = []
     for number, stage in enumerate(stages):
-        for key, colours in stage.ranges.items():
+        for key, route_number in stage.number.items():
             kind, pattern, axis = key
             uses.append(
                 ColourUse(
                     stage=number,
                     pattern=TRANSFERS[kind].name if pattern == NO_PATTERN else state.patterns[pattern].name,
                     axis=axis,
-                    first=colours.start,
-                    colours=len(colours),
-                    repainted=key not in stage.own_routes,
+                    first=stage.colouring.first[route_number],
+                    colours=stage.colours[key],
+                    repainted=bool(stage.colouring.conflicts[route_number]),
                 )
             )
     return replace(state, colour_uses=tuple(uses), repaints=tuple(repaints[phase.steps] for phase in state.phases))
@@ -73,8 +85,11 @@ def _painted(state: State, same: list[int]) -> tuple[list[_Stage], dict[SymSteps
     """The stages with colours for all of their routes, and the rewrites of routes of each step by phase."""
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, same)
     for number, stage in enumerate(stages):
-        _assign(stage, available, number)
-    return stages, {steps: _repaints(state, steps, stages, same) for steps in {phase.steps for phase in state.phases}}
+        _assign(state, stage, available, number, same)
+    is_prompt = {phase.steps: phase.name == PREFILL for phase in state.phases}
+    return stages, {
+        steps: _repaints(state, steps, stages, same, is_prompt=prompt) for steps, prompt in is_prompt.items()
+    }
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
@@ -85,7 +100,9 @@ def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
         links = pattern.messages.copy()
         links[:, 2] = links[:, 2] == Arrival.MULTICAST
         arrays = (links, pattern.first, pattern.variants)
-        same_routes.append(first.setdefault((pattern.length, pattern.colours, *(array.tobytes() for array in arrays)), code))
+        same_routes.append(
+            first.setdefault((pattern.length, pattern.colours, *(array.tobytes() for array in arrays)), code)
+        )
     return same_routes
 
 
@@ -100,112 +117,117 @@ def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None
 
 def _demand(state: State, same: list[int]) -> list[_Stage]:
     stages = [_Stage() for _ in state.plans]
-    for number, count in distinct_phases(state.phases).items():
-        phase = state.phases[number]
+    phases = distinct_phases(state.phases)
+    is_released = state.options.schedule == RELEASED
+    of_tokens = {number for number in phases if is_released or state.phases[number].name != PREFILL} or set(phases)
+    for number, count in phases.items():
+        phase, is_of_tokens = state.phases[number], number in of_tokens
         weight = count * (1 if phase.name == PREFILL else DECODE_WEIGHT)
         for (stage, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
-            demand = stages[stage]
-            groups: dict[int, list[Key]] = defaultdict(list)
-            for step in block.steps:
-                need = _key(state, step, same)
-                if need is None:
-                    continue
-                key, demand.colours[need[0]] = need
-                demand.uses[key] += runs * weight * (1 if step.loop < 0 else block.loops[step.loop][2])
-                demand.overlaps.add_node(key)
-                demand.groups.append(frozenset((key,)))
-                if step.overlap >= 0:
-                    groups[step.overlap].append(key)
-            for group in groups.values():
-                demand.groups.append(frozenset(group))
-                demand.overlaps.add_edges_from(combinations(group, 2))
-    for demand in stages:
-        demand.overlaps.remove_edges_from(nx.selfloop_edges(demand.overlaps))
+            _count_block(state, stages[stage], block, same, runs * weight, is_of_tokens=is_of_tokens)
+        if is_of_tokens and not is_released:
+            for stage, runs_of_stage in groupby(sorted(phase.steps.runs, key=_stage_of), key=_stage_of):
+                blocks = ((block, len(list(alike))) for block, alike in groupby(run.block for run in runs_of_stage))
+                stages[stage].tokens.append(list(blocks))
     return stages
 
 
-def _assign(stage: _Stage, available: int, number: int) -> None:
-    """Give each route a range of colours, as `_ranges_beside` does, beside the smallest pool for which there are some.
-
-    Raises DoesNotFit where routes that run together need more colours than there are.
-    """
-    together = max((sum(stage.colours[key] for key in group) for group in stage.groups), default=0)
-    pool = 0 if sum(stage.colours.values()) <= available else together
-    while pool <= available:
-        if _ranges_beside(stage, available, pool):
-            return
-        pool += 1
-    message = (
-        f"stage {number}: patterns that run together need {together} colours, the wafer has {available} to give: "
-        "use a wafer with more colours"
-    )
-    raise DoesNotFit(message)
+def _stage_of(run: BlockRun) -> int:
+    return run.stage
 
 
-def _ranges_beside(stage: _Stage, available: int, pool: int) -> bool:
-    """Give routes ranges of colours beside a pool of so many; whether there are enough.
-
-    1. The routes that are used most get colours of their own, as many as the pool leaves.
-    2. Each other one, those used most first, gets the range of the pool that is wanted least by others, and by none
-       that runs at the same time.
-    """
-    stage.ranges, stage.own_routes, start = {}, set(), 0
-    # 1. Colours of their own.
-    for key, _ in stage.uses.most_common():
-        if start + stage.colours[key] <= available - pool:
-            stage.ranges[key] = range(start, start + stage.colours[key])
-            stage.own_routes.add(key)
-            start += stage.colours[key]
-    # 2. The pool.
-    for key, _ in stage.uses.most_common():
-        if key in stage.own_routes:
+def _count_block(
+    state: State, demand: _Stage, block: Block, same: list[int], weight: int, *, is_of_tokens: bool
+) -> None:
+    """Add what a block of so much weight needs."""
+    groups: dict[int, list[Key]] = defaultdict(list)
+    for step in block.steps:
+        need = _key(state, step, same)
+        if need is None:
             continue
-        beside = [stage.ranges[other] for other in stage.overlaps[key] if other in stage.ranges]
-        width = stage.colours[key]
-        ranges = [range(first, first + width) for first in range(start, available - width + 1)]
-        free = [one for one in ranges if not any(_overlap(one, other) for other in beside)]
-        if not free:
-            return False
-        stage.ranges[key] = min(free, key=lambda one: _contention(stage, one))
-    return True
+        key, demand.colours[need[0]] = need
+        uses = weight * (1 if step.loop < 0 else block.loops[step.loop][2])
+        demand.uses[key] += uses
+        if is_of_tokens:
+            demand.of_tokens.add(key)
+        else:
+            demand.prompt_uses[key] += uses
+        demand.groups.append(frozenset((key,)))
+        if step.overlap >= 0:
+            groups[step.overlap].append(key)
+    demand.groups += [frozenset(group) for group in groups.values()]
 
 
-def _contention(stage: _Stage, candidate: range) -> int:
-    """Uses of the routes that a range of the pool would have to take turns with."""
-    return sum(
-        stage.uses[k]
-        for k, colours in stage.ranges.items()
-        if k not in stage.own_routes and _overlap(colours, candidate)
+def _assign(state: State, stage: _Stage, available: int, number: int, same: list[int]) -> None:
+    """Give each route colours. Raises DoesNotFit where routes that run together need more than there are."""
+    stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
+    groups = set(stage.groups)
+    together = [
+        max((sum(stage.colours[key] for key in group) for group in groups if group <= of_phases), default=0)
+        for of_phases in (stage.of_tokens, set(stage.number))
+    ]
+    beside = [0] * len(stage.number)
+    for group in groups:
+        for key, other in permutations(group, 2):
+            beside[stage.number[key]] |= 1 << stage.number[other]
+    visits = {block: _route_visits(state, stage, block, same) for phase in stage.tokens for block, _ in phase}
+    uses = stage.prompt_uses or stage.uses
+    demand = RouteDemand(
+        widths=tuple(stage.colours[key] for key in stage.number),
+        of_tokens=tuple(key in stage.of_tokens for key in stage.number),
+        uses=tuple(uses[key] for key in stage.number),
+        beside=tuple(beside),
+        together=(together[0], together[1]),
+        tokens=tuple(tuple((visits[block], times) for block, times in phase) for phase in stage.tokens),
     )
+    found = colouring(demand, available)
+    if found is None:
+        message = (
+            f"stage {number}: patterns that run together need {together[1]} colours, the wafer has {available} to "
+            "give: use a wafer with more colours"
+        )
+        raise DoesNotFit(message)
+    stage.colouring = found
 
 
-def _overlap(a: range, b: range) -> bool:
-    return a.start < b.stop and b.start < a.stop
+def _route_visits(state: State, stage: _Stage, block: Block, same: list[int]) -> Visits:
+    """The routes that a block needs, in order, by number."""
+    needs = ((_key(state, block.steps[index], same), times) for index, times in _visits(block))
+    return tuple((stage.number[need[0]], times) for need, times in needs if need is not None)
 
 
-def _repaints(state: State, phase: SymSteps, stages: list[_Stage], same: list[int]) -> I32:
-    """The number of rewrites of the routes of each step in one run of the phase, over all turns of its loop."""
+def _visits(block: Block) -> Iterator[tuple[int, int]]:
+    """The steps of a block in the order in which they run, each with how often: a loop's second turn stands for all."""
+    index = 0
+    while index < len(block.steps):
+        loop = block.steps[index].loop
+        first, end, turns = (index, index + 1, 1) if loop < 0 else block.loops[loop]
+        for turn in range(min(turns, 2)):
+            for inside in range(first, end):
+                yield inside, 1 if turn == 0 else turns - 1
+        index = end
+
+
+def _repaints(state: State, phase: SymSteps, stages: list[_Stage], same: list[int], *, is_prompt: bool) -> I32:
+    """The number of rewrites of the routes of each step in one run of the phase, over all turns of its loop.
+
+    A prompt's chunk puts back the routes that tokens find in place, at its last step with a route.
+    """
     counts = np.zeros(len(phase), np.int32)
-    painted: list[set[Key]] = [set() for _ in stages]
-
-    def visit(number: int, step: SymStep) -> int:
-        stage, need = stages[number], _key(state, step, same)
-        if need is None or need[0] in stage.own_routes or need[0] in painted[number]:
-            return 0
-        key = need[0]
-        painted[number] -= {k for k in painted[number] if _overlap(stage.ranges[k], stage.ranges[key])}
-        painted[number].add(key)
-        return 1
-
+    painted = [stage.colouring.own for stage in stages]
+    last = [0] * len(stages)
     for run in phase.runs:
-        if len(stages[run.stage].own_routes) == len(stages[run.stage].colours):
+        stage = stages[run.stage]
+        if stage.all_own:
             continue
-        steps, index = run.block.steps, 0
-        while index < len(steps):
-            loop = steps[index].loop
-            first, end, turns = (index, index + 1, 1) if loop < 0 else run.block.loops[loop]
-            for turn in range(min(turns, 2)):
-                for inside in range(first, end):
-                    counts[run.step + inside] += visit(run.stage, steps[inside]) * (1 if turn == 0 else turns - 1)
-            index = end
+        for inside, times in _visits(run.block):
+            need = _key(state, run.block.steps[inside], same)
+            if need is None:
+                continue
+            last[run.stage] = run.step + inside
+            visit = (stage.number[need[0]], times)
+            count, painted[run.stage] = rewrites((visit,), painted[run.stage], stage.colouring.conflicts)
+            counts[run.step + inside] += count
+    for number, stage in enumerate(stages):
+        counts[last[number]] += (stage.colouring.own & ~painted[number]).bit_count() * is_prompt
     return counts

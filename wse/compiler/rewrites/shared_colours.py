@@ -1,9 +1,9 @@
 """Both directions of a level of a tree, and of a multicast, on the same colours.
 
-The released K-tree takes four colours a level, two for each direction, and two for its multicast. But a PE sends one way
-in a level, and neighbours by turns: two colours are enough for both chains of a group where its middle takes one from
-each side. A router sends what arrives, or what its PE sends, both ways on one colour. So a tree of two levels takes 5
-colours in place of 10, patterns seldom take turns with colours, and fewer routes are rewritten.
+The released K-tree takes four colours a level, two for each direction, and two for its multicast. But a PE sends one
+way in a level, and neighbours by turns: two colours are enough for both chains of a group, where its middle takes one
+from each side. A router sends what its PE sends both ways on one colour. So a tree of two levels takes 5 colours in
+place of 10, patterns seldom take turns with colours, and fewer routes are rewritten.
 """
 
 from __future__ import annotations

@@ -1,0 +1,183 @@
+"""Colours for the routes of a stage: which keep some of their own, and which take turns with which others.
+
+Routes of generated tokens come first, those used most before others. Where they need more colours than there are, the
+least used share a pool, the smallest for which there is room; then one route after another is moved wherever fewer
+rewrites in a token are left. Routes of prompts alone get what is left by each other and by none that runs at the same
+time, on colours of tokens as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+Visits = tuple[tuple[int, int], ...]
+"""Routes in the order in which steps need them, each with how often it is needed so."""
+
+
+class RouteDemand(NamedTuple):
+    """The routes of a stage, by number, those used most first.
+
+    Attributes:
+        widths: Colours that each needs.
+        of_tokens: Whether each is used in generated tokens, or in passes over several of them; in prompts where there
+            are no such phases.
+        uses: How often each is used, in prompts alone where tokens' routes come first.
+        beside: The routes that run at the same time as each, as bits.
+        together: The most colours of routes that run at the same time, of tokens and of all.
+        tokens: For each of these phases what it visits, and how often in a row.
+    """
+
+    widths: tuple[int, ...]
+    of_tokens: tuple[bool, ...]
+    uses: tuple[int, ...]
+    beside: tuple[int, ...]
+    together: tuple[int, int]
+    tokens: tuple[tuple[tuple[Visits, int], ...], ...]
+
+    def of_phases(self) -> Iterator[tuple[list[int], int]]:
+        """The routes to find colours for, with the most that run at the same time: of tokens first, then of all."""
+        every = list(range(len(self.widths)))
+        of_tokens = [route for route in every if self.of_tokens[route]]
+        yield of_tokens, self.together[0]
+        if of_tokens != every:
+            yield every, self.together[1]
+
+
+class Colouring(NamedTuple):
+    """The first colour of each route; as bits, the routes that keep their colours from token to token, and for each
+    route those that share a colour with it."""
+
+    first: tuple[int, ...]
+    own: int
+    conflicts: tuple[int, ...]
+
+
+@lru_cache(maxsize=512)
+def colouring(demand: RouteDemand, available: int) -> Colouring | None:
+    """Colours for all routes out of so many; None where routes that run together have no room.
+
+    1. Routes of tokens get ranges beside the smallest pool for which there are some, and are moved as long as fewer
+       rewrites are left.
+    2. Those of prompts get the ranges that prompts want least. Where there are none, all routes are as those of tokens.
+    """
+    for routes, together in demand.of_phases():
+        widths = sum(demand.widths[route] for route in routes)
+        for pool in range(0 if widths <= available else together, available + 1):
+            first = _beside_pool(demand, routes, available, pool)  # 1
+            if first is None:
+                continue
+            for placed in (_moved(demand, routes, available, first) if pool else first, first):
+                with_prompts = _with_prompts(demand, available, placed)  # 2
+                if with_prompts is not None:
+                    conflicts = _conflicts(demand, with_prompts)
+                    numbered = tuple(with_prompts[route] for route in range(len(demand.widths)))
+                    return Colouring(numbered, _own(routes, conflicts), tuple(conflicts))
+    return None
+
+
+def rewrites(visits: Visits, painted: int, conflicts: Sequence[int]) -> tuple[int, int]:
+    """Rewrites of routes in some visits where the routes ``painted``, as bits, stand; and those that stand then."""
+    count = 0
+    for route, times in visits:
+        if not painted >> route & 1:
+            painted = painted & ~conflicts[route] | 1 << route
+            count += times
+    return count, painted
+
+
+def _own(routes: Sequence[int], conflicts: Sequence[int]) -> int:
+    """Those of some routes, as bits, that share a colour with no other of them."""
+    bits = sum(1 << route for route in routes)
+    return sum(1 << route for route in routes if not conflicts[route] & bits)
+
+
+def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
+    """For each route the others, as bits, that share a colour with it."""
+    colours = {route: ((1 << demand.widths[route]) - 1) << start for route, start in first.items()}
+    return [
+        sum(1 << other for other, others in colours.items() if other != route and others & colours.get(route, 0))
+        for route in range(len(demand.widths))
+    ]
+
+
+def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
+    """The first colour of each route beside a pool of so many colours; None where that is too small.
+
+    1. The routes that are used most get colours of their own, as many as the pool leaves.
+    2. Each other one, those used most first, gets the range of the pool that is wanted least by others, and by none
+       that runs at the same time.
+    """
+    first: dict[int, int] = {}
+    start = 0
+    for route in routes:  # 1
+        if start + demand.widths[route] <= available - pool:
+            first[route] = start
+            start += demand.widths[route]
+    sharing: dict[int, int] = {}
+    for route in (route for route in routes if route not in first):  # 2
+        free = _free(demand, route, start, available, {**first, **sharing})
+        if not free:
+            return None
+        sharing[route] = min(free, key=partial(_contention, demand, route, sharing))
+    return {**first, **sharing}
+
+
+def _with_prompts(demand: RouteDemand, available: int, placed: dict[int, int]) -> dict[int, int] | None:
+    """The first colours with those of routes without any so far: where prompts use the fewest of the routes there."""
+    first = dict(placed)
+    for route in range(len(demand.widths)):
+        if route in first:
+            continue
+        free = _free(demand, route, 0, available, first)
+        if not free:
+            return None
+        first[route] = min(free, key=partial(_contention, demand, route, first))
+    return first
+
+
+def _moved(demand: RouteDemand, routes: Sequence[int], available: int, placed: dict[int, int]) -> dict[int, int]:
+    """The first colours, with one route after another moved to where fewest rewrites are left in tokens."""
+    first, fewest, before = dict(placed), _rewrites_of_tokens(demand, routes, placed), -1
+    while fewest not in (0, before):
+        before = fewest
+        for route in routes:
+            for at in _free(demand, route, 0, available, {other: at for other, at in first.items() if other != route}):
+                count = _rewrites_of_tokens(demand, routes, {**first, route: at})
+                if count < fewest:
+                    first, fewest = {**first, route: at}, count
+    return first
+
+
+def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], first: dict[int, int]) -> int:
+    """Rewrites of routes in one run of each phase of tokens."""
+    conflicts, total = _conflicts(demand, first), 0
+    own = _own(routes, conflicts)
+    for phase in demand.tokens:
+        painted = own
+        for visits, times in phase:
+            count, painted = rewrites(visits, painted, conflicts)
+            total += count
+            if times > 1:
+                count, painted = rewrites(visits, painted, conflicts)
+                total += count * (times - 1)
+    return total
+
+
+def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
+    """First colours for a route, from ``start`` on and below ``end``, that no route at the same time has."""
+    width, beside = demand.widths[route], {o: at for o, at in first.items() if demand.beside[route] >> o & 1}
+    return [at for at in range(start, end - width + 1) if not _overlapping(demand, route, at, beside)]
+
+
+def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
+    """Uses of the routes that share a colour with one from ``at`` on, and how many these are."""
+    others = _overlapping(demand, route, at, first)
+    return sum(demand.uses[other] for other in others), len(others)
+
+
+def _overlapping(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
+    """The routes that share a colour with one from ``at`` on."""
+    end = at + demand.widths[route]
+    return [other for other, start in first.items() if start < end and at < start + demand.widths[other]]
