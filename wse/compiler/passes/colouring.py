@@ -8,7 +8,7 @@ time, on colours of tokens as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -26,7 +26,8 @@ class RouteDemand(NamedTuple):
         uses: How often each is used, in prompts alone where tokens' routes come first.
         beside: The routes that run at the same time as each, as bits.
         together: The most colours of routes that run at the same time, of tokens and of all.
-        tokens: For each of these phases what it visits, and how often in a row.
+        tokens: For each of these phases what it visits, and how often in a row; none where routes stay where the pool
+            is, and those of the pool are rewritten in every run.
     """
 
     widths: tuple[int, ...]
@@ -73,7 +74,9 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
                 if with_prompts is not None:
                     conflicts = _conflicts(demand, with_prompts)
                     numbered = tuple(with_prompts[route] for route in range(len(demand.widths)))
-                    return Colouring(numbered, _own(routes, conflicts), tuple(conflicts))
+                    apart = _bits(route for route in routes if first[route] + demand.widths[route] <= available - pool)
+                    own = _own(routes, conflicts) if demand.tokens else apart
+                    return Colouring(numbered, own, tuple(conflicts))
     return None
 
 
@@ -88,16 +91,17 @@ def rewrites(visits: Visits, painted: int, conflicts: Sequence[int]) -> tuple[in
 
 
 def _own(routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """Those of some routes, as bits, that share a colour with no other of them."""
-    bits = sum(1 << route for route in routes)
-    return sum(1 << route for route in routes if not conflicts[route] & bits)
+    """The routes, as bits, that share a colour with none, and those of ``routes`` that do with no other of these."""
+    alone, bits = _bits(route for route, others in enumerate(conflicts) if not others), _bits(routes)
+    return alone | _bits(route for route in routes if not conflicts[route] & bits)
 
 
 def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
     """For each route the others, as bits, that share a colour with it."""
-    colours = {route: ((1 << demand.widths[route]) - 1) << start for route, start in first.items()}
     return [
-        sum(1 << other for other, others in colours.items() if other != route and others & colours.get(route, 0))
+        _bits(other for other in _overlapping(demand, route, first[route], first) if other != route)
+        if route in first
+        else 0
         for route in range(len(demand.widths))
     ]
 
@@ -138,22 +142,36 @@ def _with_prompts(demand: RouteDemand, available: int, placed: dict[int, int]) -
 
 
 def _moved(demand: RouteDemand, routes: Sequence[int], available: int, placed: dict[int, int]) -> dict[int, int]:
-    """The first colours, with one route after another moved to where fewest rewrites are left in tokens."""
-    first, fewest, before = dict(placed), _rewrites_of_tokens(demand, routes, placed), -1
+    """The first colours, with one route after another moved to where fewest rewrites are left in tokens.
+
+    What a route costs goes by the others that it shares colours with: of the places with the same others the first is
+    counted, and of those with the same and more none.
+    """
+    first, conflicts = dict(placed), _conflicts(demand, placed)
+    fewest, before = _rewrites_of_tokens(demand, routes, conflicts), -1
     while fewest not in (0, before):
         before = fewest
         for route in routes:
-            for at in _free(demand, route, 0, available, {other: at for other, at in first.items() if other != route}):
-                count = _rewrites_of_tokens(demand, routes, {**first, route: at})
+            others = {other: at for other, at in first.items() if other != route}
+            places: dict[int, int] = {}
+            for at in _free(demand, route, 0, available, others):
+                places.setdefault(_bits(_overlapping(demand, route, at, others)), at)
+            for sharing, at in places.items():
+                if any(less & sharing == less for less in places if less != sharing):
+                    continue
+                moved = [
+                    sharing if other == route else bits & ~(1 << route) | (sharing >> other & 1) << route
+                    for other, bits in enumerate(conflicts)
+                ]
+                count = _rewrites_of_tokens(demand, routes, moved)
                 if count < fewest:
-                    first, fewest = {**first, route: at}, count
+                    first, conflicts, fewest = {**first, route: at}, moved, count
     return first
 
 
-def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], first: dict[int, int]) -> int:
+def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
     """Rewrites of routes in one run of each phase of tokens."""
-    conflicts, total = _conflicts(demand, first), 0
-    own = _own(routes, conflicts)
+    own, total = _own(routes, conflicts), 0
     for phase in demand.tokens:
         painted = own
         for visits, times in phase:
@@ -163,6 +181,10 @@ def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], first: dict[
                 count, painted = rewrites(visits, painted, conflicts)
                 total += count * (times - 1)
     return total
+
+
+def _bits(routes: Iterable[int]) -> int:
+    return sum(1 << route for route in routes)
 
 
 def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:

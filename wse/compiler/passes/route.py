@@ -49,8 +49,8 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """Whether no two routes share a colour."""
-        return not any(self.colouring.conflicts)
+        """Whether all routes stay as they are."""
+        return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
 def route(state: State) -> State:
@@ -67,7 +67,8 @@ def route(state: State) -> State:
                     axis=axis,
                     first=stage.colouring.first[route_number],
                     colours=stage.colours[key],
-                    repainted=bool(stage.colouring.conflicts[route_number]),
+                    repainted=bool(stage.colouring.conflicts[route_number])
+                    or not stage.colouring.own >> route_number & 1,
                 )
             )
     return replace(state, colour_uses=tuple(uses), repaints=tuple(repaints[phase.steps] for phase in state.phases))
