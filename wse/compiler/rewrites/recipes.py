@@ -8,6 +8,7 @@ from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
 from wse.compiler.options import FUSED, RELEASED, SCHEDULES, Options, Rewrites
 from wse.compiler.rewrites import (
+    central_choice,
     early_shift,
     fitted_trees,
     gathers,
@@ -40,6 +41,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
         query_gathers,
         router_scores,
         gathers,
+        central_choice,
         shared_activation,
         vectors_over_heads,
         early_shift,
