@@ -15,13 +15,14 @@ from tests.wavelet.lay import WSE2, WSE3, cycles, small_numbers
 from wse.hardware.spec import WaferSpec
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
+from wse.wavelet.plan import plan_line
 from wse.wavelet.run import run
 from wse_mappings.patterns.auto_gen import auto_gen
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
-from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
+from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast, shared_multicast
 from wse_mappings.patterns.pattern import Reduce
 from wse_mappings.patterns.point_to_point import point_to_point
 from wse_mappings.patterns.reduce_multicast import reduce_multicast
@@ -88,6 +89,31 @@ def crossed(
             links[0, source:target] += words
             links[1, target + 1 : source + 1] += words
     return links
+
+
+@pytest.mark.parametrize("length", [2, 3, 7, 16, 23, 90])
+@pytest.mark.parametrize("groups", [None, (), (2,), (5,), (6, 2)])
+@pytest.mark.parametrize("broadcast", [False, True])
+def test_a_tree_needs_no_more_colours_than_both_directions_share(
+    length: int, groups: tuple[int, ...] | None, *, broadcast: bool
+) -> None:
+    """Nor a switch: every PE has one route a colour."""
+    segments = ((0, length), (length, length))
+    tree = k_tree(
+        2 * length, 1, Arrival.ADD, broadcast=broadcast, segments=segments, groups=groups, shared_colours=True
+    )
+    plan = plan_line(tree.messages)
+    assert plan.colours <= tree.colours
+    assert all(len(turns) == 1 for turns in plan.positions.values())
+
+
+@pytest.mark.parametrize(("length", "root"), [(2, 0), (9, 4), (9, 8)])
+def test_a_multicast_needs_one_colour(length: int, root: int) -> None:
+    for schedule in (
+        multicast(length, 1, root, shared_colours=True),
+        shared_multicast(length, 1, 0, length, 2, shared_colours=True),
+    ):
+        assert plan_line(schedule.of_variant(0)[0]).colours <= schedule.colours == 1
 
 
 @given(

@@ -76,6 +76,9 @@ def lines_of(program: Program, axis: int) -> int:
         ("norm-scales,joint-blocks,shared-activation,joined-tasks", SHARED),
         ("router-scores", mixture_spec(MIXTURES["softmax"])),
         ("router-scores,gathers", SHARED),
+        ("gathers,central-choice", mixture_spec(MIXTURES["not normalised"])),
+        ("norm-scales,router-scores,gathers,central-choice,joined-tasks", SHARED),
+        ("router-scores,gathers,central-choice", mixture_spec(MIXTURES["softmax"])),
         ("shared-activation", tiny_spec()),
         ("norm-scales,shared-activation", tiny_spec()),
         ("shared-exp", replace(tiny_spec(kv_heads=1, heads=4), score_cap=3.0)),
@@ -109,7 +112,8 @@ def test_groups_of_all_reduces_move_as_many_words_to_the_same_places() -> None:
     changed = plain.program.decode.steps.pattern != fitted.program.decode.steps.pattern
     of_released = tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=RELEASED).program.patterns
     assert changed.any()
-    assert plain.program.patterns[plain.program.decode.steps.pattern[changed][0]] in of_released
+    messages = plain.program.patterns[plain.program.decode.steps.pattern[changed][0]].messages
+    assert any(np.array_equal(messages, pattern.messages) for pattern in of_released)
 
 
 def test_a_norm_takes_no_all_reduce_of_its_own() -> None:
@@ -272,6 +276,31 @@ def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
     assert sent == [(9, 12), (10, 12), (11, 12), (13, 12)]  # five in the middle of 24, the one there among them
 
 
+def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
+    """Its ids and weights, and a run reads the same choice; where outputs are summed on every PE, as before."""
+    (gathered, outputs), (central, chosen) = (
+        (run.program, run.fabric().decode_cost(len(PROMPT)))
+        for schedule in ("gathers", "gathers,central-choice")
+        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=schedule),)
+    )
+    assert kernels_of(gathered) == kernels_of(central)
+    assert isinstance(SHARED.experts, Experts)
+    layers, saved = sum(layer.experts for layer in SHARED.layers), SHARED.experts.count - 2 * SHARED.experts.active
+    assert outputs.links.sum() - chosen.links.sum() == layers * 3 * 23 * saved
+    assert kernels_of(program_of("central-choice", SHARED)) == kernels_of(program_of(RELEASED, SHARED))
+
+
+def test_both_directions_of_a_level_share_colours_and_routes_are_rewritten_less_often() -> None:
+    released, shared = (program_of(schedule, SHARED, (9, 15)) for schedule in (RELEASED, "shared-colours"))
+    patterns = [program.patterns[program.decode.steps.pattern.max()] for program in (released, shared)]
+    assert np.array_equal(patterns[0].messages, patterns[1].messages)
+    colours = {(p.name, p.colours) for p in shared.patterns if p.name in ("all_reduce", "multicast")}
+    assert colours >= {("all_reduce", 5), ("all_reduce", 10)}  # those that the rewrite replaced are there, unused
+    used = {shared.patterns[i].colours for i in shared.decode.steps.pattern if i >= 0}
+    assert max(used) == 5
+    assert shared.decode.steps.repaints.sum() < released.decode.steps.repaints.sum()
+
+
 def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
     """With fewer words than an all-reduce moves; where a row makes queries of several heads, they are summed."""
     spec = latent_spec()
@@ -347,7 +376,7 @@ def test_a_rewrite_is_kept_off_where_it_is_not_valid(
 
 def test_an_unknown_schedule_is_refused() -> None:
     with pytest.raises(
-        UnknownName, match="unknown schedule 'fastest': known: early-shift, fitted-trees, fused, gathers"
+        UnknownName, match="unknown schedule 'fastest': known: central-choice, early-shift, fitted-trees, fused"
     ):
         rewrites_of(tiny_spec(), replace(OPTIONS, schedule="fastest"))
 
@@ -371,11 +400,12 @@ def test_a_search_keeps_what_saves_cycles() -> None:
     assert "router-scores" not in kept
     plain = replace(chosen.choice, trees=())  # as all but fitted trees, which come last, were tried
     of_plain = cycles(compile_choice(spec, machine, SOFTWARE, chosen.options, plain))
-    assert of_plain - cycles(chosen.program) == pytest.approx(kept.pop("fitted-trees").saved_cycles, rel=0.1)
+    of_trees, rewrite_cycles = kept.pop("fitted-trees").saved_cycles, SOFTWARE.route_rewrite_cycles
+    assert of_plain - cycles(chosen.program) == pytest.approx(of_trees, abs=rewrite_cycles)  # counted in small
     for name, one in kept.items():
         others = tuple(other for other in plain.rewrites if other[0] != name)
         without = compile_choice(spec, machine, SOFTWARE, chosen.options, replace(plain, rewrites=others))
-        assert cycles(without) - of_plain == pytest.approx(one.saved_cycles)
+        assert cycles(without) - of_plain == pytest.approx(one.saved_cycles, abs=rewrite_cycles)
         assert one.saved_cycles > 0
     forced = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule="local-maxima,merged-sums"), cycles, timing)
     assert {one.name for one in forced.rewrites} == {"local-maxima", "merged-sums"}

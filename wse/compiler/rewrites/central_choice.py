@@ -21,7 +21,7 @@ from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
 
-CHOOSING: Final = ("router_limit", "router_choose", "chosen_softmax")
+CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_choose", "chosen_softmax")
 """The kernels that make a choice of a router's outputs, in their order."""
 
 
