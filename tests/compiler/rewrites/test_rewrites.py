@@ -79,6 +79,7 @@ def lines_of(program: Program, axis: int) -> int:
         ("gathers,central-choice", mixture_spec(MIXTURES["not normalised"])),
         ("norm-scales,router-scores,gathers,central-choice,joined-tasks", SHARED),
         ("router-scores,gathers,central-choice", mixture_spec(MIXTURES["softmax"])),
+        ("joint-blocks,shared-activation,joint-shares,joined-tasks", SHARED),
         ("shared-activation", tiny_spec()),
         ("norm-scales,shared-activation", tiny_spec()),
         ("shared-exp", replace(tiny_spec(kv_heads=1, heads=4), score_cap=3.0)),
@@ -330,6 +331,17 @@ def test_a_row_divides_the_heads_that_it_goes_on_with() -> None:
     assert others.cycles < costs.cycles
 
 
+def test_shares_of_both_blocks_of_a_mixture_are_swapped_at_once() -> None:
+    apart, joint = (
+        program_of(f"joint-blocks,shared-activation{more}", SHARED, (9, 5)) for more in ("", ",joint-shares")
+    )
+    layers = sum(layer.experts for layer in SHARED.layers)
+    assert lines_of(apart, COLUMNS) - lines_of(joint, COLUMNS) == layers
+    assert kernels_of(apart) == kernels_of(joint)
+    alone = [program_of(schedule, SHARED) for schedule in ("shared-activation", "shared-activation,joint-shares")]
+    assert lines_of(alone[0], COLUMNS) == lines_of(alone[1], COLUMNS)  # the second waits for words of its own
+
+
 def test_activation_is_shared_by_no_more_neighbours_than_there_are() -> None:
     assert not kernels_of(program_of("shared-activation", mesh=(3, 5)))["activate_share"]
     assert kernels_of(program_of("shared-activation"))["activate_share"] == 2
@@ -352,6 +364,8 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("query-gathers", tiny_spec(), {}, "no latent attention"),
         ("query-gathers", latent_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("gathers", tiny_spec(), {}, "no router"),
+        ("central-choice", tiny_spec(), {}, "no router"),
+        ("joint-shares", tiny_spec(), {}, "no block beside its experts"),
         ("local-maxima", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("router-scores", tiny_spec(), {}, "no router"),
         ("joint-blocks", mixture_spec(MIXTURES["softmax"]), {}, "no block beside its experts"),
