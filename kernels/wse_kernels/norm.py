@@ -59,6 +59,25 @@ def gain_sum_squares(block, act, acc, wgt, x, sums, gain, out, M, K, offset):
                 act[block, out + m * K + k, lane] = narrow(gained, stored)
 
 
+def rms_factors(block, f32, sums, M, size, eps_atto):
+    """sums[M] = 1 / sqrt(sums[M] / size + eps): the factor takes the place of the sum."""
+    size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
+    lanes = f32.shape[2]
+    for m in range(M):
+        for lane in range(lanes):
+            f32[block, sums + m, lane] = np.float32(1.0) / np.sqrt(f32[block, sums + m, lane] / size + eps)
+
+
+def scale_heads(block, acc, f32, x, factors, M, N):
+    """x[M, N] *= factors[M]."""
+    lanes = acc.shape[2]
+    for m in range(M):
+        for e in range(x + m * N, x + m * N + N):
+            for lane in range(lanes):
+                value = acc[block, e, lane]
+                acc[block, e, lane] = narrow(widen(value) * f32[block, factors + m, lane], value)
+
+
 def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
     """x[M, N] /= sqrt(sums[M] / size + eps)."""
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)

@@ -118,6 +118,23 @@ def test_every_op_makes_what_a_plain_decoder_makes(name: str) -> None:
     assert missing <= {"experts_down", "latent_output"}, missing
 
 
+def test_queries_whose_norms_go_into_their_scores_are_not_read() -> None:
+    spec, heard = replace(tiny_spec(), head_norm="rms"), set[str]()
+    choice = Choice(prefill=THIN_GEMM, prefill_chunk=4, head_chunk=9, rewrites=(("query-scales", 1),))
+    program = compiled(Case(choice=choice), spec)
+    watched = [i for i, kind in enumerate(program.op_kinds) if kind in READABLE]
+    engine = Engine(
+        program,
+        spec,
+        tensors(spec).__getitem__,
+        [],
+        watched=watched,
+        on_output=lambda op, values: heard.add(program.op_kinds[op]),
+    )
+    assert len(list(engine.prefill([5] * PROMPT))) == 2
+    assert {program.op_kinds[op] for op in watched} - heard == {"qkv"}
+
+
 def compiled(case: Case, spec: ModelSpec) -> Program:
     options = Options(
         **{

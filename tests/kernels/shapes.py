@@ -31,6 +31,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "rms_scale": ("M", "K"),
     "l2_scale": ("M", "K"),
     "gain_sum_squares": ("M", "K"),
+    "rms_factors": ("M",),
+    "scale_heads": ("M", "N"),
     "rms_scale_sums": ("M", "N"),
     "rms_scale_share": ("M", "n", "parts"),
     "moments": ("M", "K"),
@@ -171,7 +173,15 @@ def _contents(
     rows, cols = line
     positive = {name: rng.exponential(max(1, p.get("K", 2)), (*line, n)) for name, n in counts.items()}
     match kernel:
-        case "l2_scale" | "rms_scale" | "rms_scale_sums" | "rms_scale_share" | "sink_sums" | "attention_online":
+        case (
+            "l2_scale"
+            | "rms_factors"
+            | "rms_scale"
+            | "rms_scale_sums"
+            | "rms_scale_share"
+            | "sink_sums"
+            | "attention_online"
+        ):
             return {"sums": positive["sums"]}
         case "attention_finish":
             return {"sums": positive["sums"] * rng.integers(0, 4, (*line, counts["sums"]))}

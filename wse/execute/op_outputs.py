@@ -19,7 +19,7 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS, Slots
+from wse.program.steps import COLUMNS, ROWS, Kind, Slots
 from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse_mappings.cuts.split import padded_blocks
@@ -101,9 +101,14 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 
 
 def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
-    """The parts of an op's output in the steps that it has in a phase; none of a norm that goes into a product."""
+    """The parts of an op's output in the steps that it has in a phase.
+
+    There are none of a norm that goes into a product, nor of queries whose norms go into their scores.
+    """
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
+    if op.kind == "qkv" and _scales_scores(program, phase, op.layer):
+        return []
     kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
     made = [s for s in steps if phase.steps.computes(s) and int(phase.steps.code[s]) in kernels]
     if not made:
@@ -116,6 +121,12 @@ def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Seq
         Part(after=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
         for name, cut in zip(kernels[int(phase.steps.code[step])], cuts, strict=True)
     ]
+
+
+def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
+    """Whether a layer's scores are scaled by the norms of its queries."""
+    scaled = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
+    return layer in np.array(program.op_layers)[phase.steps.op[scaled]]
 
 
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:

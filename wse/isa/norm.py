@@ -69,6 +69,24 @@ NORM: Final = (
         ),
         work=_features,
         cycles=lambda c, M, K, offset: M * (c.loop + c.vector(K, c.square) + (1 + (offset != 0)) * c.vector(K, c.act)),
+        cycles_over_heads=lambda c, M, K, offset: (
+            c.loop + K * (c.strided(M, c.square) + (1 + (offset != 0)) * c.strided(M, c.act))
+        ),
+    ),
+    Kernel(
+        name="rms_factors",
+        operands=(f32("sums", "M"), *numbers("M size eps_atto")),
+        work=lambda M: M,
+        operation_ps=3000,
+        cycles=lambda c, M: M * (c.loop + 2 * c.function),
+        cycles_over_heads=lambda c, M: c.loop + M * 2 * c.function,
+    ),
+    Kernel(
+        name="scale_heads",
+        operands=(acc("x", "M N"), f32("factors", "M"), *numbers("M N")),
+        work=lambda M, N: M * N,
+        cycles=lambda c, M, N: M * (c.loop + c.vector(N, c.scale_acc)),
+        cycles_over_heads=lambda c, M, N: c.loop + N * c.strided(M, c.scale_acc),
     ),
     Kernel(
         name="rms_scale_sums",

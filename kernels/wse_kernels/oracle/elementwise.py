@@ -144,6 +144,16 @@ def gain_sum_squares(pe, x, sums, gain, out, M, K, offset):
     pe.write("act", out, (pe.read("wgt", gain, K) + np.float32(offset)) * X)
 
 
+def rms_factors(pe, sums, M, size, eps_atto):
+    """sum[M] = 1 / sqrt(sum[M] / size + eps)."""
+    pe.write("f32", sums, _rms_factor(pe.read("f32", sums, M), size, eps_atto))
+
+
+def scale_heads(pe, x, factors, M, N):
+    """acc[M, N] *= factors[M]."""
+    pe.write("acc", x, pe.read("acc", x, M, N) * pe.read("f32", factors, M)[:, None])
+
+
 def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
     """acc[M, N] /= sqrt(sum[M] / size + eps)."""
     factor = _rms_factor(pe.read("acc", sums, M), size, eps_atto)

@@ -89,6 +89,9 @@ def lines_of(program: Program, axis: int) -> int:
         ("norm-scales,query-gathers,early-shift", latent_spec(heads=9)),  # a row each
         ("query-gathers", latent_spec(heads=11)),  # rows with two: summed as they are
         ("early-shift", tiny_spec()),
+        ("query-scales", replace(tiny_spec(), head_norm="rms")),
+        ("query-scales", replace(tiny_spec(), head_norm="l2", score_cap=3.0)),
+        ("early-shift,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms", norm_unit_offset=True)),
     ],
     ids=lambda value: value.replace(",", " and ") if isinstance(value, str) else value.family,
 )
@@ -291,6 +294,22 @@ def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
     assert kernels_of(program_of("central-choice", SHARED)) == kernels_of(program_of(RELEASED, SHARED))
 
 
+@pytest.mark.parametrize("norm", ["rms", "l2"])
+def test_scores_are_scaled_in_place_of_queries(norm: str) -> None:
+    """Roots beside the sum of scores, rotation beside that of squares; keys are scaled as before."""
+    spec = replace(tiny_spec(), head_norm=norm)
+    released, fused = program_of(RELEASED, spec), program_of("early-shift,query-scales", spec)
+    kernels, steps = kernels_of(fused), fused.decode.steps
+    assert kernels["scale_heads"] == kernels["rms_factors"] == spec.layer_count
+    assert kernels_of(released)[f"{norm[:3]}_scale"] - kernels[f"{norm[:3]}_scale"] == spec.layer_count
+    beside = [KERNELS[steps.code[s]].name for s in np.flatnonzero(steps.overlap >= 0) if steps.computes(s)]
+    assert beside == ["rotate", "rms_factors"] * 2 if norm == "rms" else ["rms_factors"] * 2
+    assert [lines_of(program, axis) for program in (released, fused) for axis in (ROWS, COLUMNS)] == [
+        lines_of(released, ROWS),
+        lines_of(released, COLUMNS),
+    ] * 2
+
+
 def test_both_directions_of_a_level_share_colours_and_routes_are_rewritten_less_often() -> None:
     released, shared = (program_of(schedule, SHARED, (9, 15)) for schedule in (RELEASED, "shared-colours"))
     patterns = [program.patterns[program.decode.steps.pattern.max()] for program in (released, shared)]
@@ -366,6 +385,13 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("gathers", tiny_spec(), {}, "no router"),
         ("central-choice", tiny_spec(), {}, "no router"),
         ("joint-shares", tiny_spec(), {}, "no block beside its experts"),
+        ("query-scales", tiny_spec(), {}, "does not normalise heads"),
+        (
+            "query-scales",
+            replace(tiny_spec(), head_norm="rms"),
+            {"dtype": "float16"},
+            "float16 activations may overflow",
+        ),
         ("local-maxima", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("router-scores", tiny_spec(), {}, "no router"),
         ("joint-blocks", mixture_spec(MIXTURES["softmax"]), {}, "no block beside its experts"),
