@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from wse.compiler.lower.builder import Draft
+from wse.compiler.lower.builder import Draft, Operand
 from wse.compiler.lower.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
@@ -91,9 +91,9 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     scale, product, line = steps[at.scale], steps[at.scores], steps[at.summed]
     q, heads = address(scale, "x"), count(scale, "M")
     # 3. The scores scaled.
-    sizes = {"M": heads, "N": number(product, "T")}
-    scores = {"x": address(product, "out"), "factors": address(scale, "sums")}
-    factors = {"sums": address(scale, "sums"), "M": heads, "size": count(scale, "size")}
+    sizes: dict[str, Operand] = {"M": heads, "N": number(product, "T")}
+    scores: dict[str, Operand] = {"x": address(product, "out"), "factors": address(scale, "sums")}
+    factors: dict[str, Operand] = {"sums": address(scale, "sums"), "M": heads, "size": count(scale, "size")}
     scaled = _like(scale, compute_step(product, "scale_heads", **scores, **sizes))
     # 2. The factors while they are summed.
     loop, overlap = draft.add_loop(1), draft.add_group()
