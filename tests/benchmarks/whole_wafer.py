@@ -1,0 +1,229 @@
+"""A whole wafer decodes, and sampled layers and logits are worked out again by plain numpy.
+
+    python tests/benchmarks/whole_wafer.py --json whole.json --section whole.md
+
+runs ``wse run llama-3-8b --weights random:7`` on a region of 1024x683 PEs of wse3 in float16, as its own process, whose
+peak memory and time are told. From its trace it takes what the ops before and behind a layer made for every token, and
+compares what the layer made with `plain_decoder`, in float64 and from the same weights: likewise the head's logits, and
+the tokens, which must be the likeliest. It exits with 1 where one is off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+F64 = npt.NDArray[np.float64]
+HEAD_ROWS: Final = 16384
+TOLERANCE: Final = 0.02
+"""Root mean square of the errors that float16 may leave in a layer, over that of what the layer adds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeWafer:
+    """A run and how far it is off.
+
+    Attributes:
+        command: The command.
+        pes: PEs of the region.
+        peak_bytes: Memory of the process at its fullest.
+        wall_s: Seconds of the process.
+        passes: Passes over all weights, each of one token.
+        pass_s: Seconds of a pass.
+        bound_fraction: The time in which memory gives the bytes of all weights but the embedding, over that of a pass.
+        read_bytes_per_s: Bytes a second at which all cores read memory.
+        errors: By layer, and of logits: root mean square of the errors over that of what is added, or of the logits.
+        load: Programs that wanted a core, on the average of the five minutes before the end.
+        likeliest: Whether every token is the one that plain numpy's logits are largest for, or within the tolerance.
+    """
+
+    command: str
+    pes: int
+    peak_bytes: int
+    wall_s: float
+    passes: int
+    pass_s: float
+    bound_fraction: float
+    read_bytes_per_s: float
+    load: float
+    errors: dict[str, float]
+    likeliest: bool
+
+    @property
+    def right(self) -> bool:
+        """Whether all that was worked out again agrees."""
+        return self.likeliest and all(error <= TOLERANCE for error in self.errors.values())
+
+
+def measure(options: Sequence[str], model: str, seed: int, layers: Sequence[int], prompt: Sequence[int]) -> WholeWafer:
+    """Run a model with random weights and check it; ``options`` are those of `wse run` about wafer and mapping."""
+    from wse.models.bundled import CONFIGURATIONS
+    from wse.models.load import load_model
+
+    folder = Path(model)
+    spec = load_model(folder if folder.exists() else CONFIGURATIONS[model]).spec
+    last = spec.layer_count - 1
+    recorded = {"embedding", "head", f"layers.{last}.down"}
+    recorded |= {f"layers.{layer - k}.down" for layer in layers for k in (0, 1) if layer >= k}
+    with tempfile.TemporaryDirectory() as made:
+        trace = Path(made) / "run.h5"
+        command = ["wse", "run", model, "--weights", f"random:{seed}", *options]
+        command += ["--prompt-ids", ",".join(map(str, prompt))]
+        asked = ["--record", f"activations={','.join(sorted(recorded))}", "--trace", str(trace)]
+        asked += ["--profile", "--profile-output", str(Path(made) / "profile.json"), "--json"]
+        report, peak_bytes, wall_s = run([*command, *asked])
+        load = os.getloadavg()[1]
+        errors, likeliest = check(trace, spec, seed, layers, report["tokens"])
+    profile, model_read = report["profile"], report["model"]
+    weights = 2 * (model_read["parameters"] - (0 if spec.tied_embedding else spec.vocab_size * spec.hidden_size))
+    passes = len(prompt) + len(report["tokens"]) - 1
+    pass_s = profile["passes_s"] / passes
+    return WholeWafer(
+        command=" ".join(command),
+        pes=pes_of(report["system"]),
+        peak_bytes=peak_bytes,
+        wall_s=wall_s,
+        passes=passes,
+        pass_s=pass_s,
+        bound_fraction=weights / profile["read_bytes_per_s"] / pass_s,
+        read_bytes_per_s=profile["read_bytes_per_s"],
+        load=load,
+        errors=errors,
+        likeliest=likeliest,
+    )
+
+
+def run(command: Sequence[str]) -> tuple[dict[str, Any], int, float]:
+    """The report of a command that prints JSON, the peak of its memory in bytes, and its seconds."""
+    began = time.perf_counter()
+    with tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen([sys.executable, "-m", *command], stdout=printed)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.perf_counter() - began
+        if status:
+            sys.exit(f"{' '.join(command)}: exit status {os.waitstatus_to_exitcode(status)}")
+        printed.seek(0)
+        return json.load(printed), usage.ru_maxrss * 1024, wall_s
+
+
+def check(
+    trace: Path, spec: Any, seed: int, layers: Sequence[int], tokens: Sequence[int]
+) -> tuple[dict[str, float], bool]:
+    """Errors of layers and logits, and whether every token is the likeliest."""
+    from plain_decoder import plain_logits
+
+    from wse.execute.random_weights import RandomWeights
+
+    weights = RandomWeights(spec, seed)
+    made = tensors(trace)
+    errors = {}
+    for layer in layers:
+        x = made["embedding"] if layer == 0 else made[f"layers.{layer - 1}.down"]
+        alone = replace(spec, layers=(spec.layers[layer],), embedding_scale=1.0)
+        found: dict[str, F64] = {}
+        plain_logits(alone, _named(weights, x, f"layers.{layer}."), range(len(x)), found.__setitem__)
+        there = found["layers.0.down"]
+        errors[f"layer {layer}"] = _rms(made[f"layers.{layer}.down"] - there) / _rms(there - x)
+    x = made[f"layers.{spec.layer_count - 1}.down"][-len(tokens) :]
+    nothing = replace(spec, layers=(), embedding_scale=1.0, tied_embedding=False)
+    name = "embedding" if spec.tied_embedding else "head"
+    parts = []
+    for first in range(0, spec.vocab_size, HEAD_ROWS):
+        rows = weights.rows(name)[first : min(first + HEAD_ROWS, spec.vocab_size)]
+        part = {"head": rows.astype(np.float16), "embedding": x, "final_norm": weights.rows("final_norm")[:]}
+        parts.append(plain_logits(nothing, part.__getitem__, range(len(x))))
+    logits, read = np.concatenate(parts, axis=1), made["head"][-len(tokens) :]
+    errors["logits"] = _rms(read - logits) / _rms(logits)
+    behind = logits.max(axis=1) - logits[np.arange(len(tokens)), list(tokens)]
+    return errors, bool((behind <= TOLERANCE * logits.std(axis=1)).all())
+
+
+def _named(weights: Any, x: F64, prefix: str) -> Callable[[str], npt.NDArray[np.generic]]:
+    """Tensors of a model of one layer, which takes the rows of x where it would take tokens."""
+
+    def tensor(name: str) -> npt.NDArray[np.generic]:
+        if name == "embedding":
+            return x
+        if not name.startswith("layers.0."):  # what becomes of the layer's output is looked at apart
+            return np.ones((1, x.shape[1])) if name == "head" else np.ones(x.shape[1])
+        values = weights.rows(prefix + name.removeprefix("layers.0."))[:]
+        return np.asarray(values, np.float16)
+
+    return tensor
+
+
+def tensors(trace: Path) -> dict[str, F64]:
+    """What ops made in all passes, ``[tokens, features]``, by their names."""
+    from wse_traces import open_trace
+
+    found: dict[str, list[F64]] = {}
+    with open_trace(str(trace)) as opened:
+        for index, record in enumerate(opened.records("tensor")):
+            values = opened.tensor(index)
+            found.setdefault(record["op"], []).append(values.reshape(-1, values.shape[-1]).astype(np.float64))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _rms(values: F64) -> float:
+    return float(np.sqrt((values * values).mean()))
+
+
+def pes_of(system: dict[str, Any]) -> int:
+    """PEs of the regions of a report's system."""
+    return sum(stage["rows"] * stage["cols"] for stage in system["stages"])
+
+
+def section(found: WholeWafer) -> Iterator[str]:
+    """The lines of a section for docs/performance.md."""
+    yield from ("## A whole wafer", "", f"`{found.command}`", "")
+    yield from ("| | |", "|---|---:|")
+    yield f"| PEs, each with its tiles, cache and buffers | {found.pes:,} |"
+    yield f"| peak memory of the process | {found.peak_bytes / 1e9:.1f} GB |"
+    yield f"| the whole command, of {found.passes} passes over all weights | {found.wall_s:.0f} s |"
+    yield f"| a pass, which is a token of the prompt or one that is generated | {found.pass_s:.2f} s |"
+    yield f"| memory read by all cores, measured after the run | {found.read_bytes_per_s / 1e9:.1f} GB/s |"
+    yield f"| the time in which it gives all weights, over that of a pass | {found.bound_fraction:.2f} |"
+    yield f"| programs that wanted one of {os.cpu_count()} cores meanwhile, this one among them | {found.load:.1f} |"
+    for name, error in found.errors.items():
+        yield f"| error of {name} against plain numpy in float64 (root mean square, relative) | {error:.1e} |"
+    yield f"| every token is the likeliest by plain numpy | {'yes' if found.likeliest else 'no'} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="A whole wafer with random weights, checked.")
+    parser.add_argument("model", nargs="?", default="llama-3-8b", help="a Llama of `wse models`, or a folder")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the weights")
+    parser.add_argument("--layers", default="0,15,31", help="layers that are worked out again")
+    parser.add_argument("--prompt-ids", default="1,2,3")
+    parser.add_argument("--new-tokens", type=int, default=3)
+    parser.add_argument("--options", default="--wafer wse3 --region 1024x683 --dtype float16", help="of wse run")
+    parser.add_argument("--json", type=Path, help="write the numbers there")
+    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
+    asked = parser.parse_args(arguments)
+    layers, prompt = ([int(number) for number in text.split(",")] for text in (asked.layers, asked.prompt_ids))
+    options = [*asked.options.split(), "--new-tokens", str(asked.new_tokens)]
+    found = measure(options, asked.model, asked.seed, layers, prompt)
+    text = "\n".join((*section(found), ""))
+    sys.stdout.write(text)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
+    if asked.section is not None:
+        asked.section.write_text(text, encoding="utf-8")
+    sys.exit(0 if found.right else 1)
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / "support")]
+    main()
