@@ -18,10 +18,16 @@ from tests.benchmarks.torch_decoder import TorchDecoder
 
 
 def test_peers_beside_each_other(shared: Path, by_size: BySize, say: Say, tmp_path: Path) -> None:
-    repeats, prompt_tokens = by_size(small=3, full=20), by_size(small=16, full=64)
+    repeats, prompt_repeats, prompt_tokens = (
+        by_size(small=3, full=20),
+        by_size(small=1, full=5),
+        by_size(small=96, full=512),
+    )
     folder = shared / "models" / "stories15m"
-    found = compare(folder, (48, 48), dtype="float16", prompt_tokens=prompt_tokens, repeats=repeats, build=tmp_path)
-    say("stories15m on 48x48 (goal 1.0 x numpy, aim: C)\n    " + "\n    ".join(lines(found)))
+    counts = {"prompt_tokens": prompt_tokens, "repeats": repeats, "prompt_repeats": prompt_repeats}
+    found = compare(folder, (48, 48), dtype="float16", build=tmp_path, **counts)
+    goals = "decoding 1.0 x numpy, aim: C; prompt 0.25 x torch, aim 0.5"
+    say(f"stories15m on 48x48 (goals: {goals})\n    " + "\n    ".join(lines(found)))
 
 
 @pytest.mark.parametrize("peer", ["numpy", "C", "torch"])
