@@ -32,7 +32,7 @@ def run(shared: Path, mesh: tuple[int, int]) -> Session:
 
 def builds(run: Session) -> set[bool]:
     """Whether kernels of a decoded token are builds for all cores."""
-    calls = run.engine._binder.bind(run.program.decode, run.program.cache_slots(5)).calls
+    calls = run.engine._binder._bind(run.program.decode, run.program.cache_slots(5)).calls
     return {build_of(function)[1] for function, _ in calls if hasattr(function, "py_func")}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +30,9 @@ BLOCK_S: Final = 1e-7
 """Seconds of a core to come to a block whose operands were fetched, about."""
 MOST_BYTES_AHEAD: Final = 8192
 """Bytes of an operand, in all lanes of a block: more are fetched soon enough once they are read one after another."""
+KEPT: Final = 4
+"""Phases that stay bound: those that kernels were compiled for are run next. A chunk may have ten thousand calls."""
+
 ROUTER: Final = kernel_named("router_choose")
 """The kernel that leaves the ids of the chosen experts."""
 
@@ -69,9 +73,13 @@ class Binder:
         self._views = {stage: [arena.view(t) for t in program.element_types] for stage, arena in arenas.items()}
         self._moves = Moves(program, arenas, self._views, control, streams, routing)
         self.crossings = self._moves.crossings
+        self._bound = lru_cache(maxsize=KEPT)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """One run of ``phase`` with ``slots`` cache slots in use, of the user with the most."""
+        """One run of ``phase`` with ``slots`` cache slots in use, of the user with the most; the last few are kept."""
+        return self._bound(phase, slots)
+
+    def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         bound = BoundPhase(phase, slots, [], [], Counter())
         after = {} if self._outputs is None else self._outputs.calls(phase, slots)
         step = 0

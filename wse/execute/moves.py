@@ -187,7 +187,7 @@ class Moves:
         operands = self._line_operands(transfer, messages, n)
         along_columns = messages.axis == COLUMNS
         lines = arena.cols if along_columns else messages.rows
-        core_s = core_s_of_line(stretches, along_columns=along_columns) * lines / (len(schedule.first) - 1)
+        core_s = _core_s(schedule, n, view.itemsize, along_columns=along_columns) * lines / (len(schedule.first) - 1)
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (view, stretches, schedule.first, variant, operands)
         return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
@@ -276,6 +276,13 @@ def _sums_whole(schedule: LineSchedule) -> bool:
     """Whether PEs send all their words, and some are added."""
     arrivals = set(schedule.messages[:, 2].tolist())
     return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
+
+
+@lru_cache(maxsize=64)
+def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_columns: bool) -> float:
+    """About the seconds of a core for all variants of a pattern, one line each."""
+    stretches = stretches_of(schedule, elements, element_bytes, on_mesh=True)
+    return core_s_of_line(stretches, along_columns=along_columns)
 
 
 def core_s_of_line(stretches: npt.NDArray[np.int32], *, along_columns: bool) -> float:
