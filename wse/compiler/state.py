@@ -315,6 +315,7 @@ class State:
     patterns: tuple[LineSchedule, ...] = ()  # schedule
     pattern_calls: tuple[PatternCall, ...] = ()  # schedule: of each pattern
     sym_buffers: tuple[SymBuffer, ...] = ()  # schedule
+    further_bytes: tuple[int, ...] = ()  # by stage, of layers that a model in small leaves out
     ids: SymBuffer | None = None  # schedule: the token ids of the embedding's stage, if there is one
     stages: tuple[Stage, ...] = ()  # place, allocate
     colour_uses: tuple[ColourUse, ...] = ()  # route

@@ -19,6 +19,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
 
+MOST_ORDERS = 12
+"""Orders in which buffers are placed, where a stage does not fit in the first ones."""
+
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 
 
@@ -60,7 +63,8 @@ def allocate(state: State) -> State:
     2. Permanent buffers (weights, cache, token ids) follow one another.
     3. The others go by size, the largest first, each at the lowest address behind the permanent ones where no buffer
        stands that is live in one of the same steps. What may be made in the place of another stands at its address. A
-       buffer that no step uses gets no address.
+       buffer that no step uses gets no address. Where the stage does not fit so, the buffer that ends last goes first,
+       again and again while that helps.
     4. The stage ends behind the highest of them.
 
     Raises SramOverflow where that is beyond the SRAM, unless the request is to report it (``Options.capacity``).
@@ -93,15 +97,13 @@ def allocate(state: State) -> State:
             )
             for buffer in temporary
         }
-        intervals: list[_Interval] = []
-        for at_one_place in _places(needs, replacements):
-            address = _lowest(intervals, [needs[buffer] for buffer in at_one_place], top)
-            for buffer in at_one_place:
-                intervals.append(_Interval(address=address, need=needs[buffer]))
-                addresses[buffer] = address
-                placed.append(_buffer(state, buffer, address, spans[buffer]))
+        further = state.further_bytes[index] if state.further_bytes else 0
+        packed = _packed(_places(needs, replacements), needs, top, state.wafer.sram_bytes_per_pe - further)
+        for buffer, address in packed.items():
+            addresses[buffer] = address
+            placed.append(_buffer(state, buffer, address, spans[buffer]))
         # 4. The end of the stage.
-        top = max([top, *(interval.end for interval in intervals)])
+        top = max([top, *(address + needs[buffer].size for buffer, address in packed.items())])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
             fullest = max(stages, key=lambda s: s.sram_top_byte) if above else None
             beside = [b for b in all_buffers if fullest is not None and b.stage == stages.index(fullest)]
@@ -159,6 +161,37 @@ class _Interval:
 def aligned_bytes(size: int) -> int:
     """Bytes that something of ``size`` bytes takes, up to where the next may begin."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+
+def _packed(
+    places: list[list[SymBuffer]], needs: Mapping[SymBuffer, _Need], start: int, available: int
+) -> dict[SymBuffer, int]:
+    """The addresses of buffers from ``start`` on, those of a place at one, in the order of places or in a better one.
+
+    Where they end behind the ``available`` bytes, what ends last is placed before all others, up to ``MOST_ORDERS``
+    times; of all orders the one that ends first is taken.
+    """
+    best: dict[SymBuffer, int] = {}
+    least_end = -1
+    for _ in range(MOST_ORDERS):
+        intervals: list[_Interval] = []
+        at: dict[SymBuffer, int] = {}
+        ends = [start]
+        for at_one_place in places:
+            address = _lowest(intervals, [needs[buffer] for buffer in at_one_place], start)
+            intervals += [_Interval(address=address, need=needs[buffer]) for buffer in at_one_place]
+            at |= dict.fromkeys(at_one_place, address)
+            ends.append(address + max(needs[buffer].size for buffer in at_one_place))
+        end = max(ends)
+        if least_end < 0 or end < least_end:
+            best, least_end = at, end
+        if end <= available or len(places) < 2:
+            break
+        last = ends.index(end) - 1
+        if last < 0:
+            break
+        places = [places[last], *places[:last], *places[last + 1 :]]
+    return best
 
 
 def _lowest(intervals: list[_Interval], needs: Sequence[_Need], start: int) -> int:

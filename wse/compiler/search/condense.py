@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wse.arrays import F64, I64
 from wse.compiler.options import REPORT, Choice, Options, Rewrites, Trees
-from wse.compiler.passes.allocate import aligned_bytes
+from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.partition import partition, placed_parts
 from wse.compiler.passes.shard import tiling_of
 from wse.compiler.pipeline import PIPELINE, PLACING, first_state
@@ -80,6 +80,7 @@ class Condensed:
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
         state = self.lowered().state
+        state = replace(state, further_bytes=self._further_bytes(state))
         for step in PIPELINE[2 + len(PLACING) : -1]:
             state = step(state)
         return replace(self, state=state)
@@ -94,15 +95,22 @@ class Condensed:
         """The bytes that a PE of each stage needs in the whole, once `allocated`."""
         state = self.state
         assert state.addresses is not None
-        needed = [stage.sram_top_byte for stage in state.stages]
-        for buffer in state.buffers:
-            layer = _OF_LAYER.search(buffer.name)
-            if layer is not None and not buffer.live:
-                needed[buffer.stage] += self._other_layers(buffer.stage, int(layer[1])) * aligned_bytes(buffer.bytes)
+        tops = [stage.sram_top_byte for stage in state.stages]
+        needed = [top + further for top, further in zip(tops, state.further_bytes, strict=True)]
         for number, plan in enumerate(state.plans):
             if plan.experts:  # above the fullest of the others, which is the last to be known
                 needed[number] += max(needed[:number]) - max(s.sram_top_byte for s in state.stages[:number])
         return needed
+
+    def _further_bytes(self, state: State) -> tuple[int, ...]:
+        """The bytes of layers of the whole that are not in small, by stage, once `lowered`."""
+        further = [0] * len(state.plans)
+        for buffer in (*(tile.buffer for tile in state.tiles), *state.sym_buffers):
+            layer = _OF_LAYER.search(buffer.name)
+            if layer is not None and buffer.permanent:
+                size = aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
+                further[buffer.stage] += self._other_layers(buffer.stage, int(layer[1])) * size
+        return tuple(further)
 
     def least_bytes(self) -> int:
         """Bytes that the fullest PE of the whole needs at least, as `wse.compiler.search.least_bytes` counts them."""
