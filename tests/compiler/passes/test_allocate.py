@@ -8,13 +8,14 @@ from itertools import combinations
 import pytest
 from compiler_states import before, begin
 from session import SOFTWARE, wafer
-from tiny_model import tiny_spec
+from tiny_model import latent_spec, tiny_spec
 
 from wse.compiler.check import check
 from wse.compiler.options import REPORT
 from wse.compiler.passes.allocate import SramOverflow, allocate, reserved_bytes
 from wse.compiler.state import State
 from wse.isa.instructions import KERNELS
+from wse.models.spec import ModelSpec
 from wse.program.program import Buffer
 from wse.program.steps import Kind
 
@@ -94,3 +95,18 @@ def test_too_much_is_refused_with_the_bytes_unless_it_is_only_to_be_told() -> No
         allocate(state)
     told = allocate(replace(state, options=replace(state.options, capacity=REPORT)))
     assert told.stages[0].sram_top_byte == refusal.value.needed > refusal.value.available == 49152
+
+
+@pytest.mark.parametrize(
+    ("spec", "mesh"), [(tiny_spec(), (6, 3)), (latent_spec(), (2, 9))], ids=["dense", "latent attention"]
+)
+def test_what_does_not_fit_by_size_is_placed_in_another_order(spec: ModelSpec, mesh: tuple[int, int]) -> None:
+    """In less SRAM than the first order takes, and with addresses of the first where there is room for these."""
+    roomy = allocated(begin(mesh, spec))
+    top = roomy.stages[0].sram_top_byte
+    exact = allocated(begin(mesh, spec, sram_bytes=top))
+    assert exact.buffers == roomy.buffers
+    tight = allocated(begin(mesh, spec, sram_bytes=top - 4))
+    assert tight.stages[0].sram_top_byte < top
+    with pytest.raises(SramOverflow):
+        allocated(begin(mesh, spec, sram_bytes=top // 2))

@@ -65,3 +65,24 @@ def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> Non
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
     in_all = small.in_all(program, program.decode, cost.by_step)
     assert in_all == pytest.approx(cycles, rel=0.01)  # hand-overs of other lengths
+
+
+@pytest.mark.parametrize("tight", [False, True], ids=["roomy", "tight"])
+@pytest.mark.parametrize("dtype", ["float16", "int4"])
+@pytest.mark.parametrize("name", SPECS)
+def test_stages_with_parts_of_layers_need_as_many_bytes_and_about_as_long(
+    name: str, dtype: str, *, tight: bool
+) -> None:
+    """In an SRAM that none fits, too, where buffers are placed in other orders."""
+    spec, machine = SPECS[name], wafer(12, 13, 21_000 if tight else 49_152)
+    options = replace(OPTIONS, wafers=3, dtype=dtype, activations="float16" if dtype == "int4" else None)
+    choice = replace(CHOICE, block_parts=4)
+    whole = compile_choice(spec, machine, SOFTWARE, options, choice)
+    assert any(stage.first_part > 1 for stage in whole.stages)
+    small = condense(spec, machine, SOFTWARE, options, choice).allocated()
+    assert set(small.needed_bytes()) == {stage.sram_top_byte for stage in whole.stages}
+    assert small.least_bytes() <= max(small.needed_bytes())
+    program = small.program()
+    cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
+    cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
+    assert small.in_all(program, program.decode, cost.by_step) == pytest.approx(cycles, rel=0.01)
