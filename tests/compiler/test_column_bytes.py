@@ -35,11 +35,11 @@ def test_a_column_holds_what_its_tiles_do(cols: int, tied: bool) -> None:  # noq
 @pytest.mark.parametrize("part", range(1, LAYER_PARTS))
 def test_parts_of_layers_are_cut_into_whole_features_by_themselves(cols: int, part: int) -> None:
     """Of two layers the first is from that part on, and the second up to it."""
-    spec = replace(tiny_spec(layers=3, heads=40, kv_heads=40), tied_embedding=False)
+    spec = replace(tiny_spec(layers=3, heads=40, kv_heads=40, ffn=64), tied_embedding=False)
     size = column_bytes(spec, OPTIONS)
     last, first = size(LayerRange(0, 1, part), 0)(cols), size(LayerRange(0, 1, 0, part), 0)(cols)
     both, whole = size(LayerRange(0, 2, part, part), 0)(cols), size(LayerRange(0, 1), 0)(cols)
     assert both == pytest.approx(first + last)
-    features = [ceil_div(52 * (LAYER_PARTS - part) // 4, cols), ceil_div(52 * (part - 1) // 4, cols)]
-    further = 3 * 40 * 4 * (sum(features) - ceil_div(52, cols))
+    features = [ceil_div(64 - 8 * (part - 1), cols), ceil_div(8 * (part - 1), cols)]
+    further = 3 * 40 * 4 * (sum(features) - ceil_div(64, cols))
     assert both - whole == pytest.approx(further)

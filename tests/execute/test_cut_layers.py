@@ -26,9 +26,9 @@ UPPER, LOWER = Rect(0, 0, 4, 7), Rect(4, 1, 3, 5)
 Cut = tuple[tuple[int, int], ...]
 CUTS: dict[str, Cut] = {
     "between attention and block": ((1, 1),),
-    "in a block": ((1, 2),),
-    "a block in three": ((0, 2), (0, 4)),
-    "attention, half a block, the rest": ((0, 1), (0, 3), (1, 1)),
+    "in a block": ((1, 4),),
+    "a block in three": ((0, 3), (0, 6)),
+    "attention, half a block, the rest": ((0, 1), (0, 5), (1, 1)),
 }
 """The layer and the part that each region but the first begins with."""
 

@@ -27,7 +27,7 @@ from wse_mappings.strategies.strategy import ListedRegion
 Region = Mapping[str, Any]
 PARTS = (
     "the part that it begins with of its first layer and the one that it ends with of its last, such as [1, 2], from "
-    "0, attention, to 4, the last quarter of the feed-forward block"
+    "0, attention, to 8, the last eighth of the feed-forward block"
 )
 LEFT: Region = {"row": 0, "col": 0, "rows": 16, "cols": 10, "layers": [0, 1]}
 RIGHT: Region = {"row": 0, "col": 10, "rows": 6, "cols": 12, "layers": [2, 4]}
@@ -122,8 +122,8 @@ FILES: dict[str, tuple[type[BadInput], tuple[Region, ...], str]] = {
     ),
     "parts of another form": (
         BadMapping,
-        ({**LEFT, "parts": [2, 5]},),
-        f"region 0: parts = [2, 5]: give {PARTS}",
+        ({**LEFT, "parts": [2, 9]},),
+        f"region 0: parts = [2, 9]: give {PARTS}",
     ),
     "parts that are no list": (
         BadMapping,
@@ -142,8 +142,8 @@ FILES: dict[str, tuple[type[BadInput], tuple[Region, ...], str]] = {
     ),
     "part twice": (
         BadMapping,
-        ({**LEFT, "parts": [0, 2]}, {**RIGHT, "layers": [1, 4], "parts": [2, 4]}),
-        "region 1: begins with part 2 of layer 1, where part 3 is next; give parts = [3, 4]",
+        ({**LEFT, "parts": [0, 2]}, {**RIGHT, "layers": [1, 4], "parts": [2, 8]}),
+        "region 1: begins with part 2 of layer 1, where part 3 is next; give parts = [3, 8]",
     ),
     "part missing": (
         BadMapping,
@@ -219,7 +219,7 @@ REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
     "ends inside a layer": (
         (LEFT, {**RIGHT, "parts": [0, 2]}),
         {},
-        "two.toml: region 1: ends with part 2 of the last layer, layer 4; let parts end with 4, or list a region with "
+        "two.toml: region 1: ends with part 2 of the last layer, layer 4; let parts end with 8, or list a region with "
         "what follows",
     ),
     "shape stated twice": (
@@ -291,10 +291,10 @@ def test_regions_that_no_file_can_list_are_not_written() -> None:
 
 def test_regions_that_share_a_layer_are_written_and_read(tmp_path: Path) -> None:
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
-    write(tmp_path, {**LEFT, "parts": [0, 2]}, {**RIGHT, "layers": [1, 4], "parts": [3, 4]}, name=first.name)
-    assert [tuple(region.layers) for region in load_mapping(first).listed] == [(0, 2, 0, 3), (1, 5, 3, 5)]
+    write(tmp_path, {**LEFT, "parts": [0, 2]}, {**RIGHT, "layers": [1, 4], "parts": [3, 8]}, name=first.name)
+    assert [tuple(region.layers) for region in load_mapping(first).listed] == [(0, 2, 0, 3), (1, 5, 3, 9)]
     result = wse.compile("story", mapping=first, prompt="One day", new_tokens=4)
-    assert [(stage.layers, stage.parts) for stage in result.system.stages] == [((0, 1), (0, 2)), ((1, 4), (3, 4))]
+    assert [(stage.layers, stage.parts) for stage in result.system.stages] == [((0, 1), (0, 2)), ((1, 4), (3, 8))]
     assert "parts" in str(result)
     second.write_text(result.system.mapping_file(), encoding="utf-8")
     assert load_mapping(second) == load_mapping(first)._replace(file=second.name)
@@ -302,11 +302,11 @@ def test_regions_that_share_a_layer_are_written_and_read(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("part", "fits"), [(1, True), (2, False)])
 def test_a_block_that_is_normalised_as_a_whole_stays_whole(tmp_path: Path, part: int, fits: bool) -> None:  # noqa: FBT001
-    file = write(tmp_path, {**LEFT, "parts": [0, part - 1]}, {**RIGHT, "layers": [1, 4], "parts": [part, 4]})
+    file = write(tmp_path, {**LEFT, "parts": [0, part - 1]}, {**RIGHT, "layers": [1, 4], "parts": [part, 8]})
     prepared = prepare_estimate(EstimateRequest(model="story", mapping=file, **SHORT))
     spec = replace(prepared.spec, post_norms=True)
     says = (
-        "two.toml: region 1: parts = [2, 4]: what a feed-forward block of story makes is normalised as a whole; begin "
+        "two.toml: region 1: parts = [2, 8]: what a feed-forward block of story makes is normalised as a whole; begin "
         "with part 0 or 1"
     )
     if fits:

@@ -9,9 +9,9 @@ A file lists regions in the order of layers, in the words of ``system.stages`` o
     rows = 12
     cols = 20
     layers = [0, 2]     # the first and the last; [] for a table alone
-    parts = [0, 2]      # of the first layer from this part on, of the last up to this one; all where it is left out
+    parts = [0, 4]      # of the first layer from this part on, of the last up to this one; all where it is left out
 
-Parts of a layer are its attention, 0, and the quarters of its feed-forward block, 1 to 4.
+Parts of a layer are its attention, 0, and the eighths of its feed-forward block, 1 to 8.
 The embedding is with the first region; the head is with the last, or with the embedding where they share their table.
 With ``turned = true`` before them regions are on the mesh with rows and columns in each other's place.
 """
@@ -45,7 +45,7 @@ _Side = Annotated[int, pydantic.Field(ge=1, le=LONGEST_SIDE)]
 
 _PARTS: Final = (
     f"the part that it begins with of its first layer and the one that it ends with of its last, such as [1, 2], from "
-    f"0, attention, to {LAYER_PARTS - 1}, the last quarter of the feed-forward block"
+    f"0, attention, to {LAYER_PARTS - 1}, the last eighth of the feed-forward block"
 )
 
 

@@ -1,4 +1,4 @@
-"""Parts of a layer, between which a stage may begin or end: its attention, then quarters of its feed-forward block.
+"""Parts of a layer, between which a stage may begin or end: its attention, then eighths of its feed-forward block.
 
 Attention and the block each add to the residual stream, so between the two there is nothing but that stream. A part of
 a block has some of its features, of each expert in a mixture: what the parts make adds up to what the block makes.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-BLOCK_PARTS = 4
+BLOCK_PARTS = 8
 """Equal parts of a feed-forward block."""
 
 LAYER_PARTS = 1 + BLOCK_PARTS
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
     def features(self, extent: int) -> tuple[int, int]:
         """Of ``extent`` features of a block the first that they have, and one past the last.
 
-        >>> Parts(0, 3).features(64), Parts(3, 5).features(64)
+        >>> Parts(0, 5).features(64), Parts(5, 9).features(64)
         ((0, 32), (32, 64))
         """
         first, last = (extent * max(0, part - 1) // BLOCK_PARTS for part in self)
@@ -77,7 +77,7 @@ class LayerRange(NamedTuple):
         """The layers, each with its parts.
 
         >>> LayerRange(3, 5, 1, 4).parts
-        [(3, Parts(first=1, last=5)), (4, Parts(first=0, last=4))]
+        [(3, Parts(first=1, last=9)), (4, Parts(first=0, last=4))]
         """
         layers = range(self.first_layer, self.last_layer)
         return [
@@ -115,7 +115,7 @@ def layer_units(block_parts: int) -> list[Parts]:
     """The parts of a layer that stay together: all where ``block_parts`` is 0, else attention and so many of its block.
 
     >>> layer_units(0), layer_units(2)
-    ([Parts(first=0, last=5)], [Parts(first=0, last=1), Parts(first=1, last=3), Parts(first=3, last=5)])
+    ([Parts(first=0, last=9)], [Parts(first=0, last=1), Parts(first=1, last=5), Parts(first=5, last=9)])
     """
     if not block_parts:
         return [WHOLE]

@@ -20,7 +20,7 @@ class Auto(Strategy):
     tries_others = True
     group_counts = (EQUAL_GROUPS,)
     expert_placements = (FEW,)
-    block_parts = (2, 4)
+    block_parts = (2, 4, 8)
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
         """The layouts of all other strategies that differ, those that do the same once."""

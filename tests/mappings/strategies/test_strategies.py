@@ -107,7 +107,7 @@ def test_regions_of_a_stated_shape_fill_the_mesh_at_most() -> None:
     assert Layout("auto", 2, 4, turned=True).region(demand()) == (8, 6)
 
 
-@pytest.mark.parametrize("block_parts", [2, 4])
+@pytest.mark.parametrize("block_parts", [2, 8])
 def test_parts_of_layers_follow_each_other_through_regions(block_parts: int) -> None:
     """All on two wafers of two bands: what one region leaves of a layer the next one has, tables at both ends."""
     asked = demand(attention_bytes=(2.0,) * 6)
@@ -132,4 +132,4 @@ def test_layers_stay_whole_where_that_is_as_even() -> None:
         head_bytes=None,
     )
     shares = BUNDLED["bands"].partition(asked, Layout("bands", 1, 1, block_parts=4))
-    assert [tuple(share.layers) for share in shares] == [(0, 3, 0, 5), (3, 6, 0, 5)]
+    assert [tuple(share.layers) for share in shares] == [(0, 3, 0, 9), (3, 6, 0, 9)]

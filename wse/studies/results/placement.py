@@ -72,7 +72,7 @@ class StageResult(Result):
     layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
     parts: Annotated[
         tuple[int, ...],
-        Doc("of the first layer its first part, of the last its last: 0 attention, 1 to 4 quarters of the block"),
+        Doc("of the first layer its first part, of the last its last: 0 attention, 1 to 8 eighths of the block"),
     ]
     embedding: Annotated[bool, Doc("whether it looks tokens up")]
     head: Annotated[bool, Doc("whether it makes logits")]
