@@ -1,8 +1,8 @@
 """The product of a chunk of tokens with a tile, sums in registers and weights read once for several tokens.
 
-`multiply_add_rows` adds to the sums of one token in memory, which for one token is what reading the weights allows.
-With more tokens the arithmetic is the bound: here a block of some sums stays in registers for all K, so that each
-activation and each weight that is read and widened takes part in several products. Each sum is in ascending order of K.
+For one token reading the weights is the bound (`wse_kernels._vector_product`). With more tokens the arithmetic is:
+here a block of some sums stays in registers for all K, so that each activation and each weight that is read and widened
+takes part in several products. Each sum is in ascending order of K.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from wse_kernels._jit import (
     widen_ir,
 )
 from wse_kernels._lanes import MOST_LANES
+from wse_kernels._vector_product import multiply_vector
 
 __all__ = ["multiply_chunk"]
 
 WIDTH = 16
-"""Lanes of a vector; a block with fewer lanes takes `multiply_add_rows`."""
+"""Lanes of a vector; a block with fewer lanes takes one token after another."""
 TOKENS, OUTPUTS = 2, 4
 """Tokens and outputs whose sums are in registers at once: with more, they are too many where vectors have 256 bits."""
 
@@ -234,7 +235,6 @@ class _Code:
         return self.builder.bitcast(pointer, ir.VectorType(pointer.type.pointee, WIDTH).as_pointer())
 
 
-@inline_function
 def _multiply_by_rows(
     acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, M: int, K: int, N: int,
     x_stride: int, k_stride: int, n_stride: int, out_stride: int,
@@ -253,7 +253,10 @@ def _multiply(
     if M > 1 and K > 0 and acc.shape[2] >= WIDTH:
         _vectors(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride, out_stride)
     else:
-        _multiply_by_rows(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride, out_stride)
+        for m in range(M):
+            multiply_vector(
+                acc, act, wgt, block, out + m * out_stride, x + m * x_stride, w, K, N, k_stride, n_stride, 1
+            )  # fmt: skip
 
 
 multiply_chunk: Any = _multiply_by_rows if config.DISABLE_JIT else _multiply

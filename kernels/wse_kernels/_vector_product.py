@@ -43,7 +43,7 @@ WORD, SINGLE = ir.IntType(64), ir.FloatType()
 @intrinsic
 def _multiply_compiled(
     typing_context: Any, acc: Any, act: Any, wgt: Any, block: Any, out: Any, x: Any, w: Any,
-    K: Any, N: Any, k_stride: Any, n_stride: Any,
+    K: Any, N: Any, k_stride: Any, n_stride: Any, add: Any,
 ) -> Any:  # fmt: skip
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         views = acc, act, wgt
@@ -53,18 +53,18 @@ def _multiply_compiled(
         )
         height = cgutils.unpack_tuple(builder, context.make_array(wgt)(context, builder, args[2]).shape)[1]
         function = _vector_function(builder.module, views, (outs.type, xs.type, weights.type))
-        builder.call(function, [outs, xs, weights, *args[7:11], lanes, height])
+        builder.call(function, [outs, xs, weights, *args[7:12], lanes, height])
         return context.get_dummy_value()
 
-    return types.void(acc, act, wgt, *(types.int64,) * 8), generate
+    return types.void(acc, act, wgt, *(types.int64,) * 9), generate
 
 
 def _vector_function(module: Any, views: tuple[Any, Any, Any], pointers: Any) -> Any:
-    """The function of pointers that do not alias, K, N, strides of K and N, lanes, and rows of a block."""
+    """The function of pointers that do not alias, K, N, strides of K and N, add, lanes, and rows of a block."""
     name = "wse_multiply_vector_" + "_".join(str(view.dtype) for view in views)
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, *[WORD] * 6]), name)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, *[WORD] * 7]), name)
     function.linkage = "internal"
     for pointer in function.args[:3]:
         pointer.add_attribute("noalias")
@@ -78,13 +78,14 @@ class _Vector:
     def __init__(self, function: Any, stored: list[Any]) -> None:
         self.builder = builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.acc, self.act, self.wgt = stored
-        self.outs, self.xs, self.weights, self.K, self.N, k_stride, n_stride, self.lanes, height = function.args
+        self.outs, self.xs, self.weights, self.K, self.N, k_stride, n_stride, add, self.lanes, height = function.args
         self.k_stride, self.n_stride = builder.mul(k_stride, self.lanes), builder.mul(n_stride, self.lanes)
         self.whole = builder.udiv(self.lanes, word(WIDTH))
         single_vector = ir.VectorType(SINGLE, WIDTH)
         self.terms = cgutils.alloca_once(builder, single_vector, size=word(MOST_TERMS * MOST_VECTORS))
         in_a_row = builder.icmp_signed("<", k_stride, n_stride)
         self.together = builder.select(in_a_row, word(MOST_TERMS), word(TERMS_OF_ROWS))
+        self.clears = builder.icmp_unsigned("==", add, word(0))
         self.mask = rest_mask(builder, self.lanes)
         element_bytes = word(self.wgt.bitwidth // 8)
         tile_bytes = builder.mul(builder.mul(builder.mul(self.K, self.N), self.lanes), element_bytes)
@@ -100,7 +101,7 @@ class _Vector:
             terms = builder.select(builder.icmp_signed("<", left, self.together), left, self.together)
             with cgutils.for_range(builder, terms, intp=WORD) as term:
                 self._over_vectors(lambda first, mask: self._widen_term(k, term.index, first, mask))
-            starts = builder.icmp_unsigned("==", k, word(0))
+            starts = builder.and_(self.clears, builder.icmp_unsigned("==", k, word(0)))
             with cgutils.for_range(builder, self.N, intp=WORD) as n:
                 row = builder.add(builder.mul(k, self.k_stride), builder.mul(n.index, self.n_stride))
                 out = builder.mul(n.index, self.lanes)
@@ -154,17 +155,20 @@ class _Vector:
 
 
 def _multiply_by_rows(
-    acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, K: int, N: int, k_stride: int, n_stride: int
-) -> None:
-    clear_rows(acc, block, out, N)
+    acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, K: int, N: int, k_stride: int, n_stride: int,
+    add: int,
+) -> None:  # fmt: skip
+    if add == 0:
+        clear_rows(acc, block, out, N)
     for k in range(K):
         multiply_add_rows(acc, act, wgt, block, out, x + k, w + k * k_stride, N, n_stride)
 
 
 multiply_vector: Any = _multiply_by_rows if config.DISABLE_JIT else _multiply_compiled
-"""``multiply_vector(acc, act, wgt, block, out, x, w, K, N, k_stride, n_stride)``.
+"""``multiply_vector(acc, act, wgt, block, out, x, w, K, N, k_stride, n_stride, add)``.
 
-acc[out + n] = the sum over k < K, in ascending order, of act[x + k] * wgt[w + k k_stride + n n_stride], for n < N.
-Indices are rows ``[block, row, :]`` of the views; all lanes take part. Each product is rounded to float32, each sum to
-float32 and then to acc's type. Rows outside a view are not noticed: the caller vouches for them.
+acc[out + n] = the sum over k < K, in ascending order, of act[x + k] * wgt[w + k k_stride + n n_stride], for n < N; it
+begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views; all lanes take part.
+Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside a view are not noticed: the
+caller vouches for them.
 """

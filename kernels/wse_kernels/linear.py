@@ -27,6 +27,7 @@ from wse_kernels._codes import (
     unpack_with_factors,
 )
 from wse_kernels._jit import clear_rows, inline_function, widen
+from wse_kernels._moved_rows import fetch_rows
 from wse_kernels._vector_product import multiply_vector
 
 
@@ -46,7 +47,7 @@ def gemv(block, act, wgt, acc, x, w, out, M, K, N, k_stride, n_stride, out_strid
     far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (M - 1) * out_stride + N - 1, 0])
     far += widen(wgt[block, w + (K - 1) * k_stride + (N - 1) * n_stride, 0])
     for m in range(M):
-        multiply_vector(acc, act, wgt, block, out + m * out_stride, x + m * K, w, K, N, k_stride, n_stride)
+        multiply_vector(acc, act, wgt, block, out + m * out_stride, x + m * K, w, K, N, k_stride, n_stride, 0)
 
 
 @inline_function
@@ -78,6 +79,7 @@ def _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows
     far += widen(act[block, codes + min(rows, K) * N - 1, 0]) + widen(wgt[block, scale + N - 1, 0])
     for first in range(0, K, rows):
         last = min(first + rows, K)
+        fetch_rows(raw, block + 1, w + first * N, (last - first) * N)
         if coding == INT8:
             unpack_int8(act, raw, block, codes, w + first * N, (last - first) * N)
         else:
@@ -101,6 +103,7 @@ def matmul_int4(block, act, wgt, acc, raw, x, w, groups, scale, codes, out, M, K
     far += widen(wgt[block, scale + G * N - 1, 0])
     for first in range(0, K, rows):
         last = min(first + rows, K)
+        fetch_rows(raw, block + 1, w + first // 2 * N, (last - first + 1) // 2 * N)
         for k in range(first, last):
             low, high = G, np.int64(0)  # lanes without a PE may hold anything
             for lane in range(lanes):
