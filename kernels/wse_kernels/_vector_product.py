@@ -168,7 +168,7 @@ multiply_vector: Any = _multiply_by_rows if config.DISABLE_JIT else _multiply_co
 """``multiply_vector(acc, act, wgt, block, out, x, w, K, N, k_stride, n_stride, add)``.
 
 acc[out + n] = the sum over k < K, in ascending order, of act[x + k] * wgt[w + k k_stride + n n_stride], for n < N; it
-begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views; all lanes take part.
-Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside a view are not noticed: the
-caller vouches for them.
+begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views; all lanes take
+part. Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside a view are not
+noticed: the caller vouches for them.
 """

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import NamedTuple
+
+import numpy as np
 
 from wse_kernels import (
     activation,
@@ -65,12 +68,27 @@ STORING = _kernels(random_numbers, storing)
 """Kernels that make weights and put them where PEs hold them."""
 
 
-PARALLEL_CORE_S = 3e-5
-"""Seconds of one core above which a step is spread over all.
+LEAST_CORE_S = 2e-5
+"""Seconds of one core below which no step is spread over all."""
+WAKES = 4
+"""How often a step must take one core what it takes to wake the others."""
+TRIALS = 40
 
-To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and until one of them is free where
-other programs have the cores: a step must save more than that.
-"""
+
+@cache
+def parallel_core_s() -> float:
+    """Seconds of one core above which a step is spread over all, measured once in a process.
+
+    To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and milliseconds now and then
+    where other programs have the cores: the mean counts.
+    """
+    kernel, view, operands = compiled_kernel("clear").parallel, np.zeros((2, 1, 16), np.float32), np.zeros(25, np.int64)
+    operands[1:3] = 2, 1
+    for trial in range(TRIALS + TRIALS // 4):
+        if trial == TRIALS // 4:  # the first ones start threads
+            began = time.perf_counter()
+        kernel(view, operands)
+    return WAKES * (time.perf_counter() - began) / TRIALS
 
 
 class CompiledKernel(NamedTuple):
@@ -88,7 +106,7 @@ class CompiledKernel(NamedTuple):
 
     def for_time(self, core_s: float) -> Callable[..., None]:
         """The build for a call that takes one core about so many seconds."""
-        return self.parallel if core_s > PARALLEL_CORE_S else self.serial
+        return self.parallel if core_s > LEAST_CORE_S and core_s > parallel_core_s() else self.serial
 
 
 @cache

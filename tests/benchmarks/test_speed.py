@@ -1,8 +1,8 @@
 """Speed of the emulation as ratios measured in one run; ``pytest tests/benchmarks -s`` prints them.
 
-Goals: a decode GEMV reads its weights at 0.7 of the machine's read bandwidth on 256x256
-PEs and at 0.5 on 660x660; stories15m in float16 on 48x48 decodes at 0.25 of the tokens/s of a plain numpy float32
-decoder; less than 20 % of the wall time of a token is outside kernels.
+Goals: a decode GEMV reads its weights at 0.8 of the machine's read bandwidth, on 256x256 PEs and on 660x660; stories15m
+in float16 on 48x48 decodes at the tokens/s of a plain numpy float32 decoder; less than 20 % of the wall time of a token
+is outside kernels.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def best_s(call: Callable[[], object], repeats: int) -> float:
 @pytest.mark.parametrize(
     ("side", "k", "n", "goal"),
     [
-        pytest.param(256, 32, 32, 0.7, id="256x256 of 32x32"),
-        pytest.param(660, 13, 13, 0.5, id="660x660 of 13x13", marks=pytest.mark.full_size),
-        pytest.param(660, 7, 22, 0.5, id="660x660 of 7x22", marks=pytest.mark.full_size),
+        pytest.param(256, 32, 32, 0.8, id="256x256 of 32x32"),
+        pytest.param(660, 13, 13, 0.8, id="660x660 of 13x13"),
+        pytest.param(660, 7, 22, 0.8, id="660x660 of 7x22", marks=pytest.mark.full_size),
     ],
 )
 def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: float, by_size: BySize, say: Say) -> None:
@@ -88,7 +88,7 @@ def test_stories15m_decodes_beside_a_plain_numpy_decoder(shared: Path, by_size: 
     ratio = float(np.median(plain_s)) / emulated
     say(
         f"stories15m float16 on 48x48: {1 / emulated:.0f} tokens/s, plain numpy float32 "
-        f"{1 / np.median(plain_s):.0f} tokens/s, ratio {ratio:.2f} (goal 0.25); "
+        f"{1 / np.median(plain_s):.0f} tokens/s, ratio {ratio:.2f} (goal 1.0); "
         f"outside kernel calls {1 - inside / emulated:.0%} of a token (aim 20 %)",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from wse.isa.instructions import kernel_named
 from wse.isa.operands import FIRST_OPERAND
 from wse_kernels import library
 from wse_kernels._jit import build_of
-from wse_kernels.library import PARALLEL_CORE_S, compiled_kernel
+from wse_kernels.library import LEAST_CORE_S, TRIALS, WAKES, compiled_kernel
 from wse_mappings.schedule import Arrival
 
 PROMPT = (1, 410, 469, 347)
@@ -30,22 +31,39 @@ def run(shared: Path, mesh: tuple[int, int]) -> Session:
     return session(shared / "models" / "stories260k", mesh, prompt=PROMPT, new_tokens=4, logits=True)
 
 
+def spread(monkeypatch: pytest.MonkeyPatch, threshold_s: float) -> None:
+    """Have steps that take one core longer than that spread over all."""
+    monkeypatch.setattr(library, "LEAST_CORE_S", threshold_s)
+    monkeypatch.setattr(library, "parallel_core_s", lambda: 0.0)
+
+
 def builds(run: Session) -> set[bool]:
     """Whether kernels of a decoded token are builds for all cores."""
     calls = run.engine._binder._bind(run.program.decode, run.program.cache_slots(5)).calls
     return {build_of(function)[1] for function, _ in calls if hasattr(function, "py_func")}
 
 
-def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold() -> None:
+def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = compiled_kernel("add")
-    assert kernel.for_time(PARALLEL_CORE_S) is kernel.serial
-    assert kernel.for_time(1.01 * PARALLEL_CORE_S) is kernel.parallel
+    for measured_s, threshold_s in ((0.0, LEAST_CORE_S), (3 * LEAST_CORE_S, 3 * LEAST_CORE_S)):
+        monkeypatch.setattr(library, "parallel_core_s", lambda measured_s=measured_s: measured_s)
+        assert kernel.for_time(threshold_s) is kernel.serial
+        assert kernel.for_time(1.01 * threshold_s) is kernel.parallel
+
+
+@pytest.mark.skipif(not JIT, reason="interpreted kernels wake nobody")
+def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the clock stands still it takes nothing; else a share of what all tries take."""
+    for step_s, expected_s in ((0.0, 0.0), (1.0, WAKES / TRIALS)):
+        ticks = itertools.count(0.0, step_s)
+        monkeypatch.setattr(library.time, "perf_counter", lambda ticks=ticks: next(ticks))
+        assert library.parallel_core_s.__wrapped__() == pytest.approx(expected_s)
 
 
 def test_it_goes_by_time_and_not_by_operations() -> None:
-    """SiLU of 960 features on 160x160 PEs is worth all cores, a sum of as many is not."""
-    pes, n = 160 * 160, 6
-    assert pes * core_s("activate", n=n) > PARALLEL_CORE_S > pes * core_s("residual_add", n=n)
+    """SiLU of 780 features on 130x130 PEs is worth all cores, a sum of as many is not."""
+    pes, n = 130 * 130, 6
+    assert pes * core_s("activate", n=n) > LEAST_CORE_S > pes * core_s("residual_add", n=n)
 
 
 def line(*messages: tuple[int, int, int, int]) -> np.ndarray:
@@ -65,7 +83,7 @@ def test_a_line_takes_the_time_of_its_arrivals() -> None:
 def test_short_steps_of_a_token_run_on_one_core(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = run(shared, (16, 16))
     assert builds(small) == {False}
-    monkeypatch.setattr(library, "PARALLEL_CORE_S", 0.0)
+    spread(monkeypatch, 0.0)
     assert True in builds(small)
 
 
@@ -73,7 +91,7 @@ def test_short_steps_of_a_token_run_on_one_core(shared: Path, monkeypatch: pytes
 def test_tokens_on_all_cores_are_those_on_one_bit_for_bit(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logits = []
     for threshold_s in (1.0, 0.0):
-        monkeypatch.setattr(library, "PARALLEL_CORE_S", threshold_s)
+        spread(monkeypatch, threshold_s)
         session = run(shared, (16, 16))
         session.greedy(4)
         logits.append(session.engine.logits)

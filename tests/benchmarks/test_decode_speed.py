@@ -1,0 +1,67 @@
+"""A decoded token beside the time that reading the weights takes; ``pytest tests/benchmarks -s`` prints the fraction.
+
+Goals for the shape of SmolLM2-135M, whose weights are random: 0.35 of the bound on 103x103 PEs (aim 0.5) and 0.12 on
+256x256 (aim 0.2), each coding by the bytes that it takes. The memory is read before every token, so that a token and
+its bound meet the same load of the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.conftest import BySize, Say
+from tests.benchmarks.growth import MODEL
+from wse.execute.engine import Engine
+from wse.execute.read_bandwidth import read_bytes_per_s
+from wse.models.tensors.model_tensors import stored_bytes
+from wse.request.prepare_run import prepare, weights_of
+from wse.request.run_request import RunRequest
+from wse.studies.compile.choose import compile_program
+
+HALF_BYTES = 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "int4"])
+@pytest.mark.parametrize(("side", "goal"), [(103, 0.35), pytest.param(256, 0.12, marks=pytest.mark.full_size)])
+def test_a_token_beside_reading_its_weights(
+    dtype: str, side: int, goal: float, tmp_path: Path, by_size: BySize, say: Say
+) -> None:
+    small = tmp_path / "config.json"
+    small.write_text(json.dumps(MODEL))
+    model, repeats = by_size(small=str(small), full="smollm2-135m"), by_size(small=3, full=25)
+    side = by_size(small=32, full=side)
+    request = RunRequest(
+        model=model,
+        weights="random:1",
+        prompt_ids=tuple(range(3, 19)),
+        mesh=f"{side}x{side}",
+        dtype=dtype,
+        new_tokens=64,
+        trace=None,
+    )
+    prepared = prepare(request, to_run=True)
+    engine = Engine(compile_program(prepared), prepared.spec, weights_of(request, prepared.loaded))
+    engine.precompile(lambda done, total, kernel: None)
+    for _ in engine.prefill(*prepared.prompts):
+        pass
+    weight_bytes, memory = stored_bytes(prepared.spec, dtype, HALF_BYTES), np.ones(by_size(small=2**22, full=2**26))
+    engine.decode()
+    found = []
+    for _ in range(repeats):
+        bandwidth = read_bytes_per_s(memory, 2)
+        began = time.perf_counter()
+        engine.decode()
+        found.append((time.perf_counter() - began, weight_bytes / bandwidth))
+    token_s, bound_s = np.array(found).T
+    low, middle, high = np.percentile(bound_s / token_s, (25, 50, 75))
+    say(
+        f"{Path(model).stem}, {dtype} on {side}x{side}: {1e3 * np.median(token_s):.1f} ms a token, "
+        f"its {weight_bytes / 1e6:.0f} MB are read in {1e3 * np.median(bound_s):.1f} ms; "
+        f"fraction {middle:.2f}, {low:.2f} to {high:.2f} (goal {goal})",
+    )
+    assert engine.link_words().any()
