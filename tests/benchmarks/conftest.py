@@ -17,6 +17,7 @@ Say = Callable[[str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--benchmark-size", choices=("small", "full"), default="full", help="size of benchmarks")
+    parser.addoption("--booksim", help="the program BookSim2, for test_booksim.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,176 @@
+"""The wavelet reference beside BookSim2 on the same traffic: hops of words over links a second of one core.
+
+    python tests/benchmarks/booksim.py --booksim PATH --section booksim.md
+
+Two kinds of traffic on square meshes, x first and then y. *neighbour*: every PE sends to the one that is one further
+along both axes, around the ends of the mesh, which makes some ways long; *uniform*: destinations are drawn evenly, by
+BookSim2 for every packet and here once for every PE, none twice. BookSim2 (github.com/booksim/booksim2) has one virtual
+channel, queues of 8 flits and packets of one flit, at a load a little below saturation, where it does most hops a
+second. It allocates channels as it goes; here every PE has a colour of its own, as if there were as many, with static
+routes, which is an easier problem: the ratio compares tools, not algorithms. Processor time is counted, not the wall's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from wse.arrays import I32
+from wse.hardware.load import load_wafer
+from wse.wavelet.flatten import tables
+from wse.wavelet.machine import Machine, Operation, Port, SwitchPosition
+from wse.wavelet.run import execute
+from wse_kernels import wavelet as columns
+
+SIDES: Final = (8, 16, 32, 64, 128)
+TRAFFIC: Final = ("neighbour", "uniform")
+HOPS: Final = 4_000_000
+LEAST_WORDS, MOST_WORDS = 16, 2048
+CONFIGURATION: Final = """
+topology = mesh; k = {side}; n = 2; routing_function = dor; num_vcs = 1; vc_buf_size = 8; packet_size = 1;
+traffic = {traffic}; injection_rate = {rate}; sim_type = latency; sample_period = {cycles}; warmup_periods = 1;
+max_samples = 10; sim_count = 1; seed = 7;
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Hops a second of both on one mesh: of the wavelet reference, and of BookSim2."""
+
+    traffic: str
+    side: int
+    wavelets: float
+    booksim: float
+
+
+def destinations(traffic: str, side: int) -> I32:
+    """int32 ``[PEs]``: the PE that each sends to, another one."""
+    pes = np.arange(side * side, dtype=np.int32)
+    if traffic == "neighbour":
+        return (pes // side + 1) % side * side + (pes + 1) % side
+    order = np.random.default_rng(7).permutation(pes)
+    found = np.empty_like(pes)
+    found[order] = np.roll(order, 1)
+    return found
+
+
+def machine(traffic: str, side: int, words: int) -> Machine:
+    """Every PE sends ``words`` words to its destination on a colour of its own."""
+    wafer, to = load_wafer("wse2"), destinations(traffic, side)
+    made = Machine(replace(wafer, colours=len(to) + wafer.reserved_colours), side, side, 2 * words)
+    for pe, target in enumerate(to.tolist()):
+        row, col, end_row, end_col = *divmod(pe, side), *divmod(target, side)
+        sideways, down = Port.EAST if end_col > col else Port.WEST, Port.SOUTH if end_row > row else Port.NORTH
+        ways = [sideways] * abs(end_col - col) + [down] * abs(end_row - row)
+        source, at = Port.RAMP, pe
+        for way in ways:
+            made.route(at, pe, SwitchPosition(source, (way,)))
+            at += {Port.EAST: 1, Port.WEST: -1, Port.SOUTH: side, Port.NORTH: -side}[way]
+            source = way.opposite
+        made.route(at, pe, SwitchPosition(source, (Port.RAMP,)))
+        made.operate(pe, 0, Operation(send=pe, words=words))
+        made.operate(target, 1, Operation(receive=pe, address=words, words=words))
+    return made
+
+
+def distance(traffic: str, side: int) -> float:
+    """Links on the way of a word, on average."""
+    to, pes = destinations(traffic, side), np.arange(side * side)
+    return float((abs(to // side - pes // side) + abs(to % side - pes % side)).mean())
+
+
+def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
+    """Hops a second of the wavelet reference, the best of some runs, and the hops of one."""
+    words = int(np.clip(HOPS / side**2 / distance(traffic, side), LEAST_WORDS, MOST_WORDS))
+    made, best, hops = machine(traffic, side, words), 0.0, 0
+    for _ in range(repeats):
+        table = tables(made)
+        memory = np.zeros(made.rows * made.cols * made.memory_words, np.float32)
+        began = time.process_time()
+        execute(made, table, memory, 1)
+        seconds = time.process_time() - began
+        hops = int(table.queues[table.identity[:, 1] < Port.RAMP, columns.TAIL].sum())
+        best = max(best, hops / seconds)
+    return best, hops
+
+
+def booksim_hops(program: Path, traffic: str, side: int) -> float:
+    """Hops a second of BookSim2: flits that arrived, times the routers that each passed but for the first."""
+    rate = 0.25 if traffic == "neighbour" else 0.8 / side
+    cycles = max(100, round(HOPS / 8 / (side**2 * rate * distance(traffic, side))))
+    text = CONFIGURATION.format(side=side, traffic=traffic.replace("neighbour", "neighbor"), rate=rate, cycles=cycles)
+    with tempfile.TemporaryDirectory() as folder:
+        configuration = Path(folder) / "mesh"
+        configuration.write_text(text)
+        with (Path(folder) / "printed").open("w+") as printed:
+            process = subprocess.Popen([program, configuration], stdout=printed, stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            printed.seek(0)
+            said = printed.read()
+    numbers = [re.findall(pattern, said) for pattern in (r"Time taken is (\d+)", r"Hops average = ([\d.]+)")]
+    accepted = re.findall(r"Accepted flit rate average = ([\d.]+)", said)
+    if not (accepted and all(numbers)):
+        message = (
+            f"{program}: {traffic} on {side}x{side}: status {status}, no overall statistics; it printed {said[-200:]}"
+        )
+        raise RuntimeError(message)
+    time_cycles, routers = (float(found[-1]) for found in numbers)
+    return float(accepted[-1]) * side**2 * time_cycles * (routers - 1) / usage.ru_utime
+
+
+def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
+    """Both on each kind of traffic and mesh."""
+    for traffic in TRAFFIC:
+        for side in sides:
+            found, _ = wavelet_hops(traffic, side, repeats)
+            yield Pair(traffic=traffic, side=side, wavelets=found, booksim=booksim_hops(program, traffic, side))
+
+
+def section(found: Sequence[Pair]) -> Iterator[str]:
+    """The lines of a section for docs/performance.md."""
+    yield from ("## Wavelets beside BookSim2", "")
+    yield "Hops of words over links, a second of one core, on the same traffic: `python tests/benchmarks/booksim.py`."
+    yield "BookSim2 allocates virtual channels as it goes, the wavelet reference has static colours, an easier problem:"
+    yield "the ratio compares tools, not algorithms."
+    yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
+    for one in found:
+        ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"
+        yield f"| {one.traffic} | {one.side}x{one.side} | {ours} | {theirs} | {one.wavelets / one.booksim:.0f} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="The wavelet reference beside BookSim2.")
+    parser.add_argument("--booksim", type=Path, required=True, help="the program, built from its sources")
+    parser.add_argument("--sides", default=",".join(map(str, SIDES)), help="PEs on a side of each mesh")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="runs of the wavelet reference, of which the best counts"
+    )
+    parser.add_argument("--json", type=Path, help="write the numbers there")
+    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
+    asked = parser.parse_args(arguments)
+    found = []
+    for one in pairs(asked.booksim, [int(side) for side in asked.sides.split(",")], asked.repeats):
+        sys.stderr.write(f"{one}\n")
+        found.append(one)
+    text = "\n".join((*section(found), ""))
+    sys.stdout.write(text)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps([asdict(one) for one in found], indent=1), encoding="utf-8")
+    if asked.section is not None:
+        asked.section.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
