@@ -2,6 +2,9 @@
 
     python tests/benchmarks/growth.py --output docs/performance.md
 
+Sections that other programs write with ``--section FILE``, such as whole_wafer.py and booksim.py, stand behind the
+series; ``--sections FILE...`` sets them, and with ``--keep`` the series of the page that is there stay.
+
 Each series changes one number of a small model with random weights. Its engines make a token in turn, again and again,
 so that all meet the same load of the machine. An exponent is the slope of the line through the logarithms of a round's
 times, fitted by least squares; the table has the median of all rounds and the middle half.
@@ -139,6 +142,16 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             yield f"| {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {median / first / 1e3:.2f} |"
 
 
+SECTIONS: Final = "\n<!-- sections of other programs -->\n"
+
+
+def joined(series: str, sections: Sequence[Path]) -> str:
+    """The page: its series, and sections of other programs."""
+    if not sections:
+        return series
+    return series + SECTIONS + "".join(f"\n{path.read_text(encoding='utf-8')}" for path in sections)
+
+
 def machine(read_bytes_per_s: float) -> Iterator[str]:
     """Lines on the machine that was measured: the processor, its cores, its memory and the libraries."""
     import numba
@@ -152,23 +165,33 @@ def machine(read_bytes_per_s: float) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    from wse.execute.read_bandwidth import read_bytes_per_s
-
     parser = argparse.ArgumentParser(description="How the emulation's time grows.")
     parser.add_argument("--rounds", type=int, default=15, help="tokens of each engine that are timed")
     parser.add_argument("--values", type=int, default=5, help="values of each series, the smallest first")
     parser.add_argument("--output", type=Path, help="write the page there instead of printing it")
+    parser.add_argument("--sections", type=Path, nargs="*", default=[], help="sections that other programs wrote")
+    parser.add_argument("--keep", action="store_true", help="keep the series that the page has")
     asked = parser.parse_args(arguments)
+    if asked.keep and asked.output is None:
+        parser.error("--keep: give the page as --output")
+    text = asked.output.read_text(encoding="utf-8").split(SECTIONS)[0] if asked.keep else measured(asked)
+    text = joined(text, asked.sections)
+    if asked.output is None:
+        sys.stdout.write(text)
+    else:
+        asked.output.write_text(text, encoding="utf-8")
+
+
+def measured(asked: argparse.Namespace) -> str:
+    """The page with its series alone, as measured now."""
+    from wse.execute.read_bandwidth import read_bytes_per_s
+
     series = []
     with tempfile.TemporaryDirectory() as folder:
         for name, values in SERIES.items():
             sys.stderr.write(f"{MEANINGS[name][0]}...\n")
             series.append(measure(name, values[: asked.values], asked.rounds, Path(folder)))
-    text = "\n".join((*page(series, read_bytes_per_s(np.ones(2**26))), ""))
-    if asked.output is None:
-        sys.stdout.write(text)
-    else:
-        asked.output.write_text(text, encoding="utf-8")
+    return "\n".join((*page(series, read_bytes_per_s(np.ones(2**26))), ""))
 
 
 if __name__ == "__main__":

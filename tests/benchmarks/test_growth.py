@@ -15,3 +15,16 @@ def test_growth(by_size: BySize, say: Say, tmp_path: Path) -> None:
     exponents = [line.partition(":")[0] for line in lines if line.startswith("Exponent")]
     assert len(exponents) == len(MEANINGS)
     say("\n    ".join(f"{MEANINGS[name][0]:20}{text}" for name, text in zip(MEANINGS, exponents, strict=True)))
+
+
+def test_sections_of_other_programs_stand_behind_the_series_and_are_replaced(tmp_path: Path) -> None:
+    page, one, other = (tmp_path / name for name in ("page.md", "one.md", "other.md"))
+    page.write_text("# Series\n", encoding="utf-8")
+    one.write_text("## One\n", encoding="utf-8")
+    other.write_text("## Other\n", encoding="utf-8")
+    main(["--keep", "--output", str(page), "--sections", str(one)])
+    main(["--keep", "--output", str(page), "--sections", str(other)])
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# Series\n")
+    assert "## Other" in text
+    assert "## One" not in text

@@ -1,0 +1,42 @@
+"""The check of a whole wafer on a small mesh (``python tests/benchmarks/whole_wafer.py`` runs a whole one)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.benchmarks import whole_wafer
+from tests.benchmarks.growth import MODEL
+from tests.benchmarks.whole_wafer import measure
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "config.json"
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "vocab_size": 300}
+    path.write_text(json.dumps(MODEL | sizes))
+    return str(path)
+
+
+OPTIONS = ("--mesh", "8x8", "--dtype", "float16", "--new-tokens", "3")
+
+
+def test_layers_and_logits_of_a_run_are_those_of_plain_numpy(model: str) -> None:
+    found = measure(OPTIONS, model, seed=7, layers=(0, 2), prompt=(1, 2, 3))
+    assert found.right
+    assert (found.pes, found.passes, set(found.errors)) == (64, 5, {"layer 0", "layer 2", "logits"})
+
+
+@pytest.mark.slow
+def test_a_layer_that_is_off_is_told(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = whole_wafer.tensors
+
+    def off(trace: Path) -> dict[str, np.ndarray]:
+        made = read(trace)
+        return made | {"layers.2.down": 1.1 * made["layers.2.down"]}
+
+    monkeypatch.setattr(whole_wafer, "tensors", off)
+    assert not measure(OPTIONS, model, seed=7, layers=(2,), prompt=(1, 2, 3)).right
