@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wse.arrays import F64, I64
 from wse.execute.bind import BoundPhase
 from wse.execute.engine import Engine
 from wse.execute.outputs import Values
@@ -116,6 +117,17 @@ class EnginePart:
     def link_words(self) -> npt.NDArray[np.int64]:
         """int64 ``[1, 4, mesh rows, mesh cols]``: words that crossed each link of this wafer so far."""
         return self.engine.link_words()
+
+    def step_times(self) -> tuple[dict[int, tuple[F64, I64]], float]:
+        """Seconds and bytes of the steps by phase, and the seconds of all passes, of a part that is timed."""
+        times = self.engine.step_times
+        assert times is not None
+        return times.by_phase, times.passes_s
+
+    def read_bytes_per_s(self) -> float:
+        """Bytes a second at which this part's cores read its largest arena."""
+        assert self.engine.step_times is not None
+        return self.engine.step_times.read_bytes_per_s()
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays of this wafer's part of an engine's state, as `wse.execute.engine_state` has them."""

@@ -7,7 +7,7 @@ lanes of its rows, each counted once, or the elements that a transfer moves, onc
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,14 +43,22 @@ class PassTimes:
 
 
 class StepTimes:
-    """The times of the steps of all passes of a Program.
+    """The times of the steps of all passes of a Program, of the stages that have ``arenas``.
+
+    ``read_bytes_per_s`` measures how many bytes a second all cores read; without it the largest arena is read for that.
 
     Attributes:
         passes_s: Seconds of the passes, with what is between the steps.
     """
 
-    def __init__(self, program: Program, arenas: Mapping[int, Arena]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        arenas: Mapping[int, Arena],
+        read_bytes_per_s: Callable[[], float] | None = None,
+    ) -> None:
         self._program, self._arenas = program, arenas
+        self.read_bytes_per_s = read_bytes_per_s or self._read_bytes_per_s
         self._by_steps: dict[Steps, PassTimes] = {}
         self._bytes = lru_cache(maxsize=64)(self._bytes_of_steps)
         self.passes_s = 0.0
@@ -59,8 +67,20 @@ class StepTimes:
         """The times of each sequence of steps, in the order of its first pass."""
         return iter(self._by_steps.values())
 
-    def read_bytes_per_s(self) -> float:
-        """Bytes a second at which all cores read the memory of the largest arena."""
+    @property
+    def by_phase(self) -> dict[int, tuple[F64, I64]]:
+        """Seconds and bytes of the steps by the phase that first went through them, for `add` elsewhere."""
+        return {self._program.phases.index(times.phase): (times.s, times.bytes) for times in self}
+
+    def add(self, by_phase: Mapping[int, tuple[F64, I64]], passes_s: float) -> None:
+        """Add what was timed elsewhere."""
+        self.passes_s += passes_s
+        for index, (s, size) in by_phase.items():
+            times = self._of(self._program.phases[index])
+            times.s += s
+            times.bytes += size
+
+    def _read_bytes_per_s(self) -> float:
         return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
     def run(self, phase: Phase, slots: Slots, calls: Sequence[Call], steps: Sequence[int]) -> None:
@@ -71,19 +91,25 @@ class StepTimes:
             function(*arguments)
             stamps.append(clock())
         self.passes_s += (stamps[-1] - stamps[0]) / 1e9
-        count = len(phase.steps)
+        times, ran = self._of(phase), np.bincount(np.array(steps, int), minlength=len(phase.steps)) > 0
+        times.s += np.bincount(np.array(steps, int), np.diff(stamps) / 1e9, len(phase.steps))
+        times.bytes += self._bytes(phase, slots) * ran
+
+    def _of(self, phase: Phase) -> PassTimes:
+        """The times of the steps of a phase, which are begun where there are none."""
         if phase.steps not in self._by_steps:
+            count = len(phase.steps)
             zeros = np.zeros(count, np.int64)
             self._by_steps[phase.steps] = PassTimes(phase=phase, s=np.zeros(count), bytes=zeros)
-        times = self._by_steps[phase.steps]
-        times.s += np.bincount(np.array(steps, int), np.diff(stamps) / 1e9, count)
-        times.bytes += self._bytes(phase, slots)
+        return self._by_steps[phase.steps]
 
     def _bytes_of_steps(self, phase: Phase, slots: Slots) -> I64:
         """Bytes of each step of a phase, int64 ``[steps]``."""
-        of_step = self._kernel_bytes, self._transfer_bytes
-        steps = range(len(phase.steps))
-        return np.array([of_step[not phase.steps.computes(step)](phase, step, slots) for step in steps], np.int64)
+        sizes = np.zeros(len(phase.steps), np.int64)
+        for step in np.flatnonzero(np.isin(phase.steps.stage, list(self._arenas))).tolist():
+            of_step = self._kernel_bytes if phase.steps.computes(step) else self._transfer_bytes
+            sizes[step] = of_step(phase, step, slots)
+        return sizes
 
     def _kernel_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]

@@ -27,6 +27,7 @@ from wse.execute.engine_part import SegmentReport
 from wse.execute.engine_state import restore, state_of
 from wse.execute.outputs import Values
 from wse.execute.segments import may_overlap, segments
+from wse.execute.step_times import StepTimes
 from wse.execute.streams import Draw, Streams
 from wse.execute.tiles import Source
 from wse.models.spec import ModelSpec
@@ -86,7 +87,7 @@ class RayEngine:
         self.program = program
         self.streams, self.arenas = Streams(program, draws, ()), dict[int, Arena]()
         self.caches = Caches(program)
-        self.step_times = None
+        self._profile = profile
         self.expert_pairs: Mapping[int, npt.NDArray[np.int64]] = {}
         self._segments = [segments(program, phase) for phase in program.phases]
         overlaps = all(may_overlap(program, i, found) for i, found in enumerate(self._segments))
@@ -103,6 +104,16 @@ class RayEngine:
         return self.streams.ids(range(self.program.batch))
 
     @property
+    def step_times(self) -> StepTimes | None:
+        """The times of all actors' steps, which may be longer together than the run; None without ``profile``."""
+        if not self._profile:
+            return None
+        times = StepTimes(self.program, {}, lambda: float(self._of_all("read_bytes_per_s", (0,))[0]))
+        for part in self._of_all("step_times"):
+            times.add(*part)
+        return times
+
+    @property
     def logits(self) -> npt.NDArray[np.float32]:
         """float32 ``[users, vocabulary]``, those of the last token run. Only with ``logits_out``."""
         return self.streams.host_logits[: self.program.batch].copy()
@@ -114,13 +125,9 @@ class RayEngine:
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
         """Have the kernels compiled by the first actor, then by the others, which find them where it is their machine.
 
-        ``report`` takes (actors that are ready, all, the next wafer).
+        It is not reported: actors do not tell how far they are.
         """
-        wafers, reasons = len(self._actors), list[str]()
-        for some in (range(1), range(1, wafers)):
-            report(some.start, wafers, f"wafer {some.start}")
-            reasons += self._of_all("precompile", some)
-        report(wafers, wafers, "")
+        reasons = self._of_all("precompile", (0,)) + self._of_all("precompile", range(1, len(self._actors)))
         return next(filter(None, reasons), "")
 
     def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:

@@ -90,12 +90,9 @@ def _backend(prepared: Prepared, program: Program) -> AbstractContextManager[Mak
 
 
 def _profile_path(request: RunRequest) -> Path | None:
-    """The path of the flame graph, where one is asked for. Raises BadInput where there can be none."""
+    """The path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
     if not request.profile:
         return None
-    if request.engine == RAY:
-        message = "--profile: times the steps of this process; take --engine local"
-        raise BadInput(message)
     return output_path(PROFILE_OPTION, str(request.profile_output), suffix=".json", kind="a flame graph")
 
 

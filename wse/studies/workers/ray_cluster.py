@@ -10,9 +10,11 @@ import os
 import secrets
 import socket
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput, InsufficientMemory
@@ -46,18 +48,15 @@ def ray_cluster(address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if address is None:
-            sizes = {"num_cpus": cores(), "object_store_memory": OBJECT_STORE_BYTES}
-            ray.init(address="local", include_dashboard=False, **sizes, **quiet)
-        else:
-            _connect(ray, address, quiet)
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    short = "/tmp" if Path("/tmp").is_dir() else None  # the paths of Ray's sockets may have some 100 letters
+    with tempfile.TemporaryDirectory(prefix="wse-", dir=short, ignore_cleanup_errors=True) as folder:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _connect(ray, address, folder)
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def imported_ray() -> Any:
@@ -108,15 +107,28 @@ def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, floa
     raise InsufficientMemory(message)
 
 
-def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
-    """Connect to a cluster. Raises BadInput where none answers, or one of another version does."""
-    start = "start one with ray start --head, or leave out --ray-address"
+def _connect(ray: Any, address: str | None, folder: str) -> None:
+    """Connect to a cluster, or start one whose files are in a folder.
+
+    Raises:
+        BadInput: none answers, one of another version does, or none can be started.
+    """
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    failed = "--engine ray: no cluster could be started on this machine", "leave out --engine, or give --ray-address"
     try:
+        if address is None:
+            sizes = {"num_cpus": cores(), "object_store_memory": OBJECT_STORE_BYTES}
+            ray.init(address="local", include_dashboard=False, _temp_dir=folder, **sizes, **quiet)
+            return
+        failed = (
+            f"--ray-address {address}: no cluster of this Ray answers there",
+            "start one with ray start --head, or leave out --ray-address",
+        )
         if address != "auto":
             host, _, port = address.rpartition(":")
             socket.create_connection((host, int(port)), CONNECT_S).close()
         ray.init(address=address, **quiet)
-    except (OSError, ValueError, RuntimeError, AssertionError) as error:  # of Ray's own kinds, none says more
+    except (OSError, OverflowError, ValueError, RuntimeError, AssertionError) as error:  # of Ray's own kinds, none more
         reason = str(error).strip().partition("\n")[0]
-        message = f"--ray-address {address}: no cluster of this Ray answers there ({reason}); {start}"
+        message = f"{failed[0]} ({reason}); {failed[1]}"
         raise BadInput(message) from error
