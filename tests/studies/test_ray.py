@@ -183,7 +183,7 @@ def test_an_address_where_nothing_answers_is_refused_in_one_line(monkeypatch: py
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     message = refusal(BadInput, run, request_of("a batch", engine="ray", ray_address="127.0.0.1:9"))
     assert message.startswith("--ray-address 127.0.0.1:9: no cluster of this Ray answers there (")
-    assert message.endswith("start one with ray start --head, or leave out --ray-address")
+    assert message.endswith("set RAY_AUTH_MODE=token if it has a token, or leave out --ray-address")
 
 
 def test_actors_get_all_cpus_that_their_machines_have_room_for() -> None:

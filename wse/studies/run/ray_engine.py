@@ -226,7 +226,6 @@ class RayEngine:
         """
         ray, wafers = self._ray, self.program.wafers
         packed = ray.put(pickle.dumps(job))
-        on_stored(0, wafers, "wafer 0")
         started = [actor.ping.remote() for actor in self._actors]
         _, late = ray.wait(started, num_returns=wafers, timeout=START_S)
         if late:
@@ -237,13 +236,15 @@ class RayEngine:
             raise BadInput(message)
         for wafer, call in enumerate(started):
             self._get(wafer, call)
+        values = [_values_on(self.program, wafer) for wafer in range(wafers)]
+        on_stored(0, sum(values), "")
         calls = {actor.load.remote(packed, wafer, threads): wafer for wafer, actor in enumerate(self._actors)}
         waiting = list(calls)
         while waiting:
             ready, waiting = ray.wait(waiting)
             for call in ready:
                 self._get(calls[call], call)
-            on_stored(wafers - len(waiting), wafers, f"wafer {calls[waiting[0]]}" if waiting else "")
+            on_stored(sum(values) - sum(values[calls[call]] for call in waiting), sum(values), "")
 
     def _verify_index(self, user: int) -> int:
         return self.program.phases.index(self.program.verify[user])
@@ -327,3 +328,13 @@ class RayEngine:
             remedy = f"the same command goes on from {kept}"
         message = f"wafer {lost}: its process has ended, or its machine is gone, in the middle of the run; {remedy}"
         return WorkerLost(message)
+
+
+def _values_on(program: Program, wafer: int) -> int:
+    """Values of weights that are stored on a wafer."""
+    stages = program.stages
+    return sum(
+        tile.outer * tile.inner * stages[tile.stage].rect.rows * stages[tile.stage].cols
+        for tile in program.tiles
+        if stages[tile.stage].wafer == wafer
+    )

@@ -122,7 +122,7 @@ def _connect(ray: Any, address: str | None, folder: str) -> None:
             return
         failed = (
             f"--ray-address {address}: no cluster of this Ray answers there",
-            "start one with ray start --head, or leave out --ray-address",
+            "start one with ray start --head, set RAY_AUTH_MODE=token if it has a token, or leave out --ray-address",
         )
         if address != "auto":
             host, _, port = address.rpartition(":")

@@ -1,0 +1,286 @@
+"""What large runs and sweeps need in machines, memory and network: docs/scale.md is written by this.
+
+    python tests/benchmarks/scale.py --output docs/scale.md
+    python tests/benchmarks/scale.py --only layer
+
+Figures are measured on one machine, one by one, and what is worked out of them says how.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pickle
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+Figures = dict[str, float]
+
+GIANT: Final = {"model": "llama-3.1-405b", "wafer": "wse3", "mesh": "1170x755", "mapping": "region", "wafers": 43}
+PROMPT: Final = tuple(range(3, 35))
+NEW_TOKENS: Final = 32
+SETTINGS: Final = 1_000_000
+STREAMS: Final = 4
+SMALL: Final = {
+    "model": "smollm2-135m",
+    "weights": "random:1",
+    "mesh": "103x103",
+    "dtype": "float16",
+    "mapping": "region",
+    "schedule": "released",
+    "wafers": 2,
+    "prompt_ids": tuple(tuple(range(5, 13)) for _ in range(STREAMS)),
+    "verify_tokens": 1,
+    "trace": None,
+}
+SWEEP: Final = {
+    "model": ("llama-3-8b",),
+    "dtype": ("bfloat16", "fp8"),
+    "batch": (1, 4, 16),
+    "new_tokens": (512, 1024),
+}
+
+
+def placed(rounds: int) -> Figures:
+    """The Program of the large model, as `wse run` compiles it: memory of its wafers, and what crosses between them."""
+    from wse.execute.required_memory import required_bytes
+    from wse.fabric.clock import Clock
+    from wse.fabric.model import Fabric
+    from wse.request.prepare_run import prepare
+    from wse.request.run_request import RunRequest
+    from wse.studies.compile.choose import compile_program
+
+    prepared = prepare(RunRequest(**GIANT, weights="random:1", prompt_ids=PROMPT, new_tokens=NEW_TOKENS, trace=None))
+    began = time.perf_counter()
+    program = compile_program(prepared)
+    compiled_s = time.perf_counter() - began
+    clock = Clock(Fabric(program, prepared.wafer, prepared.software))
+    clock.decode_token(len(PROMPT))
+    crossed = {pair: size for pair, size in clock.decode.crossed.items() if -1 not in pair}
+    of_wafers = [required_bytes(program, (wafer,)) for wafer in range(program.wafers)]
+    return {
+        "wafers": program.wafers,
+        "compile_s": compiled_s,
+        "program_mb": len(pickle.dumps(program)) / 1e6,
+        "largest_wafer_gb": max(of_wafers) / 1e9,
+        "all_wafers_gb": sum(of_wafers) / 1e9,
+        "crossing_kb": max(crossed.values()) / 1e3,
+        "layers": prepared.spec.layer_count,
+    }
+
+
+def layer(rounds: int) -> Figures:
+    """One layer of the large model on a whole wafer: bytes of its weights, and the time of a token in it."""
+    from wse.models.bundled import CONFIGURATIONS
+
+    config = json.loads(_config_path(CONFIGURATIONS[GIANT["model"]]).read_text(encoding="utf-8"))
+    seconds: list[Figures] = []
+    for layers in (1, 2):  # their difference is a layer without embedding and head
+        small = config | {"num_hidden_layers": layers, "vocab_size": 2048, "bos_token_id": 1, "eos_token_id": 2}
+        seconds.append(_decoded(small, rounds))
+    per_layer = {name: seconds[1][name] - seconds[0][name] for name in seconds[0]}
+    return {
+        "layer_gb": per_layer["gb"],
+        "layer_s": per_layer["s"],
+        "layer_gb_per_s": per_layer["gb"] / per_layer["s"],
+        "stored_gb_per_s": seconds[1]["gb"] / seconds[1]["store_s"],
+        "cores": os.cpu_count() or 1,
+    }
+
+
+def _config_path(path: Path) -> Path:
+    return path / "config.json" if path.is_dir() else path
+
+
+def _decoded(config: dict[str, Any], rounds: int) -> Figures:
+    """A model on a whole wafer with random weights: GB of weights, seconds to store them, and of a token."""
+    from wse.execute.engine import Engine
+    from wse.request.prepare_run import prepare, weights_of
+    from wse.request.run_request import RunRequest
+    from wse.studies.compile.choose import compile_program
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        asked = GIANT | {"model": Path(folder) / "config.json", "wafers": 1}
+        request = RunRequest(
+            **asked, weights="random:1", prompt_ids=PROMPT[:4], new_tokens=rounds + 2, schedule="released", trace=None
+        )
+        prepared = prepare(request, to_run=True)
+        program = compile_program(prepared)
+        began = time.perf_counter()
+        engine = Engine(program, prepared.spec, weights_of(request, prepared.loaded))
+        stored_s = time.perf_counter() - began
+    for _ in engine.prefill(*prepared.prompts):
+        pass
+    engine.decode()
+    times = [_seconds(engine.decode) for _ in range(rounds)]
+    tiles = [(tile, engine.arenas[tile.stage]) for tile in program.tiles]
+    gb = sum(2 * tile.elements * arena.rows * arena.cols for tile, arena in tiles if tile.outer > 1) / 1e9
+    return {"gb": gb, "store_s": stored_s, "s": min(times)}
+
+
+def store(rounds: int) -> Figures:
+    """Ray: the time of a cluster's start, of a task that hands on tiles, and the memory of an actor without a wafer."""
+    from wse.studies.run.wafer_actor import WaferActor
+    from wse.studies.workers import ray_cluster
+
+    began = time.perf_counter()
+    with ray_cluster.ray_cluster(None):
+        ray = ray_cluster.imported_ray()
+        started_s = time.perf_counter() - began
+
+        class Hop(WaferActor):
+            def hand_on(self, tiles: Any) -> Any:
+                return np.array(tiles)
+
+            def memory_mb(self) -> float:
+                import numba  # noqa: F401
+
+                from wse.execute.engine_part import EnginePart  # noqa: F401
+
+                return _memory_mb("VmRSS")
+
+        hops = [ray.remote(Hop).options(num_cpus=1).remote() for _ in range(2)]
+        memory_mb = ray.get(hops[0].memory_mb.remote())
+        found = {"start_s": started_s, "actor_mb": memory_mb}
+        for name, size in (("32_kb", 32 << 10), ("4_mb", 4 << 20)):
+            tiles = ray.put(np.ones(size, np.uint8))
+
+            def there_and_on(first: Any = tiles) -> None:
+                held = first
+                for hop in (*hops, *hops):
+                    held = hop.hand_on.remote(held)
+                ray.wait([held])
+
+            there_and_on()
+            found[f"hop_{name}_ms"] = 1e3 * statistics.median(_seconds(there_and_on) for _ in range(4 * rounds)) / 4
+    return found
+
+
+def streams(rounds: int) -> Figures:
+    """Tokens of some users of a small model on two wafers: one process, with all cores and with one, and two actors."""
+    import numba
+
+    from wse.request.run_request import RunRequest
+    from wse.studies.run.run import run
+    from wse.studies.workers.ray_cluster import ray_cluster
+
+    rates: dict[str, list[float]] = {"all_cores": [], "one_core": [], "ray": []}
+    every = numba.get_num_threads()
+    with ray_cluster(None):
+        for _ in range(rounds):
+            for name, found in rates.items():
+                numba.set_num_threads(1 if name == "one_core" else every)
+                engine = "ray" if name == "ray" else "local"
+                found.append(run(RunRequest(**SMALL, new_tokens=6, engine=engine)).emulation.tokens_per_s)
+    speedups = [there / here for here, there in zip(rates["one_core"], rates["ray"], strict=True)]
+    best = {f"{name}_tokens_per_s": max(found) for name, found in rates.items()}
+    return {**best, "actors_speedup": statistics.median(speedups)}
+
+
+def settings(rounds: int) -> Figures:
+    """Estimates of a sweep in one process, by its own time: seconds of a setting, its row, and the process's memory."""
+    from wse.studies.sweep.grid import Axis, Grid
+    from wse.studies.sweep.row import estimate_setting
+
+    grid = Grid(tuple(Axis(name, values) for name, values in SWEEP.items()))
+    outcomes, seconds = [], []
+    for setting in range(len(grid)):
+        began = time.process_time()
+        outcomes.append(estimate_setting(setting, grid.request(setting)))
+        seconds.append(time.process_time() - began)
+    assert not any(outcome.failed for outcome in outcomes), outcomes
+    return {
+        "setting_s": statistics.mean(seconds[1:]),
+        "row_kb": statistics.mean(len(outcome.line) for outcome in outcomes) / 1e3,
+        "worker_mb": _memory_mb("VmHWM"),
+    }
+
+
+def _memory_mb(field: str) -> float:
+    """A field of this process's status on Linux."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+MEASURES: Final[dict[str, Callable[[int], Figures]]] = {
+    "placed": placed,
+    "layer": layer,
+    "store": store,
+    "streams": streams,
+    "settings": settings,
+}
+
+
+def in_own_process(name: str, rounds: int) -> Figures:
+    """A measure in a process of its own, so that none has the memory or the cluster of another."""
+    import subprocess
+
+    command = [sys.executable, __file__, "--only", name, "--rounds", str(rounds)]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def page(f: Figures, machine: Sequence[str]) -> str:
+    """The page, as its template beside this file has it."""
+    hop_s, layers_of_one = f["hop_32_kb_ms"] / 1e3, -(-f["layers"] // f["wafers"])
+    derived = {
+        "machine_gb": f["largest_wafer_gb"] + f["actor_mb"] / 1e3,
+        "token_s": f["layers"] * f["layer_s"] + f["wafers"] * hop_s,
+        "hops_s": f["wafers"] * hop_s,
+        "layers_of_one": layers_of_one,
+        "slowest_s": layers_of_one * f["layer_s"] + hop_s,
+        "minutes": f["largest_wafer_gb"] / f["stored_gb_per_s"] / 60,
+        "core_hours": SETTINGS * f["setting_s"] / 3600,
+        "days_on_64": SETTINGS * f["setting_s"] / 3600 / 24 / 64,
+        "hours_on_1000": SETTINGS * f["setting_s"] / 3600 / 1000,
+        "workers_gb": 64 * f["worker_mb"] / 1e3,
+        "journal_gb": SETTINGS * f["row_kb"] / 1e6,
+        "sweep_kb_per_s": 64 * f["row_kb"] / f["setting_s"],
+    }
+    template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    return template.format(**f, **derived, streams=STREAMS, machine="\n".join(f"- {line}" for line in machine))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    from tests.benchmarks.growth import machine
+    from wse.execute.read_bandwidth import read_bytes_per_s
+
+    parser = argparse.ArgumentParser(description="What large runs and sweeps need.")
+    parser.add_argument("--only", choices=MEASURES, help="measure that alone, and print its figures as JSON")
+    parser.add_argument("--rounds", type=int, default=9, help="repeats of what is timed")
+    parser.add_argument("--output", type=Path, help="write the page there instead of printing it")
+    asked = parser.parse_args(arguments)
+    if asked.only is not None:
+        with contextlib.redirect_stdout(sys.stderr):
+            figures = MEASURES[asked.only](asked.rounds)
+        sys.stdout.write(json.dumps(figures))
+        return
+    figures = {}
+    for name in MEASURES:
+        sys.stderr.write(f"{name}...\n")
+        figures |= in_own_process(name, asked.rounds)
+    text = page(figures, list(machine(read_bytes_per_s(np.ones(2**26)))))
+    if asked.output is None:
+        sys.stdout.write(text)
+    else:
+        asked.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / "support")]
+    main()

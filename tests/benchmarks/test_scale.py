@@ -1,0 +1,24 @@
+"""The page on what large runs and sweeps take (``python tests/benchmarks/scale.py``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.conftest import Say
+from tests.benchmarks.scale import main, placed
+
+
+def test_placed(say: Say) -> None:
+    figures = placed(1)
+    assert figures["wafers"] * figures["largest_wafer_gb"] > figures["all_wafers_gb"]
+    say(", ".join(f"{name} {value:,.1f}" for name, value in figures.items()))
+
+
+@pytest.mark.full_size
+def test_scale(say: Say, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs Ray: pip install 'wse[ray]'")
+    output = tmp_path / "scale.md"
+    main(["--rounds", "3", "--output", str(output)])
+    say(output.read_text(encoding="utf-8"))
