@@ -26,6 +26,8 @@ import numpy as np
 Figures = dict[str, float]
 
 GIANT: Final = {"model": "llama-3.1-405b", "wafer": "wse3", "mesh": "1170x755", "mapping": "region", "wafers": 43}
+WIDTHS: Final = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
+QUARTER: Final = 4
 PROMPT: Final = tuple(range(3, 35))
 NEW_TOKENS: Final = 32
 SETTINGS: Final = 1_000_000
@@ -79,21 +81,27 @@ def placed(rounds: int) -> Figures:
 
 
 def layer(rounds: int) -> Figures:
-    """One layer of the large model on a whole wafer: bytes of its weights, and the time of a token in it."""
+    """A layer of the large model at a quarter of its widths, on a quarter of the sides: a PE has as many weights.
+
+    A layer without embedding and head is the difference of two numbers of layers.
+    """
     from wse.models.bundled import CONFIGURATIONS
 
     config = json.loads(_config_path(CONFIGURATIONS[GIANT["model"]]).read_text(encoding="utf-8"))
     seconds: list[Figures] = []
-    for layers in (1, 2):  # their difference is a layer without embedding and head
-        small = config | {"num_hidden_layers": layers, "vocab_size": 2048, "bos_token_id": 1, "eos_token_id": 2}
+    for layers in (1, 3):
+        small = config | {name: config[name] // QUARTER for name in WIDTHS}
+        small |= {"num_hidden_layers": layers, "vocab_size": 2048, "bos_token_id": 1, "eos_token_id": 2}
         seconds.append(_decoded(small, rounds))
-    per_layer = {name: seconds[1][name] - seconds[0][name] for name in seconds[0]}
+    per_layer = {name: (seconds[1][name] - seconds[0][name]) / 2 for name in seconds[0]}
     return {
-        "layer_gb": per_layer["gb"],
-        "layer_s": per_layer["s"],
+        "small_layer_ms": 1e3 * per_layer["s"],
+        "layer_gb": QUARTER**2 * per_layer["gb"],
+        "layer_s": QUARTER**2 * per_layer["s"],
         "layer_gb_per_s": per_layer["gb"] / per_layer["s"],
         "stored_gb_per_s": seconds[1]["gb"] / seconds[1]["store_s"],
         "cores": os.cpu_count() or 1,
+        "load": os.getloadavg()[1],
     }
 
 
@@ -110,7 +118,8 @@ def _decoded(config: dict[str, Any], rounds: int) -> Figures:
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
-        asked = GIANT | {"model": Path(folder) / "config.json", "wafers": 1}
+        rows, cols = (int(side) // QUARTER for side in GIANT["mesh"].split("x"))
+        asked = GIANT | {"model": Path(folder) / "config.json", "wafers": 1, "mesh": f"{rows}x{cols}"}
         request = RunRequest(
             **asked, weights="random:1", prompt_ids=PROMPT[:4], new_tokens=rounds + 2, schedule="released", trace=None
         )
@@ -181,7 +190,7 @@ def streams(rounds: int) -> Figures:
             for name, found in rates.items():
                 numba.set_num_threads(1 if name == "one_core" else every)
                 engine = "ray" if name == "ray" else "local"
-                found.append(run(RunRequest(**SMALL, new_tokens=6, engine=engine)).emulation.tokens_per_s)
+                found.append(run(RunRequest(**SMALL, new_tokens=4, engine=engine)).emulation.tokens_per_s)
     speedups = [there / here for here, there in zip(rates["one_core"], rates["ray"], strict=True)]
     best = {f"{name}_tokens_per_s": max(found) for name, found in rates.items()}
     return {**best, "actors_speedup": statistics.median(speedups)}
@@ -242,6 +251,7 @@ def page(f: Figures, machine: Sequence[str]) -> str:
         "machine_gb": f["largest_wafer_gb"] + f["actor_mb"] / 1e3,
         "token_s": f["layers"] * f["layer_s"] + f["wafers"] * hop_s,
         "hops_s": f["wafers"] * hop_s,
+        "bound_s": f["layers"] * f["layer_gb"] / (f["read_bytes_per_s"] / 1e9),
         "layers_of_one": layers_of_one,
         "slowest_s": layers_of_one * f["layer_s"] + hop_s,
         "minutes": f["largest_wafer_gb"] / f["stored_gb_per_s"] / 60,
@@ -274,7 +284,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in MEASURES:
         sys.stderr.write(f"{name}...\n")
         figures |= in_own_process(name, asked.rounds)
-    text = page(figures, list(machine(read_bytes_per_s(np.ones(2**26)))))
+    rate = read_bytes_per_s(np.ones(2**26))
+    text = page(figures | {"read_bytes_per_s": rate}, list(machine(rate)))
     if asked.output is None:
         sys.stdout.write(text)
     else:
