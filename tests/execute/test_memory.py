@@ -11,6 +11,7 @@ from store_memory import STATUS, measured, write_llama
 LIMIT = 1.3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not STATUS.exists(), reason="the peak of resident memory is read from Linux")
 def test_peak_memory_is_below_1_3_of_the_sram_in_use(tmp_path: Path) -> None:
     """Of weights that are held narrower than they are stored."""

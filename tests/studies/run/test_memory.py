@@ -116,6 +116,7 @@ def test_where_nothing_fits_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the size of a process is read from Linux")
+@pytest.mark.slow
 def test_a_command_under_a_limit_is_refused_in_one_line(tmp_path: Path) -> None:
     """It is not killed, and allocates nothing."""
     line = "run tinyllama-1.1b --weights random:7 --wafer wse3 --dtype float16 --new-tokens 2 --trace none"
