@@ -36,9 +36,8 @@ def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
         crossed[1 + source, 1 + target] = size
     arrays: dict[str, npt.NDArray[Any]] = {name: np.concatenate(views, axis=1) for name, views in _memory(engine)}
     arrays |= {f"links.{i}": arena.links for i, arena in engine.arenas.items()}
-    for (user, rows), cache in _caches(engine):
-        arrays |= {f"cache.{user}.{rows}.{name}": array for name, array in cache.items()}
     return arrays | {
+        **counters_of(engine.caches),
         "links": np.array(list(streams.links.values()), np.int64).reshape(-1, 4, *mesh),
         "crossed": crossed,
         "host_logits": streams.host_logits,
@@ -64,9 +63,8 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
         for view in views:
             view[...] = arrays[name][:, at : at + view.shape[1]]
             at += view.shape[1]
-    for (user, rows), cache in _caches(engine):
-        for name, array in cache.items():
-            array[...] = arrays[f"cache.{user}.{rows}.{name}"]
+    for name, counters in counters_of(engine.caches).items():
+        counters[...] = arrays[name]
     for i, arena in engine.arenas.items():
         arena.links[...] = arrays[f"links.{i}"]
     streams, crossed = engine.streams, arrays["crossed"]
@@ -77,6 +75,16 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
         own[...] = kept
     streams.host_logits[...] = arrays["host_logits"]
     streams.host_tokens[...] = arrays["host_tokens"]
+
+
+def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
+    """The counters of each user's caches, by name: the arrays of a state that follow from the passes alone."""
+    return {
+        f"cache.{user}.{rows}.{name}": array
+        for user, by_rows in enumerate(caches.by_user)
+        for rows, cache in by_rows.items()
+        for name, array in cache.counters.items()
+    }
 
 
 def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
@@ -94,10 +102,3 @@ def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
     """The bytes from an address of SRAM on, of all PEs. Those of an element stand side by side for its lanes."""
     first = (address - arena.base_byte) * arena.lanes
     return arena.memory.reshape(arena.blocks, -1)[:, first : first + count * arena.lanes]
-
-
-def _caches(engine: StatefulParts) -> Iterator[tuple[tuple[int, int], dict[str, npt.NDArray[np.int32]]]]:
-    """The counters of each user's cache, by user and rows."""
-    for user, by_rows in enumerate(engine.caches.by_user):
-        for rows, cache in by_rows.items():
-            yield (user, rows), cache.counters

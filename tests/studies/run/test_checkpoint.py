@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from random_checkpoint import write_checkpoint
 from tiers import slow_but
@@ -15,17 +19,20 @@ from tiers import slow_but
 from wse.errors import BadInput
 from wse.execute.bind import BoundPhase
 from wse.execute.engine import Engine
+from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
 from wse.request.run_request import RunRequest
+from wse.studies.run.checkpoint_file import CONTENT, content_digest
 from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
 from wse_traces import open_trace
 
 TOKENS = 9
+BY_PASS = ("phase", "ids", "kept", "pairs")
 GOLDEN = Path(__file__).parents[2] / "data" / "formats" / "mxfp4.json"
 STORY: dict[str, Any] = {"mesh": "8x24", "dtype": "float32", "prompt": "The cat sat. The cat sat. The cat"}
 REQUESTS: dict[str, dict[str, Any]] = {
     "drawn": STORY | {"temperature": 0.8, "repetition_penalty": 1.2, "logits": True},
-    "drafts": STORY | {"verify_tokens": 3},
+    "drafts": STORY | {"prompt": "She liked to play. She liked to play. She liked to", "verify_tokens": 3},
     "two users on two wafers": STORY | {"wafers": 2, "prompt": ("One day", "The little fox went out to play in")},
     "experts": {"prompt_ids": (3, 1, 4, 1, 5, 9, 2), "mesh": "6x6", "wafer": "wse3", "dtype": "float32"},
 }
@@ -120,11 +127,39 @@ def test_what_cannot_go_on_is_refused(
     assert Path(str(kept_request.checkpoint)).read_bytes() == before
 
 
-def with_first_element(data: bytes, name: str, value: int) -> bytes:
-    """The file with another first element of an int64 array."""
+def with_arrays(**changes: Any) -> Callable[[bytes], bytes]:
+    """Changes the arrays of a file by name, None taking one away, and gives it the digest that goes with them."""
+
+    def change(data: bytes) -> bytes:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "file"
+            path.write_bytes(data)
+            arrays = {name: entry.array() for name, entry in open_safetensors(path).items()}
+        for name, changed in changes.items():
+            old = arrays.pop(name)
+            if changed is not None:
+                arrays[name] = changed(old.copy())
+        arrays[CONTENT] = np.frombuffer(content_digest(arrays), np.uint8)
+        stream = io.BytesIO()
+        write_safetensors(stream, arrays)
+        return stream.getvalue()
+
+    return change
+
+
+def with_element(value: int, *at: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
+    def changed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        array[at] = value
+        return array
+
+    return changed
+
+
+def with_bit_flipped(data: bytes) -> bytes:
+    """The file with one bit of the caches' values changed."""
     length = int.from_bytes(data[:8], "little")
-    at = 8 + length + json.loads(data[8 : 8 + length])[name]["data_offsets"][0]
-    return data[:at] + value.to_bytes(8, "little") + data[at + 8 :]
+    at = 8 + length + json.loads(data[8 : 8 + length])["state.memory.0"]["data_offsets"][0]
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +168,25 @@ def with_first_element(data: bytes, name: str, value: int) -> bytes:
         (lambda data: b"Once upon a time", "is no checkpoint of a run (.*claims a header of"),
         (lambda data: data[:-8], "is no checkpoint of a run"),
         (lambda data: data.replace(b'"program"', b'"progran"'), r"is no checkpoint of a run \(has no digest"),
-        (lambda data: data.replace(b'"slots"', b'"slotz"'), "is damaged .'slots'.; give another name"),
-        (lambda data: data.replace(b'"state.links"', b'"state.linkz"'), "is damaged .links: is missing, needed: int64"),
-        (lambda data: data.replace(b'"F32"', b'"I32"'), r"is damaged .prompt_logits: int32 .*, needed: float32"),
-        (lambda data: with_first_element(data, "ids", 1 << 40), "is damaged .ids: has values outside -1 to"),
+        (with_bit_flipped, "is damaged .its arrays are not those of its digest.; give another name"),
+        (with_arrays(kept=None), "is damaged .'kept'."),
+        (with_arrays(**{"state.links": None}), "is damaged .links: is missing, needed: int64"),
+        (with_arrays(**{"state.crossed": lambda old: old[0, 0]}), r"is damaged .crossed: int64 \[\], needed: int64"),
+        (
+            with_arrays(prompt_logits=lambda old: old.view(np.int32)),
+            "is damaged .prompt_logits: int32 .*, needed: float32",
+        ),
+        (with_arrays(kept=lambda old: old[0]), r"is damaged .kept: int64 \[\], needed: int64"),
+        (with_arrays(phase=lambda old: old[0]), r"is damaged .phase: int64 \[\], needed: int64"),
+        (with_arrays(ids=with_element(1 << 40, 0, 0)), "is damaged .ids: has values outside -1 to"),
+        (with_arrays(ids=lambda old: np.full_like(old, -1)), "is damaged .pass 0: has too few ids"),
+        (with_arrays(phase=lambda old: np.roll(old, 1)), "is damaged .pass 0: a pass of decode is not in its place"),
+        (with_arrays(kept=with_element(1, 1)), "is damaged .pass 1: keeps 1 tokens of a pass of decode"),
+        (with_arrays(kept=with_element(0, 3)), "is damaged .pass 3: keeps 0 tokens of a pass of verify"),
+        (
+            with_arrays(**{name: lambda old: np.tile(old, (9, *(1,) * (old.ndim - 1))) for name in BY_PASS}),
+            "is damaged .pass [0-9]+: a pass of prefill is not in its place",
+        ),
     ],
 )
 def test_a_file_that_is_none_is_refused(kept_request: RunRequest, change: Any, message: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from wse.execute.backend import KeepableBackend
 from wse.execute.sampling import Sampler
 from wse.execute.step_times import StepTimes
+from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
 from wse.studies.run.checkpoint_file import Checkpoint, CheckpointFile, PassRecord
@@ -94,7 +95,8 @@ class CheckpointedEngine:
             self._begin_pass()
             last = self._done + self._engine.passes_at_once
             for index in self._engine.prefill(*prompts, first=self._done, last=last):
-                self._end_pass(self._engine.streams.host_tokens[: self._engine.program.batch].tolist())
+                phase = self._engine.program.prefill[index]
+                self._end_pass(phase, self._engine.streams.host_tokens[: self._engine.program.batch].tolist())
                 if index == chunks - 1:
                     self._prompt_logits = self._engine.logits
                 yield index
@@ -103,7 +105,7 @@ class CheckpointedEngine:
         """Run one token of each user and give the ids that follow."""
         if self._done == len(self._passes):
             self._begin_pass()
-            self._end_pass(self._engine.decode(tokens))
+            self._end_pass(self._engine.program.decode, self._engine.decode(tokens))
         else:
             self._done += 1
         return self.tokens
@@ -120,7 +122,7 @@ class CheckpointedEngine:
         if self._done == len(self._passes):
             self._begin_pass()
             self._announced.discard(user)
-            self._end_pass(self._engine.verify(tokens, user))
+            self._end_pass(self._engine.program.verify[user], self._engine.verify(tokens, user))
         else:
             self._done += 1
         return self.tokens
@@ -156,11 +158,12 @@ class CheckpointedEngine:
         if self._is_due and not self._announced:
             self.close()
 
-    def _end_pass(self, ids: Sequence[int]) -> None:
+    def _end_pass(self, phase: Phase, ids: Sequence[int]) -> None:
         program = self._engine.program
         slots = tuple(self._engine.cache_slots(user) for user in range(program.batch))
         pairs = {layer: array.copy() for layer, array in self._engine.expert_pairs.items()}
-        self._passes.append(PassRecord(ids=tuple(ids), kept_tokens=0, pairs=pairs, slots=slots))
+        index = program.phases.index(phase)
+        self._passes.append(PassRecord(phase=index, ids=tuple(ids), kept_tokens=0, pairs=pairs, slots=slots))
         self._done += 1
 
     def _go_on(self) -> None:
