@@ -135,7 +135,7 @@ def test_tiles_are_stored_skewed(side: int) -> None:
     """PE (i, j) holds block (k, j) of a matrix ``[in, out]`` where the places of i and j add up to that of k."""
     program, made = compiled(side), tensors(ONE_HEAD)
     arena = Arena(side, side, program.stages[0].sram_base_byte, program.stages[0].sram_top_byte)
-    store_weights(program, ONE_HEAD, made.__getitem__, [arena])
+    store_weights(program, ONE_HEAD, made.__getitem__, {0: arena})
     tiles = {tile.name: tile for tile in program.tiles}
     for name in ("gate", "up", "down"):
         tile = tiles[f"prefill.layers.0.{name}"]
@@ -162,7 +162,7 @@ def test_every_phase_holds_every_matrix_element_of_a_layer_once(phases: tuple[st
         numbers[name] = (offset + np.arange(tensor.size)).reshape(tensor.shape).astype(np.float32)
         offset += tensor.size
     arena = Arena(side, side, program.stages[0].sram_base_byte, program.stages[0].sram_top_byte)
-    store_weights(program, spec, numbers.__getitem__, [arena])
+    store_weights(program, spec, numbers.__getitem__, {0: arena})
     seen = np.zeros(offset, np.int64)
     elements = 0
     for tile in (tile for tile in program.tiles if tile.view == "wgt"):

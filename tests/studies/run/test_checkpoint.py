@@ -111,7 +111,7 @@ def kept_request(tmp_path_factory: pytest.TempPathFactory) -> RunRequest:
     ("changes", "message"),
     [
         ({"mesh": "8x25"}, r"is of a Program with another digest \([0-9a-f]{12}, needed: [0-9a-f]{12}\); give the"),
-        ({"prompt": "The dog sat. The cat sat. The cat"}, "is of prompts, draws or weights with another digest"),
+        ({"prompt": "She liked to work. She liked to play. She liked to"}, "is of prompts, draws or weights with another digest"),
         ({"record": "activations", "trace": "t.h5"}, "make no tensors; leave out --record"),
         ({"checkpoint_every": float("nan")}, "--checkpoint-every nan: is no time; give seconds"),
         ({"checkpoint": ""}, "the path is empty; give a file name"),
@@ -180,7 +180,7 @@ def with_bit_flipped(data: bytes) -> bytes:
         (with_arrays(phase=lambda old: old[0]), r"is damaged .phase: int64 \[\], needed: int64"),
         (with_arrays(ids=with_element(1 << 40, 0, 0)), "is damaged .ids: has values outside -1 to"),
         (with_arrays(ids=lambda old: np.full_like(old, -1)), "is damaged .pass 0: has too few ids"),
-        (with_arrays(phase=lambda old: np.roll(old, 1)), "is damaged .pass 0: a pass of decode is not in its place"),
+        (with_arrays(phase=lambda old: np.roll(old, 1)), "is damaged .pass 0: a pass of verify is not in its place"),
         (with_arrays(kept=with_element(1, 1)), "is damaged .pass 1: keeps 1 tokens of a pass of decode"),
         (with_arrays(kept=with_element(0, 3)), "is damaged .pass 3: keeps 0 tokens of a pass of verify"),
         (
