@@ -54,8 +54,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/execute/line_loads.py",
-        "np.add.at(steps[1], start + 1, -back)",
-        "np.add.at(steps[1], start, -back)",
+        "by_line[back, lines] += added[1]",
+        "by_line[back, lines] += added[0]",
         "tests/execute/test_line_loads.py",
     ),
     Mutation(
@@ -125,9 +125,9 @@ MUTATIONS: Final = (
         "tests/fabric/line/test_closed_forms.py",
     ),
     Mutation(
-        "wse/fabric/links/loads.py",
-        "(at[down], target[down] + 1), words[down]",
-        "(at[down], target[down]), words[down]",
+        "mappings/wse_mappings/link_words.py",
+        "(at[down], target[down] + 1), carried[down]",
+        "(at[down], target[down]), carried[down]",
         "tests/fabric/links/test_loads.py",
     ),
     Mutation(

@@ -1,7 +1,7 @@
 """Exchanges along lines: every PE of a row or column gets the words of one PE of it at the most, all at once.
 
 What is sent is not where anything arrives, so that no order matters. Operands are those of `wse_kernels.transfers`: 0
-first row, 1 rows, 2 blocks a row, 3 source address, 4 target address, 5 elements; 8 is the number of columns.
+first row, 1 rows, 2 blocks a row, 3 source address, 4 target address, 5 elements; 7 is the number of columns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None
         per_row, lanes = a[2], view.shape[2]
         for kind in range(len(sources)):
             origin = sources[kind, row]
-            for first in range(0, a[8] if origin >= 0 else 0, lanes):
+            for first in range(0, a[7] if origin >= 0 else 0, lanes):
                 block = first // lanes
-                to, start, count = row * per_row + block, origin * per_row + block, min(lanes, a[8] - first)
+                to, start, count = row * per_row + block, origin * per_row + block, min(lanes, a[7] - first)
                 copy_chosen(view, to, a[4], 0, start, a[3], 0, chosen, kind, first, count, a[5])

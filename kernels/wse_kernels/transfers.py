@@ -50,10 +50,9 @@ PIECES = 8
 def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages between the PEs of each mesh row.
 
-    ``messages`` int32 ``[m, 6]`` are (source, target, arrival, first element, elements, words on the wire); row r
-    carries out those from ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks
-    a row, 3 source address, 4 target address (elements of ``view``), 5 elements of all parts; 6, the bytes of
-    an element, is left unread, as are words.
+    ``messages`` int32 ``[m, 5]`` are (source, target, arrival, first element, elements); row r carries out those from
+    ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks a row, 3 source
+    address, 4 target address (elements of ``view``), 5 elements of all parts.
 
     Rows that carry out the same messages do so together, sixteen at the most; long runs of sums on turned rows.
     """
@@ -161,11 +160,11 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
     """Messages between the PEs of each mesh column.
 
     As ``along_rows``; here sources and targets are rows, all columns of one block carry out the same variant when
-    ``a[7]`` is 0, and column c carries out ``variant[c]`` when it is 1. Operands 0 to 5 as there, with the rows of the
-    messages counted from 0; 8 is the number of columns.
+    ``a[6]`` is 0, and column c carries out ``variant[c]`` when it is 1. Operands 0 to 5 as there, with the rows of the
+    messages counted from 0; 7 is the number of columns.
     """
     per_row, lanes, source, target, n = a[2], view.shape[2], a[3], a[4], a[5]
-    by_column, columns = a[7], a[8]
+    by_column, columns = a[6], a[7]
     if by_column == 0:
         pairs = (n + 1) // 2
         pieces = min(pairs, max(1, PIECES // per_row))
@@ -205,11 +204,11 @@ def along_columns_counted(
 
     As ``along_columns`` with the variant of column 0 on all; arrivals replace, add or multicast. ``messages`` int32
     ``[m, 3]`` are (source, target, arrival): a message has operand 11 elements, and so many times those of operand 5 as
-    its sender finds at address 9 of ``count_view`` (float32), at most operand 10 times; operand 6 is the bytes of an
+    its sender finds at address 9 of ``count_view`` (float32), at most operand 10 times; operand 8 is the bytes of an
     element.
     """
-    per_row, lanes, source, target, unit, element_bytes = a[2], view.shape[2], a[3], a[4], a[5], a[6]
-    columns, count, most, without_pairs = a[8], a[9], a[10], a[11]
+    per_row, lanes, source, target, unit, columns = a[2], view.shape[2], a[3], a[4], a[5], a[7]
+    element_bytes, count, most, without_pairs = a[8], a[9], a[10], a[11]
     for col in prange(columns):
         column_block, lane = col // lanes, col % lanes
         for i in range(first[variant[0]], first[variant[0] + 1]):

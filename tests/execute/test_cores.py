@@ -68,7 +68,7 @@ def test_it_goes_by_time_and_not_by_operations() -> None:
 
 def line(*messages: tuple[int, int, int, int]) -> np.ndarray:
     """Messages as kernels take them, of (source, target, arrival, elements)."""
-    return np.array([(source, target, arrival, 0, n, n) for source, target, arrival, n in messages], np.int32)
+    return np.array([(source, target, arrival, 0, n) for source, target, arrival, n in messages], np.int32)
 
 
 def test_a_line_takes_the_time_of_its_arrivals() -> None:

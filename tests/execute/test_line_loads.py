@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse.execute.arena import Arena
-from wse.execute.line_loads import LineLoads, stretches_of
+from wse.execute.line_loads import LineLoads
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -44,11 +44,11 @@ def test_each_message_loads_every_link_of_its_way(axis: int, rows: int, cols: in
         along_columns=along_columns,
     )
     expected = np.zeros((4, rows, cols), np.int64)
-    stretches = stretches_of(schedule, elements, 2, on_mesh=True).tolist()
+    carried = schedule.words_of_messages(-(-elements // 2)).tolist()
     for line in range(first, lines):
         variant = schedule.variants[1, line]
-        for start, end, arrival, _, _, words in stretches[schedule.first[variant] : schedule.first[variant + 1]]:
-            at = start
+        for message in range(schedule.first[variant], schedule.first[variant + 1]):
+            (at, end, arrival), words = messages[message].tolist(), carried[message]
             while at != end and arrival != Arrival.COPY:
                 onward = end > at
                 if along_columns:

@@ -1,4 +1,7 @@
-"""What is counted is what happens: the words that execution moves are those that the fabric model reports."""
+"""The words that execution reports for a run are those that the fabric model reports.
+
+That as many move is in `test_words_as_they_move.py`.
+"""
 
 from __future__ import annotations
 

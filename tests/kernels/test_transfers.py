@@ -23,7 +23,7 @@ from tests.kernels.helpers import (
     to_lanes,
     view,
 )
-from wse.execute.exchanges import columns_of, runs_of, senders_of
+from wse.execute.pattern_tables import columns_of, runs_of, senders_of
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
 from wse_kernels.transfers import MOST_ROWS
@@ -61,10 +61,10 @@ def random_messages(rng: np.random.Generator, length: int, n: int) -> tuple[Arra
 
 
 def random_stretches(rng: np.random.Generator, messages: Array, n: int) -> Array:
-    """The first element, elements and words of each message; whole where it has pairs."""
+    """The first element and the elements of each message; all where it has pairs."""
     first = rng.integers(0, n, len(messages))
-    stretches = np.stack([first, rng.integers(0, n - first + 1), rng.integers(0, 9, len(messages))], axis=1)
-    stretches[messages[:, 2] == ARGMAX, :2] = 0, n
+    stretches = np.stack([first, rng.integers(0, n - first + 1)], axis=1)
+    stretches[messages[:, 2] == ARGMAX] = 0, n
     return stretches.astype(np.int32)
 
 
@@ -80,9 +80,9 @@ def check_lines(
     source, target = stretches[0].address, stretches[options["apart"]].address
     per_row = lanes_of(cols)[0]
     first_row, rows_used = options.get("used", (0, rows))
-    a = np.array([first_row, rows_used, per_row, source, target, n, 0, options["by_column"], cols], np.int64)
+    a = np.array([first_row, rows_used, per_row, source, target, n, options["by_column"], cols], np.int64)
     want = memory.copy()
-    getattr(oracle, name)(want, element, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
+    getattr(oracle, name)(want, element, messages, first, variant, np.where(np.arange(8) == 2, -1, a))
     function = getattr(compiled_kernel(name), build)
     spare = seed % 3
     blocked = to_lanes(memory, stretches, spare)
@@ -114,14 +114,14 @@ def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int)
     rows, cols, n, middle = (35, 259, 6, 130) if JIT else (18, 131, 3, 65)
     chain = [(col, col + 1) for col in range(middle)] + [(col, col - 1) for col in range(cols - 1, middle, -1)]
     parts = [(n // 2, n - n // 2), (0, n // 2)]
-    messages = [(*ends, arrival, *part, 1) for part in parts for ends in chain]
-    messages += [(middle, 0, MULTICAST, 0, n, 1), (3, 9, REPLACE, 1, 1, 1)]
-    others = [*messages[5:9], (7, 2, REPLACE, 0, n, 1), *messages[2:40]]
+    messages = [(*ends, arrival, *part) for part in parts for ends in chain]
+    messages += [(middle, 0, MULTICAST, 0, n), (3, 9, REPLACE, 1, 1)]
+    others = [*messages[5:9], (7, 2, REPLACE, 0, n), *messages[2:40]]
     first = np.array([0, len(messages), len(messages) + len(others)], np.int32)
     variant = (np.arange(rows) // 3 == 4).astype(np.int32)
     memory, stretches = filled(rng, rows, cols, [n], element)
     address = stretches[0].address
-    a = np.array([1, rows - 2, lanes_of(cols)[0], address, address, n, 0, 0, cols], np.int64)
+    a = np.array([1, rows - 2, lanes_of(cols)[0], address, address, n, 0, cols], np.int64)
     array, want = np.array([*messages, *others], np.int32), memory.copy()
     oracle.along_rows(want, element, array, first, variant, a)
     blocked = to_lanes(memory, stretches, 1)
@@ -185,11 +185,11 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
     schedule = random_exchange(rng, *((cols, rows) if axis == "rows" else (rows, cols)))
     variant, (source, target) = schedule.variants[1], (stretch.address for stretch in stretches)
     first_row, used = (seed % rows, rows - seed % rows) if axis == "rows" else (0, rows)
-    a = np.array([first_row, used, lanes_of(cols)[0], source, target, n, 0, 1, cols], np.int64)
+    a = np.array([first_row, used, lanes_of(cols)[0], source, target, n, 1, cols], np.int64)
     want, count = memory.copy(), len(schedule.messages)
-    messages = np.concatenate([schedule.messages, np.tile([0, n, 0], (count, 1))], axis=1)
+    messages = np.concatenate([schedule.messages, np.tile([0, n], (count, 1))], axis=1)
     by_messages = getattr(oracle, f"along_{axis}")
-    by_messages(want, element, messages, schedule.first, variant, np.where(np.arange(9) == 2, -1, a))
+    by_messages(want, element, messages, schedule.first, variant, np.where(np.arange(8) == 2, -1, a))
     tables: tuple[Array, ...] = columns_of(schedule, 1)
     if axis == "rows":
         tables = (*runs_of(schedule), variant)
@@ -214,9 +214,9 @@ def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n
     ]
     schedule = varied_schedule("sums", cols, groups, rng.integers(0, 2, (1, rows)).astype(np.int32), colours=1)
     address, want = stretches[0].address, memory.copy()
-    a = np.array([1, rows - 1, lanes_of(cols)[0], address, address, n, 0, 0, cols], np.int64)
-    messages = np.concatenate([schedule.messages, np.tile([0, n, 0], (len(schedule.messages), 1))], axis=1)
-    of_messages = np.where(np.arange(9) == 2, -1, a)
+    a = np.array([1, rows - 1, lanes_of(cols)[0], address, address, n, 0, cols], np.int64)
+    messages = np.concatenate([schedule.messages, np.tile([0, n], (len(schedule.messages), 1))], axis=1)
+    of_messages = np.where(np.arange(8) == 2, -1, a)
     oracle.along_rows(want, element, messages, schedule.first, schedule.variants[0], of_messages)
     function = getattr(compiled_kernel("along_rows_in_place"), build)
     blocked = to_lanes(memory, stretches, cols % 3)
@@ -264,7 +264,7 @@ def test_counted_messages_are_as_long_as_the_columns_count(
     element_bytes = NUMPY_TYPE[element].itemsize
     addresses = [stretches[0].address, stretches[apart].address]
     counted_by = (stretches[2].address, most, without_pairs)
-    a = np.array([0, rows, lanes_of(cols)[0], *addresses, each, element_bytes, 0, cols, *counted_by])
+    a = np.array([0, rows, lanes_of(cols)[0], *addresses, each, 0, cols, element_bytes, *counted_by])
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.along_columns_counted(want, memory, element, links, messages, first, variant, a)
     function = getattr(compiled_kernel("along_columns_counted"), build)

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.execute.arena import Arena
-from wse.execute.exchanges import columns_of, runs_of, senders_of
-from wse.execute.line_loads import LineLoads, stretches_of
+from wse.execute.line_loads import LineLoads
 from wse.execute.outputs import Routing
+from wse.execute.pattern_tables import columns_of, runs_of, senders_of, stretches_of
 from wse.execute.streams import Call, Streams
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -183,13 +183,12 @@ class Moves:
         if in_place and n >= LEAST_WORDS and arena.lanes >= WORDS and arena.blocks_per_row * arena.lanes <= MOST_COLS:
             return self._in_place(transfer, messages)
         view = self._view(transfer)
-        stretches = stretches_of(schedule, n, view.itemsize, on_mesh=not transfer.leaves_wafer)
         operands = self._line_operands(transfer, messages, n)
         along_columns = messages.axis == COLUMNS
         lines = arena.cols if along_columns else messages.rows
         core_s = _core_s(schedule, n, view.itemsize, along_columns=along_columns) * lines / (len(schedule.first) - 1)
         variant = schedule.variants[messages.round % len(schedule.variants)]
-        arguments = (view, stretches, schedule.first, variant, operands)
+        arguments = (view, stretches_of(schedule, n, view.itemsize), schedule.first, variant, operands)
         return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
             0.0 if transfer.leaves_wafer else core_s
         ), arguments
@@ -225,7 +224,7 @@ class Moves:
         operands = self._line_operands(transfer, messages, per_pair)
         pairs_at = phase.steps.operands(step, self._program.cache_slots(0))[index["count"]]
         most_pairs = int(phase.steps.most_pairs[step])
-        operands = np.append(operands, (pairs_at, most_pairs, transfer.elements - most_pairs * per_pair))
+        operands = np.append(operands, (view.itemsize, pairs_at, most_pairs, transfer.elements - most_pairs * per_pair))
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (
             *(view, arena.view("float32"), arena.links),
@@ -239,7 +238,7 @@ class Moves:
         return np.array(
             [
                 *(messages.first_row, messages.rows, arena.blocks_per_row, transfer.source, transfer.target, elements),
-                *(self._view(transfer).itemsize, len(messages.schedule.first) > 2, arena.cols),
+                *(len(messages.schedule.first) > 2, arena.cols),
             ],
             np.int64,
         )
@@ -281,13 +280,12 @@ def _sums_whole(schedule: LineSchedule) -> bool:
 @lru_cache(maxsize=64)
 def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_columns: bool) -> float:
     """About the seconds of a core for all variants of a pattern, one line each."""
-    stretches = stretches_of(schedule, elements, element_bytes, on_mesh=True)
-    return core_s_of_line(stretches, along_columns=along_columns)
+    return core_s_of_line(stretches_of(schedule, elements, element_bytes), along_columns=along_columns)
 
 
 def core_s_of_line(stretches: npt.NDArray[np.int32], *, along_columns: bool) -> float:
-    """About the seconds of a core for messages ``[m, 6]``, as kernels take them, on one line."""
-    source, target, arrival, _, elements, _ = stretches.astype(np.int64).T
+    """About the seconds of a core for messages ``[m, 5]``, as kernels take them, on one line."""
+    source, target, arrival, _, elements = stretches.astype(np.int64).T
     multicast = arrival == Arrival.MULTICAST
     pes = np.where(multicast, abs(target - source) + 1, 1)
     return float((elements * pes * np.where(multicast | along_columns, VECTOR_S, LANE_S)).sum())

@@ -10,21 +10,27 @@ from wse_kernels.oracle.memory import I64, Bytes, narrow, put, take, widen
 I32 = npt.NDArray[np.int32]
 
 MULTICAST, COPY, DROP = 4, 5, 6
+NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
+WORD_BYTES = 4
 
 
-def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> None:
-    """Messages between the PEs of each mesh row."""
+def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
+    """Messages between the PEs of each mesh row; int64 ``[4, rows, cols]``, the words that left each PE."""
+    links = np.zeros((4, *memory.shape[:2]), np.int64)
     for row in range(a[0], a[0] + a[1]):
         line_messages = messages[first[variant[row]] : first[variant[row] + 1]]
-        _carry(memory[row], element, line_messages, a)
+        _carry(memory[row], element, line_messages, a, links[EAST, row], links[WEST, row])
+    return links
 
 
-def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> None:
-    """Messages between the PEs of each mesh column."""
-    for col in range(a[8]):
-        chosen = variant[col] if a[7] else variant[0]
+def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
+    """Messages between the PEs of each mesh column; int64 ``[4, rows, cols]``, the words that left each PE."""
+    links = np.zeros((4, *memory.shape[:2]), np.int64)
+    for col in range(a[7]):
+        chosen = variant[col] if a[6] else variant[0]
         line_messages = messages[first[chosen] : first[chosen + 1]]
-        _carry(memory[:, col], element, line_messages, a)
+        _carry(memory[:, col], element, line_messages, a, links[SOUTH, :, col], links[NORTH, :, col])
+    return links
 
 
 def along_columns_counted(
@@ -38,17 +44,12 @@ def along_columns_counted(
     a: I64,
 ) -> None:
     """Messages between the PEs of each mesh column, as long as the column's count says."""
-    for col in range(a[8]):
+    for col in range(a[7]):
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
-        n = a[11] + count * a[5]
         line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
-        stretch = np.tile(np.array([0, n, -(-n * a[6] // 4)], np.int32), (len(line_messages), 1))
+        stretch = np.tile(np.array([0, a[11] + count * a[5]], np.int32), (len(line_messages), 1))
         line_messages = np.concatenate([line_messages, stretch], axis=1)
-        _carry(memory[:, col], element, line_messages, a)
-        for start, end, arrival, _, _, words in line_messages.tolist():
-            if arrival != COPY:
-                links[2, start:end, col] += words
-                links[0, end + 1 : start + 1, col] += words
+        _carry(memory[:, col], element, line_messages, a, links[SOUTH, :, col], links[NORTH, :, col])
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
@@ -82,11 +83,15 @@ def hand_over(
                 at_row += 1 if end_row > at_row else -1
 
 
-def _carry(line: Bytes, element: str, messages: I32, a: I64) -> None:
-    """Carry out messages on one line ``[PE, bytes]``."""
-    for start, end, arrival, place, n, _ in messages.tolist():
+def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, back: I64) -> None:
+    """Carry out messages on one line ``[PE, bytes]``; count the words that each PE sends on, onward and back."""
+    for start, end, arrival, place, n in messages.tolist():
         source, target = a[3] + place, a[4] + place
         sent = take(line[start], element, source, n)
+        at, words = start, -(-len(sent) // WORD_BYTES)
+        while at != end and arrival != COPY:
+            (onward if end > at else back)[at] += words
+            at += 1 if end > at else -1
         for pe in range(min(start, end), max(start, end) + 1) if arrival == MULTICAST else [end]:
             if arrival != DROP:
                 stored = take(line[pe], element, target, n)

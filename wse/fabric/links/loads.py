@@ -24,8 +24,9 @@ from wse.fabric.links.link_map import (
 from wse.program.steps import ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse_mappings.cuts.recut import RECEIVER, SENDER
+from wse_mappings.link_words import words_on_links
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.schedule import LineSchedule
 
 NORTH, EAST, SOUTH, WEST = range(4)
 MOST_EXPANDED = 4_000_000  # messages that are expanded one by one before loads are summed by variant
@@ -36,41 +37,19 @@ def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
 
     Summed over ``turns`` turns of the pattern's loop. A message has ``words``, or its part of them.
     """
-    carried = pattern.words_of_messages(words)
     lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
     if variants == 1:  # all lines alike
-        alone = turns * _expand(pattern, carried, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
+        alone = turns * words_on_links(pattern, words, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
         return np.broadcast_to(alone, (2, lines, pattern.length))
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
     if int(np.diff(pattern.first)[rounds].sum()) <= MOST_EXPANDED:
         line = np.broadcast_to(np.arange(lines), rounds.shape)
-        return _expand(pattern, carried, rounds.reshape(-1), line.reshape(-1), lines)
-    alone = _expand(pattern, carried, np.arange(variants), np.arange(variants), variants)
+        return words_on_links(pattern, words, rounds.reshape(-1), line.reshape(-1), lines)
+    alone = words_on_links(pattern, words, np.arange(variants), np.arange(variants), variants)
     counts = np.zeros((lines, variants), np.int64)
     np.add.at(counts, (np.broadcast_to(np.arange(lines), rounds.shape), rounds), 1)
     distinct, which = np.unique(counts, axis=0, return_inverse=True)
     return np.stack([distinct @ alone[0], distinct @ alone[1]])[:, which]
-
-
-def _expand(
-    pattern: LineSchedule, carried: I64, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
-) -> I64:
-    """Loads of ``variant[i]`` on ``line[i]`` for all i."""
-    counts = pattern.first[variant + 1] - pattern.first[variant]
-    starts = np.repeat(pattern.first[variant] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-    which = starts + np.arange(int(counts.sum()))
-    message, words = pattern.messages[which], carried[which]
-    at = np.repeat(line, counts)
-    wire = message[:, 2] != Arrival.COPY
-    source, target, at, words = message[wire, 0], message[wire, 1], at[wire], words[wire]
-    change = np.zeros((2, lines, pattern.length + 2), np.int64)
-    up = target > source
-    np.add.at(change[0], (at[up], source[up]), words[up])
-    np.add.at(change[0], (at[up], target[up]), -words[up])
-    down = target < source
-    np.add.at(change[1], (at[down], target[down] + 1), words[down])
-    np.add.at(change[1], (at[down], source[down] + 1), -words[down])
-    return np.asarray(change.cumsum(axis=2)[:, :, : pattern.length], np.int64)
 
 
 def line_rectangles(loads: I64) -> I64:

@@ -1,4 +1,4 @@
-"""Tables of patterns: of exchanges, in which a PE gets the words of one PE at the most, and of the links crossed."""
+"""Tables of patterns, as kernels take them: of messages, and of exchanges, where a PE gets the words of one at the most."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import I32
+from wse.number_formats import WORD_BYTES
 from wse_mappings.schedule import Arrival, LineSchedule
 
 U8 = npt.NDArray[np.uint8]
@@ -26,6 +27,17 @@ class Runs(NamedTuple):
     runs: I32
     first: I32
     chosen: U8
+
+
+@lru_cache(maxsize=64)
+def stretches_of(schedule: LineSchedule, elements: int, element_bytes: int) -> I32:
+    """int32 ``[m, 5]``: the messages of a schedule, the first element of each and its elements.
+
+    Parts are cut where words end.
+    """
+    words = -(-elements * element_bytes // WORD_BYTES)
+    begin, end = np.minimum(schedule.spans_of_messages(words) * WORD_BYTES // element_bytes, elements)
+    return np.concatenate([schedule.messages, np.stack([begin, end - begin], axis=1).astype(np.int32)], axis=1)
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,147 @@
+"""Words are counted as they move: a plain reading of every message carries them, and the fabric model counts as many.
+
+Execution works out the words of most messages from their pattern, by the formula of the fabric model. Here the oracle
+carries each message as well, counts the words on every link as they cross it, and must leave in SRAM what the kernels
+leave there: no word moves uncounted, and none is counted that did not move.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.execute.arena import Arena
+from wse.execute.bind import BoundPhase
+from wse.execute.engine import Engine
+from wse.execute.moves import Moves
+from wse.execute.pattern_tables import stretches_of
+from wse.execute.streams import Call
+from wse.fabric.model import Fabric
+from wse.program.phase import Phase
+from wse.program.steps import COLUMNS, Slots
+from wse.program.transfers.kinds import transfer_of
+from wse.program.transfers.messages import LineMessages
+from wse.program.transfers.transfer import Transfer
+from wse_kernels.oracle import transfers as oracle
+
+PROMPT, TOKENS = 7, 2
+WAFERS, ROWS, COLS = 2, 6, 34
+LINES = {"along_rows", "along_columns"}
+EXCHANGES = {"exchange_along_rows", "exchange_along_columns"}
+
+
+def memory_of(arena: Arena, element_type: str) -> npt.NDArray[np.uint8]:
+    """uint8 ``[rows, cols, bytes]``: the elements of one type as each PE has them."""
+    view = arena.view(element_type).reshape(arena.rows, arena.blocks_per_row, -1, arena.lanes)
+    by_pe = view.transpose(0, 1, 3, 2).reshape(arena.rows, arena.blocks_per_row * arena.lanes, -1)[:, : arena.cols]
+    return np.ascontiguousarray(by_pe).view(np.uint8)
+
+
+def carry(memory: npt.NDArray[np.uint8], element_type: str, transfer: Transfer, messages: LineMessages) -> Any:
+    """Carry out messages by the oracle; int64 ``[4, rows, cols]``, the words that left each PE."""
+    schedule, size = messages.schedule, np.dtype(np.float32 if element_type == "float32" else np.uint16).itemsize
+    by_line = len(schedule.first) > 2
+    place = messages.first_row, messages.rows, -1, transfer.source, transfer.target, transfer.elements
+    operands = np.array([*place, by_line, memory.shape[1]], np.int64)
+    variant = schedule.variants[messages.round % len(schedule.variants)]
+    stretches = stretches_of(schedule, transfer.elements, size)
+    carried = oracle.along_columns if messages.axis == COLUMNS else oracle.along_rows
+    return carried(memory, element_type, stretches, schedule.first, variant, operands)
+
+
+class CarriedTwice:
+    """The calls of lines, each beside the oracle's, which counts the words.
+
+    Attributes:
+        kernels: The names of the kernels that were called.
+        links: By stage, int64 ``[4, rows, cols]``: the words that left each PE and did not leave their wafer.
+        worked_out: Those that execution adds for the same messages, likewise.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kernels: set[str] = set()
+        self.links: defaultdict[int, npt.NDArray[np.int64]] = defaultdict(lambda: np.zeros((4, ROWS, COLS), np.int64))
+        self.worked_out = self.links.copy()
+        made, ran = Moves.calls, Engine.run
+
+        def calls(moves: Moves, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
+            found = made(moves, phase, step, slots, turn, user)
+            transfer = transfer_of(moves._program, phase, step, slots, phase.round_of(step, turn))
+            if not isinstance(transfer.messages, LineMessages):
+                return found
+            return [(self.carry_twice, (moves, transfer, transfer.messages, found))]
+
+        def run(engine: Engine, bound: BoundPhase) -> None:
+            ran(engine, bound)
+            for (stage, loads), times in bound.loads.items():
+                loads.add(self.worked_out[stage][:, : engine.arenas[stage].rows, : engine.arenas[stage].cols], times)
+
+        monkeypatch.setattr(Moves, "calls", calls)
+        monkeypatch.setattr(Engine, "run", run)
+
+    def carry_twice(self, moves: Moves, transfer: Transfer, messages: LineMessages, calls: list[Call]) -> None:
+        arena, site = moves._arenas[transfer.site.stage], transfer.site
+        element_type = moves._program.element_types[site.view]
+        expected = memory_of(arena, element_type)
+        words = carry(expected, element_type, transfer, messages)
+        for function, arguments in calls:
+            function(*arguments)
+        self.kernels.add(calls[0][0].__name__)
+        np.testing.assert_array_equal(memory_of(arena, element_type), expected)
+        if not transfer.leaves_wafer:  # the others go to the edge, which `Streams` counts
+            self.links[site.stage][:, : arena.rows, : arena.cols] += words
+
+
+def run(mapping: str, choice: Choice) -> tuple[Engine, Any]:
+    """A prompt, tokens and a pass over several, on two wafers; the words by link that the fabric model counts."""
+    spec, machine = tiny_spec(layers=4), wafer(ROWS, COLS // WAFERS, 1 << 20)
+    options = Options(
+        mapping=mapping,
+        wafers=WAFERS,
+        dtype="float16",
+        accumulate="float32",
+        context=30,
+        prompt_tokens=(PROMPT,),
+        logits_out="all",
+        verify_tokens=3,
+    )
+    program = compile_choice(spec, machine, SOFTWARE, options, choice)
+    engine = Engine(program, spec, tensors(spec).__getitem__)
+    for _ in engine.prefill(range(3, 3 + PROMPT)):
+        pass
+    for _ in range(TOKENS):
+        engine.decode()
+    engine.verify([4, 5, 6])
+    fabric = Fabric(program, machine, SOFTWARE)
+    costs = [fabric.prefill_cost(i) for i in range(len(program.prefill))]
+    costs += [fabric.decode_cost(PROMPT + i) for i in range(TOKENS)] + [fabric.verify_cost(PROMPT + TOKENS)]
+    return engine, sum(cost.links for cost in costs)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "choice", "kernels"),
+    [
+        ("pipeline", Choice(per_band=2, prefill="thin-gemm", prefill_chunk=3, head_chunk=2), LINES),
+        ("region", Choice(prefill="mesh-gemm", prefill_chunk=6, head_chunk=40), LINES | EXCHANGES),
+        ("tensor", Choice(prefill="thin-gemm", prefill_chunk=3, head_chunk=40), LINES | {"along_rows_in_place"}),
+    ],
+    ids=["pipeline", "region", "tensor"],
+)
+def test_words_are_counted_as_they_move(
+    mapping: str, choice: Choice, kernels: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried = CarriedTwice(monkeypatch)
+    engine, by_fabric = run(mapping, choice)
+    assert carried.kernels == kernels
+    assert set(carried.links) == set(engine.arenas) == set(carried.worked_out)
+    for stage, links in carried.links.items():
+        np.testing.assert_array_equal(carried.worked_out[stage], links)
+    np.testing.assert_array_equal(engine.link_words(), by_fabric)
