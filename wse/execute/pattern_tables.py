@@ -1,4 +1,4 @@
-"""Tables of patterns, as kernels take them: of messages, and of exchanges, where a PE gets the words of one at the most."""
+"""Tables of patterns, as kernels take them: of messages, and of exchanges, where a PE gets words of one PE at most."""
 
 from __future__ import annotations
 
