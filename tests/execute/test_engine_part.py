@@ -56,7 +56,7 @@ class Host:
     def run(self, index: int, ids: Sequence[int]) -> None:
         phase, crossing = self.program.phases[index], dict[int, npt.NDArray[Any]]()
         places = self.program.host_places(phase)
-        for number, segment in enumerate(segments(self.program, phase)):
+        for number, segment in enumerate(segments(self.program, phase.steps)):
             if segment.draws:
                 self.tokens[places] = self.logits[places].argmax(axis=1)
             received = [crossing.pop(step) for step in segment.receives]
@@ -108,17 +108,17 @@ def test_parts_together_are_one_engine(name: str) -> None:
 def test_a_second_pass_may_begin_on_a_wafer_that_only_the_head_waits_for() -> None:
     """Two bands a wafer, taken in turn, are no such pipeline: layers of the pass before are still to come."""
     program = compiled(tiny_spec(layers=4), (4, 3), 2)
-    found = segments(program, program.decode)
+    found = segments(program, program.decode.steps)
     assert [segment.wafer for segment in found] == [0, 1, 0]
-    assert may_overlap(program, program.decode_index, found)
+    assert may_overlap(program, program.decode.steps, found)
     back = replace(program, op_layers=tuple(max(layer, 0) for layer in program.op_layers))
-    assert not may_overlap(back, back.decode_index, found)
+    assert not may_overlap(back, back.decode.steps, found)
     alive = replace(program.buffers[0], stage=0, live=((program.decode_index, 0, len(program.decode.steps) - 1),))
     kept = replace(program, buffers=(*program.buffers, alive))
-    assert not may_overlap(kept, kept.decode_index, found)
+    assert not may_overlap(kept, kept.decode.steps, found)
 
 
 def test_a_region_over_wafers_has_no_segments() -> None:
     program = compiled(tiny_spec(), (4, 3), 2, mapping="tensor")
     with pytest.raises(WseBug, match="spans wafers"):
-        segments(program, program.decode)
+        segments(program, program.decode.steps)

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tiers import slow_but
 
 import wse
 from tests.hardware.helpers import refusal
@@ -23,6 +24,8 @@ from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
 from wse.studies.workers import ray_cluster
 from wse_traces import open_trace
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 PROMPTS = ("One day", "The little fox went out to play in")
 STORY: dict[str, Any] = {"model": "story", "mesh": "8x24", "dtype": "float32", "wafers": 2, "schedule": "released"}
@@ -69,7 +72,7 @@ def profile_bytes(result: RunResult) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("name", slow_but(REQUESTS, "streams"))
+@pytest.mark.parametrize("name", REQUESTS)
 def test_a_run_is_that_of_one_process_with_its_trace(name: str, tmp_path: Path) -> None:
     traces = tmp_path / "here.h5", tmp_path / "ray.h5"
     timed = {"profile": True, "profile_output": tmp_path / "flame.json"}
@@ -100,7 +103,7 @@ def test_a_lost_wafer_is_named_and_the_run_goes_on_from_its_checkpoint(
     def verify_some(engine: RayEngine, tokens: Any, user: int = 0) -> list[int]:
         passes.append(user)
         if len(passes) == 4:
-            kill(cluster, engine._actors[1])
+            kill(cluster, engine._actors.by_wafer[1])
         return verify(engine, tokens, user)
 
     monkeypatch.setattr(RayEngine, "verify", verify_some)
@@ -113,10 +116,15 @@ def test_a_lost_wafer_is_named_and_the_run_goes_on_from_its_checkpoint(
     assert facts(resumed) == facts(run(replace(request, checkpoint=None)))
 
 
+def parent_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def workers_of(name: str) -> list[int]:
-    """The processes of actors of a class on this machine."""
+    """The processes of actors of a class of this process's cluster, whose parent is a child of this process."""
     titles = {path.parent.name: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()}
-    return [int(number) for number, title in titles.items() if title.startswith(f"ray::{name}".encode())]
+    actors = [int(number) for number, title in titles.items() if title.startswith(f"ray::{name}".encode())]
+    return [actor for actor in actors if parent_of(parent_of(actor)) == os.getpid()]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
@@ -135,11 +143,65 @@ def test_a_sweep_is_that_of_one_machine_though_a_worker_is_killed(tmp_path: Path
     assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "here.csv").read_bytes()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_comparison_is_that_of_one_machine() -> None:
     asked: dict[str, Any] = {"mesh": "24x24", "wafers": (1, 2), "prompt_len": 8, "new_tokens": 8}
     assert wse.compare("story", **asked, engine="ray").to_dict() == wse.compare("story", **asked, jobs=1).to_dict()
+
+
+class Holder:
+    """An actor that holds CPUs, as other work on a cluster does."""
+
+    def ping(self) -> None:
+        """Answer, once the process is there."""
+
+
+@contextmanager
+def held(ray: Any, cpus: int) -> Iterator[None]:
+    """Some of the cluster's CPUs held by other work."""
+    holder = ray.remote(Holder).options(num_cpus=cpus).remote()
+    ray.get(holder.ping.remote())
+    try:
+        yield
+    finally:
+        ray.kill(holder)
+
+
+def test_others_who_hold_all_cpus_are_named_after_a_while(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_cluster, "START_S", 2.0)
+    has = "have not started in 2 s; 0 of the cluster's 2 CPUs are free: wait until other work there has ended"
+    with held(cluster, 2):
+        with pytest.raises(BadInput, match=f"^--engine ray: 2 of 2 workers {has}"):
+            wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray")
+        assert refusal(BadInput, run, request_of("a batch", engine="ray")).startswith(
+            f"--engine ray: 2 of 2 wafers {has}"
+        )
+
+
+def test_workers_for_which_there_is_a_cpu_do_the_work_of_all(cluster: Any, tmp_path: Path) -> None:
+    with held(cluster, 1):
+        result = wse.sweep(GRID, output=tmp_path / "ray.csv", engine="ray")
+        assert result.settings_failed == 0
+    wse.sweep(GRID, output=tmp_path / "here.csv", jobs=1)
+    assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "here.csv").read_bytes()
+
+
+class Broken(Holder):
+    """An actor that finds less on its machine than it needs."""
+
+    def __init__(self) -> None:
+        message = "No module named 'wse'"
+        raise ModuleNotFoundError(message)
+
+
+def test_actors_that_cannot_start_are_told_with_their_reason(cluster: Any) -> None:
+    actor = cluster.remote(Broken).remote()
+    assert refusal(BadInput, partial(ray_cluster.await_actors, least=1), [actor], "worker") == (
+        "--engine ray: a worker cannot start (ModuleNotFoundError: No module named 'wse'); install the same wse on "
+        "all machines of the cluster"
+    )
 
 
 @pytest.mark.usefixtures("cluster")

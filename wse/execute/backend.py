@@ -85,7 +85,7 @@ class KeepableBackend(Backend, Protocol):
     passes_at_once: int
 
     def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
-        """As of every backend; with ``first`` and ``last``, one past the last, some of the phases alone."""
+        """Run each user's prompt chunk by chunk, or from chunk ``first`` up to, not with, chunk ``last`` alone."""
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """All that a run needs to go on from here, besides weights, as `wse.execute.engine_state` has it."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wse.errors import BadInput, WseBug
+from wse.errors import WseBug
 from wse.execute.arena import Arena
 from wse.execute.bind import Binder, BoundPhase
 from wse.execute.caches import Caches
@@ -18,6 +18,7 @@ from wse.execute.outputs import Outputs, Routing, Values
 from wse.execute.step_times import StepTimes
 from wse.execute.streams import Call, Draw, Streams
 from wse.execute.tiles import Source
+from wse.execute.verified_ids import VerifiedIds
 from wse.execute.weights import store_weights
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
@@ -88,7 +89,7 @@ class Engine:
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
         self.crossings = self._binder.crossings
         self._decode: BoundPhase | None = None  # as it ran last
-        self._verified: dict[int, list[int]] = {}  # ids of each user's pass that waits for `keep`
+        self._verified = VerifiedIds(program, self.caches)
         self.step_times = StepTimes(program, self.arenas) if profile else None
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
@@ -144,11 +145,12 @@ class Engine:
             BadInput: there are not as many, or the user's cache has no room for them.
         """
         program = self.program
-        check_tokens(program, self.caches, tokens, user)
+        self._verified.check(tokens, user)
         phase = program.verify[user]
         self.run(self.begin(program.phases.index(phase), tokens))
-        self._verified[user] = self.streams.ids(program.host_places(phase))
-        return list(self._verified[user])
+        ids = self.streams.ids(program.host_places(phase))
+        self._verified.add(ids, user)
+        return ids
 
     def keep(self, tokens: int, user: int = 0) -> None:
         """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again.
@@ -158,11 +160,7 @@ class Engine:
         Raises:
             BadInput: there are less than 1 or more than the pass had, or its tokens were kept before.
         """
-        ids = self._verified.get(user)
-        if ids is None or not 1 <= tokens <= self.program.verify_tokens:
-            raise not_kept(self.program, tokens, user)
-        del self._verified[user]
-        self.keep_ids(user, tokens, ids[tokens - 1])
+        self.keep_ids(user, tokens, self._verified.keep(tokens, user))
 
     def keep_ids(self, user: int, tokens: int, next_id: int) -> None:
         """Keep the first ``tokens`` of a user's last pass; the id that follows them stands for the next one."""
@@ -250,24 +248,3 @@ class Engine:
 def chunk_of(phase: Phase, prompts: Sequence[Sequence[int]]) -> Sequence[int]:
     """The ids that a chunk of a prompt reads."""
     return prompts[phase.user][phase.cached : phase.cached + phase.tokens]
-
-
-def check_tokens(program: Program, caches: Caches, tokens: Sequence[int], user: int) -> None:
-    """Check the tokens of a pass over several of a user.
-
-    Raises:
-        BadInput: there are not as many as the Program was compiled for, or the user's cache has no room for them.
-    """
-    if not program.verify_tokens or len(tokens) != program.verify_tokens:
-        message = f"{len(tokens)} tokens to verify: the Program has passes over {program.verify_tokens}"
-        raise BadInput(message)
-    length = caches.length(user)
-    if length + len(tokens) > program.context:
-        message = f"{len(tokens)} tokens to verify after {length}: the cache holds {program.context}; decode these"
-        raise BadInput(message)
-
-
-def not_kept(program: Program, tokens: int, user: int) -> BadInput:
-    """The error where tokens are to be kept of a pass that had others, or of none."""
-    message = f"{tokens} tokens of user {user} to keep: give 1 to {program.verify_tokens}, once after each pass"
-    return BadInput(message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,10 @@ class EnginePart:
         profile: bool = False,
     ) -> None:
         self._program, self._wafer = program, wafer
-        self._drawn: Sequence[int] = ()
+        self._drawn_ids: Sequence[int] = ()
         self._outputs: list[tuple[int, Values]] = []
         self._bound: dict[int, BoundPhase] = {}  # of passes that are under way, by phase
-        self._segments: dict[int, tuple[Segment, ...]] = {}
+        self._segments = lru_cache(maxsize=None)(partial(segments, program))
         self.engine = Engine(
             program,
             spec,
@@ -76,7 +77,7 @@ class EnginePart:
         )
 
     def run(
-        self, index: int, number: int, ids: Sequence[int], drawn: Sequence[int], *tiles: Tiles
+        self, index: int, number: int, ids: Sequence[int], drawn_ids: Sequence[int], *tiles: Tiles
     ) -> tuple[SegmentReport, *tuple[Tiles, ...]]:
         """Run a segment of this wafer; a report, and the tiles of each crossing that it sends.
 
@@ -84,13 +85,13 @@ class EnginePart:
             index: The phase.
             number: The segment among those of the phase.
             ids: The ids of the pass, as `Engine.begin` takes them.
-            drawn: Each user's id that the host drew, where the segment begins with these.
+            drawn_ids: Each user's id that the host drew, where the segment begins with these.
             tiles: Of each crossing that the segment receives.
         """
-        engine, segment = self.engine, self._of(index)[number]
+        engine, segment = self.engine, self._segments(self._program.phases[index].steps)[number]
         bound = engine.begin(index, ids) if segment.begins else self._bound[index]
         self._bound[index] = bound
-        self._drawn = drawn
+        self._drawn_ids = drawn_ids
         engine.crossings.update(zip(segment.receives, map(np.array, tiles), strict=True))
         engine.routing.pairs = {}
         engine.run(_calls_of(bound, segment))
@@ -137,13 +138,8 @@ class EnginePart:
         """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
         self.engine.restore(arrays)
 
-    def _of(self, index: int) -> tuple[Segment, ...]:
-        if index not in self._segments:
-            self._segments[index] = segments(self._program, self._program.phases[index])
-        return self._segments[index]
-
     def _drawing(self, user: int) -> Draw:
-        return lambda logits: self._drawn[user]
+        return lambda logits: self._drawn_ids[user]
 
 
 def _calls_of(bound: BoundPhase, segment: Segment) -> BoundPhase:

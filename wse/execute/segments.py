@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wse.errors import WseBug
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind
+from wse.program.steps import Kind, Steps
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut
 from wse.program.transfers.kinds import TRANSFERS, operand_index
 from wse.program.transfers.stage_streams import Crossing
@@ -42,8 +41,8 @@ class Segment:
     logits_out: bool = False
 
 
-def segments(program: Program, phase: Phase) -> tuple[Segment, ...]:
-    """The segments of a phase, in the order of its steps.
+def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
+    """The segments of the phases that go through some steps, in the order of these.
 
     1. A segment ends where the next step is on another wafer, or brings in ids that the host drew.
     2. What crosses to a wafer arrives when its next segment begins, or in one without steps at the end.
@@ -51,18 +50,18 @@ def segments(program: Program, phase: Phase) -> tuple[Segment, ...]:
     Raises:
         WseBug: a region spans wafers, or words cross in a loop.
     """
-    steps, found = phase.steps, list[Segment]()
+    found = list[Segment]()
     arriving: defaultdict[int, list[int]] = defaultdict(list)
-    started: set[int] = set()
+    begun_wafers: set[int] = set()
 
     def begin(wafer: int, *, draws: bool = False) -> Segment:
-        received = tuple(arriving.pop(wafer, ()))
-        found.append(Segment(wafer=wafer, receives=received, begins=wafer not in started, draws=draws))
-        started.add(wafer)
+        receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
+        found.append(Segment(wafer=wafer, receives=receives, begins=begins, draws=draws))
+        begun_wafers.add(wafer)
         return found[-1]
 
     for step, stage in enumerate(steps.stage.tolist()):
-        placed, kind = program.stages[stage], _transfer_kind(phase, step)
+        placed, kind = program.stages[stage], _transfer_kind(steps, step)
         if placed.span > 1 or (kind is Crossing and steps.loop[step] >= 0):
             message = f"{program.op_names[steps.op[step]]}: spans wafers, or crosses in a loop: it has no segments"
             raise WseBug(message)
@@ -82,14 +81,13 @@ def segments(program: Program, phase: Phase) -> tuple[Segment, ...]:
     return tuple(found)
 
 
-def may_overlap(program: Program, index: int, found: Sequence[Segment]) -> bool:
-    """Whether another pass may begin on a wafer before a pass of phase ``index`` is over there.
+def may_overlap(program: Program, steps: Steps, found: Sequence[Segment]) -> bool:
+    """Whether another pass may begin on a wafer before a pass through ``steps``, cut as ``found``, is over there.
 
     It may where no later segment of the wafer reads a cache, or a buffer that an earlier one filled.
     """
     for wafer in {segment.wafer for segment in found}:
         own = [segment for segment in found if segment.wafer == wafer]
-        steps = program.phases[index].steps
         if any(program.op_layers[steps.op[step]] >= 0 for segment in own[1:] for step in segment.steps):
             return False
         spans = [(at, step) for at, segment in enumerate(own) for step in (*segment.receives, *segment.steps)]
@@ -106,5 +104,5 @@ def _is_cut(found: Sequence[Segment], wafer: int) -> bool:
     return not found or found[-1].wafer != wafer
 
 
-def _transfer_kind(phase: Phase, step: int) -> type[Transfer] | None:
-    return TRANSFERS[phase.steps.code[step]] if phase.steps.kind[step] == Kind.TRANSFER else None
+def _transfer_kind(steps: Steps, step: int) -> type[Transfer] | None:
+    return TRANSFERS[steps.code[step]] if steps.kind[step] == Kind.TRANSFER else None

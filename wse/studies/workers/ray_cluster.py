@@ -26,7 +26,7 @@ OBJECT_STORE_BYTES: Final = 256 << 20
 AUTH_MODE: Final = "RAY_AUTH_MODE"
 CONNECT_S: Final = 10.0
 START_S: Final = 60.0
-"""Time in which actors must have started, on a cluster that has room for them."""
+"""The time in which actors must have started."""
 
 QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """Settings of Ray: nothing is reported to anyone, and no warning of accelerators."""
@@ -37,7 +37,8 @@ def ray_cluster(address: str | None) -> Iterator[None]:
     """Connect to the cluster at an address, or start one on this machine; it is stopped at the end.
 
     A cluster that this process is connected to already is used as it is. One that is started has as many CPUs as this
-    process has cores, no dashboard, and lets nobody in without a secret of this process.
+    process has cores and no dashboard. It lets nobody in without a secret of this process, unless `RAY_AUTH_MODE` says
+    otherwise or the process imported Ray before it came here: Ray reads both when it is imported.
 
     Raises:
         BadInput: Ray is not installed, or no cluster answers at the address.
@@ -79,6 +80,41 @@ def node_resources() -> list[Mapping[str, float]]:
 def cluster_cpus() -> int:
     """CPUs of the cluster."""
     return sum(int(node.get("CPU", 0)) for node in node_resources())
+
+
+def await_actors(actors: Sequence[Any], noun: str, *, least: int) -> dict[Any, int]:
+    """Wait until at least ``least`` of some actors have started, each a ``noun``: the number of each by its ping.
+
+    A ping is a call of the method ``ping`` of their class, which is ready once the actor has started (`check_ping`).
+
+    Raises:
+        BadInput: not as many have started in `START_S`, or one cannot start.
+    """
+    ray = imported_ray()
+    pings = {actor.ping.remote(): number for number, actor in enumerate(actors)}
+    done, others = ray.wait(list(pings), num_returns=least, timeout=START_S)
+    if len(done) < least:
+        free, cpus = int(ray.available_resources().get("CPU", 0)), cluster_cpus()
+        message = (
+            f"--engine ray: {len(others)} of {plural(len(actors), noun)} have not started in {START_S:.0f} s; "
+            f"{free} of the cluster's {plural(cpus, 'CPU')} are free: wait until other work there has ended, or take "
+            "another cluster"
+        )
+        raise BadInput(message)
+    for ping in done:
+        check_ping(ping, noun)
+    return pings
+
+
+def check_ping(ping: Any, noun: str) -> None:
+    """Check that an actor, a ``noun``, has started. Raises BadInput where it cannot."""
+    ray = imported_ray()
+    try:
+        ray.get(ping)
+    except ray.exceptions.RayError as error:
+        reason = str(error).strip().rpartition("\n")[2].strip()
+        message = f"--engine ray: a {noun} cannot start ({reason}); install the same wse on all machines of the cluster"
+        raise BadInput(message) from error
 
 
 def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:

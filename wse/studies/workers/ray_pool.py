@@ -1,7 +1,8 @@
 """A pool of Ray actors that work on items, as `wse.studies.workers.pool` does with processes of this machine.
 
 Ray restarts a worker that is lost with its process or its machine, elsewhere if need be, and has it do its item once
-more; who has nothing left to do gives back its CPU, so that there is one to restart on.
+more; who has nothing left to do gives back its CPU, so that there is one to restart on. A worker for which other
+work on the cluster leaves no CPU takes part as soon as there is one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 from wse.errors import BadInput, WseBug
 from wse.report.terminal import plural
 from wse.studies.workers.pool import MOST_TRIES, Killed, Queue, Task, process_count
-from wse.studies.workers.ray_cluster import cluster_cpus, imported_ray
+from wse.studies.workers.ray_cluster import await_actors, check_ping, cluster_cpus, imported_ray
 
 Output = TypeVar("Output")
 
@@ -22,6 +23,9 @@ class RayWorker:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+
+    def ping(self) -> None:
+        """Answer, once the process is there."""
 
     def work(self, *arguments: Any) -> Any:
         """The function's output."""
@@ -47,25 +51,32 @@ def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[i
     """Yield the items of a queue with their outputs, worked out by ``jobs`` actors, in the order in which they come.
 
     When the caller stops, actors are killed at their work.
+
+    Raises:
+        BadInput: no actor has started in time, or one cannot start.
     """
     ray = imported_ray()
     restarts = {"max_restarts": -1, "max_task_retries": MOST_TRIES - 1}
     kind = ray.remote(RayWorker).options(num_cpus=1, scheduling_strategy="SPREAD", **restarts)
-    workers = {number: kind.remote(task.function) for number in range(jobs)}
+    workers = [kind.remote(task.function) for _ in range(jobs)]
     under_way: dict[Any, tuple[int, int]] = {}
 
     def take(number: int) -> None:
         item = queue.next(number)
         if item is None:
-            ray.kill(workers.pop(number))
+            ray.kill(workers[number])
+            pings.clear()  # nothing is left for those that have not started
         else:
             under_way[workers[number].work.remote(*task.arguments(item))] = (number, item)
 
     try:
-        for number in range(jobs):
-            take(number)
-        while under_way:
-            for done in ray.wait(list(under_way))[0]:
+        pings = await_actors(workers, "worker", least=1)
+        while pings or under_way:
+            for done in ray.wait([*under_way, *pings])[0]:
+                if done in pings:
+                    check_ping(done, "worker")
+                    take(pings.pop(done))
+                    continue
                 number, item = under_way.pop(done)
                 try:
                     yield item, ray.get(done)
@@ -76,5 +87,5 @@ def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[i
                     yield item, Killed(f"its process was ended {MOST_TRIES} times; {task.kill_remedy}")
                 take(number)
     finally:
-        for worker in workers.values():
+        for worker in workers:
             ray.kill(worker)
