@@ -73,9 +73,9 @@ class LineSchedule:
         """Whether any message goes over the fabric."""
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
-    def with_messages(self, chosen: list[bool]) -> LineSchedule:
+    def with_messages(self, chosen: tuple[bool, ...]) -> LineSchedule:
         """The schedule of one variant with some of its messages alone."""
-        messages = np.ascontiguousarray(self.messages[chosen])
+        messages = np.ascontiguousarray(self.messages[np.array(chosen, np.bool_)])
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:

@@ -13,48 +13,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from carried_lines import carry, memory_of
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.arena import Arena
 from wse.execute.bind import BoundPhase
 from wse.execute.engine import Engine
 from wse.execute.moves import Moves
-from wse.execute.pattern_tables import stretches_of
 from wse.execute.streams import Call
 from wse.fabric.model import Fabric
 from wse.program.phase import Phase
-from wse.program.steps import COLUMNS, Slots
+from wse.program.steps import Slots
 from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
-from wse_kernels.oracle import transfers as oracle
 
 PROMPT, TOKENS = 7, 2
 WAFERS, ROWS, COLS = 2, 6, 34
 LINES = {"along_rows", "along_columns"}
 EXCHANGES = {"exchange_along_rows", "exchange_along_columns"}
-
-
-def memory_of(arena: Arena, element_type: str) -> npt.NDArray[np.uint8]:
-    """uint8 ``[rows, cols, bytes]``: the elements of one type as each PE has them."""
-    view = arena.view(element_type).reshape(arena.rows, arena.blocks_per_row, -1, arena.lanes)
-    by_pe = view.transpose(0, 1, 3, 2).reshape(arena.rows, arena.blocks_per_row * arena.lanes, -1)[:, : arena.cols]
-    return np.ascontiguousarray(by_pe).view(np.uint8)
-
-
-def carry(memory: npt.NDArray[np.uint8], element_type: str, transfer: Transfer, messages: LineMessages) -> Any:
-    """Carry out messages by the oracle; int64 ``[4, rows, cols]``, the words that left each PE."""
-    schedule, size = messages.schedule, np.dtype(np.float32 if element_type == "float32" else np.uint16).itemsize
-    by_line = len(schedule.first) > 2
-    place = messages.first_row, messages.rows, -1, transfer.source, transfer.target, transfer.elements
-    operands = np.array([*place, by_line, memory.shape[1]], np.int64)
-    variant = schedule.variants[messages.round % len(schedule.variants)]
-    stretches = stretches_of(schedule, transfer.elements, size)
-    carried = oracle.along_columns if messages.axis == COLUMNS else oracle.along_rows
-    return carried(memory, element_type, stretches, schedule.first, variant, operands)
 
 
 class CarriedTwice:

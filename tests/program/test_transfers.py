@@ -110,6 +110,8 @@ def test_only_wafers_with_chosen_experts_take_part() -> None:
         assert alone.crossings == tuple(pair for pair in everyone.crossings if pair[end] == wafer_index)
         assert len(alone.edges) == 2 * len(alone.crossings)
     assert transfer_of(program, phase, step, program.cache_slots(8), chosen=frozenset()).edges == ()
+    one, same = (transfer_of(program, phase, step, program.cache_slots(8), chosen=frozenset((0,))) for _ in range(2))
+    assert one.messages.schedule is same.messages.schedule  # tables are kept by it
 
 
 def test_an_operand_that_a_kind_does_not_have_is_refused() -> None:

@@ -177,14 +177,15 @@ class Moves:
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
         """The kernel of messages along lines, or of an exchange."""
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
-        if abs(transfer.source - transfer.target) >= n and _is_exchange(schedule, along_rows=messages.axis != COLUMNS):
+        along_columns, apart = messages.axis == COLUMNS, abs(transfer.source - transfer.target) >= n
+        assert apart or messages.in_place, "words arrive among those that are sent"
+        if apart and _is_exchange(schedule, along_rows=not along_columns):
             return self._exchange(transfer, messages)
-        in_place = transfer.source == transfer.target and messages.axis != COLUMNS and _sums_whole(schedule)
+        in_place = messages.in_place and not along_columns and _sums_whole(schedule)
         if in_place and n >= LEAST_WORDS and arena.lanes >= WORDS and arena.blocks_per_row * arena.lanes <= MOST_COLS:
             return self._in_place(transfer, messages)
         view = self._view(transfer)
         operands = self._line_operands(transfer, messages, n)
-        along_columns = messages.axis == COLUMNS
         lines = arena.cols if along_columns else messages.rows
         core_s = _core_s(schedule, n, view.itemsize, along_columns=along_columns) * lines / (len(schedule.first) - 1)
         variant = schedule.variants[messages.round % len(schedule.variants)]

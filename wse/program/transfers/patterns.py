@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -104,8 +105,9 @@ class BetweenWafers(Transfer):
         schedule = site.schedule
         if site.chosen is not None:
             crossings = self.crossings
-            schedule = schedule.with_messages(
-                [sender == receiver or (sender, receiver) in crossings for sender, receiver in self._ends]
+            schedule = _schedule_of_some(
+                schedule,
+                tuple(sender == receiver or (sender, receiver) in crossings for sender, receiver in self._ends),
             )
         return LineMessages(
             schedule=schedule,
@@ -173,3 +175,9 @@ class BetweenWafers(Transfer):
         """The wafers that each message of the pattern goes from and to."""
         stage = self.site.placed_stage
         return list((self.site.schedule.messages[:, :2] // stage.rect.cols + stage.wafer).tolist())
+
+
+@lru_cache(maxsize=256)
+def _schedule_of_some(schedule: LineSchedule, chosen: tuple[bool, ...]) -> LineSchedule:
+    """The schedule of the messages that are chosen, one for each choice: its readers keep tables by its identity."""
+    return schedule.with_messages(chosen)
