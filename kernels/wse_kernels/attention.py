@@ -217,10 +217,6 @@ def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_p
     Rows of one product have the same head of the cache: all tokens of a head, or all heads of a token that share one.
     """
     H, E, oldest = Hk * queries_per_kv, Hk * F, np.int64(ctl[block_row, OLDEST])
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + M * H * (F if scores == 1 else T) - 1, 0])
-    far += widen(acc[block, out + M * H * (T if scores == 1 else F) - 1, 0])
-    far += widen(act[block, cache + (min(oldest + T, capacity)) * E - 1, 0])
     together = queries_per_kv if queries_per_kv > M else M
     for product in range(M * H // together):
         if queries_per_kv > M:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._codes import FP8_BLOCKS, MXFP4, bytes_of_rows, unpack_scaled, unpack_with_factors
+from wse_kernels._codes import FP8_BLOCKS, MXFP4, unpack_scaled, unpack_with_factors
 from wse_kernels._jit import clear_rows, helper_function, inline_function, multiply_add_rows, narrow, widen
 from wse_kernels._shares import group_of_column
 
@@ -58,9 +58,6 @@ def expert_in(
     ``k_stride`` is the stride of ``w`` along K and ``out_stride`` that of ``out`` along pairs, in elements.
     """
     lane_count = min(acc.shape[2], columns - block_col)
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
-    far += widen(wgt[block, w + (K - 1) * k_stride + local_experts * N - 1, 0])
     for i in range(P):
         at, row = pairs + 1 + 3 * i, out + i * out_stride
         equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
@@ -82,9 +79,6 @@ def expert_out(block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, 
     Where that is asked for, x is first multiplied by the pairs' weights, in place.
     """
     lane_count = min(acc.shape[2], columns - block_col)
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + P * K - 1, 0])
-    far += widen(wgt[block, w + K * local_experts * N - 1, 0])
     clear_rows(acc, block, out, M * N)
     for i in range(P):
         at = pairs + 1 + 3 * i
@@ -153,11 +147,6 @@ def _codes_in(
     unpack, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
     P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, coding, G, B, rows,
 ):  # fmt: skip
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (P - 1) * out_stride + N - 1, 0])
-    far += raw[block, w + (bytes_of_rows(K, coding) - 1) * k_stride + local_experts * N - 1, 0]
-    far += widen(act[block, codes + min(rows, K) * N - 1, 0])
-    far += widen(scales[block, scale + (G - 1) * scale_stride + local_experts * B - 1, 0])
     for i in range(P):
         at, row = pairs + 1 + 3 * i, out + i * out_stride
         equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
@@ -224,10 +213,6 @@ def _codes_out(
     P, M, K, N, local_experts, weighted, coding, G, B, rows,
 ):  # fmt: skip
     stride, scale_stride = local_experts * N, local_experts * B
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + P * K - 1, 0]) + widen(act[block, codes + min(rows, K) * N - 1, 0])
-    far += raw[block, w + bytes_of_rows(K, coding) * stride - 1, 0]
-    far += widen(scales[block, scale + G * scale_stride - 1, 0])
     clear_rows(acc, block, out, M * N)
     for i in range(P):
         at = pairs + 1 + 3 * i

@@ -19,14 +19,13 @@ from wse_kernels._codes import (
     FP8_BLOCKS,
     INT8,
     MXFP4,
-    bytes_of_rows,
     scale_rows,
     unpack_fp8,
     unpack_int4,
     unpack_int8,
     unpack_with_factors,
 )
-from wse_kernels._jit import clear_rows, inline_function, widen
+from wse_kernels._jit import clear_rows, inline_function
 from wse_kernels._moved_rows import fetch_rows
 from wse_kernels._vector_product import multiply_vector
 
@@ -43,9 +42,6 @@ def matmul_act(block, act, acc, x, w, out, M, K, N, k_stride, n_stride, out_stri
 
 def gemv(block, act, wgt, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride):
     """out[M, N] = x[M, K] @ w[K, N]: one token after another, for each one mapped operation over K."""
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (M - 1) * out_stride + N - 1, 0])
-    far += widen(wgt[block, w + (K - 1) * k_stride + (N - 1) * n_stride, 0])
     for m in range(M):
         multiply_vector(acc, act, wgt, block, out + m * out_stride, x + m * K, w, K, N, k_stride, n_stride, 0)
 
@@ -55,9 +51,6 @@ def _product(block, act, right, acc, x, w, out, M, K, N, k_stride, n_stride, out
     if add == 0:
         for m in range(M):
             clear_rows(acc, block, out + m * out_stride, N)
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + (M - 1) * out_stride + N - 1, 0])
-    far += widen(right[block, w + (K - 1) * k_stride + (N - 1) * n_stride, 0])
     multiply_chunk(acc, act, right, block, out, x, w, M, K, N, K, k_stride, n_stride, out_stride)
 
 
@@ -74,9 +67,6 @@ def matmul_fp8(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows
 @inline_function
 def _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows, coding):
     clear_rows(acc, block, out, M * N)
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + M * N - 1, 0]) + raw[block, w + K * N - 1, 0]
-    far += widen(act[block, codes + min(rows, K) * N - 1, 0]) + widen(wgt[block, scale + N - 1, 0])
     for first in range(0, K, rows):
         last = min(first + rows, K)
         fetch_rows(raw, block + 1, w + first * N, (last - first) * N)
@@ -97,10 +87,6 @@ def matmul_int4(block, act, wgt, acc, raw, x, w, groups, scale, codes, out, M, K
     """
     lanes = act.shape[2]
     clear_rows(acc, block, out, M * N)
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + M * N - 1, 0])
-    far += raw[block, w + (K + 1) // 2 * N - 1, 0] + widen(act[block, codes + min(rows, K) * N - 1, 0])
-    far += widen(wgt[block, scale + G * N - 1, 0])
     for first in range(0, K, rows):
         last = min(first + rows, K)
         fetch_rows(raw, block + 1, w + first // 2 * N, (last - first + 1) // 2 * N)
@@ -144,10 +130,6 @@ def _with_factors(
     M, K, N, G, B, scale_stride, rows, coding,
 ):  # fmt: skip
     clear_rows(acc, block, out, M * N)
-    # Read the far end of each operand once, so that a build with bounds checks notices what rows do not.
-    far = widen(act[block, x + M * K - 1, 0]) + widen(acc[block, out + M * N - 1, 0])
-    far += raw[block, w + bytes_of_rows(K, coding) * N - 1, 0] + widen(act[block, codes + min(rows, K) * N - 1, 0])
-    far += widen(act[block, factors + N - 1, 0])
     for first in range(0, K, rows):
         last = min(first + rows, K)
         for k in range(first, last):
