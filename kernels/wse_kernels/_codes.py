@@ -34,7 +34,6 @@ __all__ = [
     "INT4",
     "INT8",
     "MXFP4",
-    "bytes_of_rows",
     "scale_rows",
     "unpack_e2m1",
     "unpack_fp8",
@@ -275,12 +274,6 @@ is rounded to float32 and then to act's type.
 
 scale_rows: Any = _scale_rows_interpreted if _INTERPRETED else _scale_rows_compiled
 """``scale_rows(acc, wgt, block, e, s, n)``: acc[e + i] *= wgt[s + i], i < n, rounded to float32 and to acc's type."""
-
-
-@kernel
-def bytes_of_rows(rows: int, coding: int) -> int:
-    """Rows of bytes that rows of codes take."""
-    return (rows + 1) // 2 if coding in (INT4, MXFP4) else rows
 
 
 @kernel
