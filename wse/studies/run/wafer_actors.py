@@ -93,20 +93,20 @@ class WaferActors:
             if not isinstance(cause, errors.RayError):
                 message = f"wafer {call.wafer}: {error}"
                 raise WseBug(message) from error
-            raise self._lost(call.wafer, cause) from error
+            raise self._loss(call.wafer, cause) from error
         except errors.RayError as error:
-            raise self._lost(call.wafer, error) from error
+            raise self._loss(call.wafer, error) from error
 
-    def _lost(self, wafer: int, error: Exception) -> WorkerLost:
+    def _loss(self, wafer: int, error: Exception) -> WorkerLost:
         """The error that names the wafer whose actor is lost, with what to do."""
-        by_id = {actor._actor_id.hex(): number for number, actor in enumerate(self.by_wafer)}
-        lost = by_id.get(getattr(error, "actor_id", None) or "", wafer)
-        kept, remedy = self._checkpoint, "give the same command again"
-        if kept is None:
+        by_id = {actor._actor_id.hex(): i for i, actor in enumerate(self.by_wafer)}
+        number = by_id.get(getattr(error, "actor_id", None) or "", wafer)
+        path, remedy = self._checkpoint, "give the same command again"
+        if path is None:
             remedy += ", with --checkpoint FILE so that it can go on from where it was"
-        elif Path(str(kept)).exists():
-            remedy = f"the same command goes on from {kept}"
-        message = f"wafer {lost}: its process has ended, or its machine is gone, in the middle of the run; {remedy}"
+        elif Path(str(path)).exists():
+            remedy = f"the same command goes on from {path}"
+        message = f"wafer {number}: its process has ended, or its machine is gone, in the middle of the run; {remedy}"
         return WorkerLost(message)
 
 

@@ -39,9 +39,9 @@ def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, np
         "crossed": (wafers + 1, wafers + 1),  # as `state_of` has them: the host is first
     }
     for name, shape in sizes.items():
-        kept = arrays.get(name)
-        if kept is None or (kept.dtype, kept.shape) != (np.dtype(np.int64), shape):
-            has = "is missing" if kept is None else f"{kept.dtype} {list(kept.shape)}"
+        array = arrays.get(name)
+        if array is None or (array.dtype, array.shape) != (np.dtype(np.int64), shape):
+            has = "is missing" if array is None else f"{array.dtype} {list(array.shape)}"
             message = f"{name}: {has}, needed: int64 {list(shape)}"
             raise ValueError(message)
     elsewhere = {
