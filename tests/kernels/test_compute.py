@@ -89,6 +89,15 @@ def test_a_product_of_many_tokens_in_vectors_of_lanes_equals_its_oracle(kernel: 
             check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 1, cols, (0, 1), seed=3 * M + cols)
 
 
+@pytest.mark.skipif(not JIT, reason="vectors are interpreted as other functions")
+@pytest.mark.parametrize("element", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kernel", ["matmul", "gemv"])
+def test_products_of_halves_in_vectors_of_lanes_equal_their_oracle(kernel: str, element: str) -> None:
+    """Sums are rounded in registers, after each term, to what the accumulators hold."""
+    for M, K, N, cols in ((3, 5, 6, 16), (19, 17, 5, 19), (1, 33, 9, 45)):
+        check(kernel, (element, element), "serial", {"M": M, "K": K, "N": N}, 1, cols, (0, 1), seed=3 * M + cols)
+
+
 @pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")
 @pytest.mark.parametrize("kernel", ["attention_scores", "attention_values"])
 def test_products_with_a_cache_in_vectors_of_lanes_equal_their_oracle(kernel: str) -> None:

@@ -32,6 +32,8 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 ELEMENTS = ["float16"] if JIT else ["float32", "float16", "bfloat16"]
 """Half is narrower than a word; the others are moved by the tests of logits, and here where nothing is compiled."""
+IN_VECTORS = ["float16", "bfloat16"] if JIT else ELEMENTS
+"""Those of sums in vectors, which are compiled to other instructions for each."""
 
 REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY = 0, 1, 2, 3, 4, 5
 
@@ -107,7 +109,7 @@ def test_messages_along_rows(build: str, element: str, rows: int, cols: int, n: 
 
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("arrival", [ADD, MAX])
-@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("element", IN_VECTORS)
 def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int) -> None:
     """A chain to the middle from both ends of three blocks, in two parts; in the middle rows other messages between."""
     rng = np.random.default_rng(5)
@@ -144,6 +146,12 @@ def test_messages_along_columns(
     build: str, element: str, by_column: int, rows: int, cols: int, n: int, apart: int, seed: int
 ) -> None:
     check_lines("along_columns", build, element, rows, cols, n, {"apart": apart, "by_column": by_column}, seed)
+
+
+@pytest.mark.parametrize("element", IN_VECTORS)
+def test_messages_along_columns_in_vectors(element: str) -> None:
+    for seed, cols in enumerate((16, 19, 31, 5)):
+        check_lines("along_columns", "serial", element, 7, cols, 18, {"apart": seed % 2, "by_column": 0}, seed)
 
 
 def random_exchange(rng: np.random.Generator, length: int, lines: int) -> LineSchedule:
@@ -200,7 +208,7 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("element", IN_VECTORS)
 @pytest.mark.parametrize("cols", [16, 19, 48, 140])
 @pytest.mark.parametrize("n", [1, 16, 21])
 def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n: int) -> None:
