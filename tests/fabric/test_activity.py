@@ -44,9 +44,8 @@ def product_elements(program: Program) -> int:
 def test_every_weight_is_read_and_multiplied_once_for_each_user(batch: int) -> None:
     """A few users' products are one GEMV each."""
     program = program_of(tiny_spec(tied=False), batch=batch)
-    none, some = (
-        phase_counts(program, MACHINE, SOFTWARE, program.decode, (slots,), step_classes(program.decode.steps))
-        for slots in (0, 3)
+    none, some = phase_counts(
+        program, MACHINE, SOFTWARE, program.decode, [(0,), (3,)], step_classes(program.decode.steps)
     )
     assert none.macs == batch * product_elements(program) * ROWS * COLS
     assert none.read_bytes == 2 * batch * product_elements(program) * ROWS * COLS
@@ -60,9 +59,9 @@ def test_vector_operations_of_a_token_are_whole_and_more_for_more_users() -> Non
     for batch in (1, 2):
         program = program_of(tiny_spec(), batch=batch)
         counts.append(
-            phase_counts(
-                program, MACHINE, SOFTWARE, program.decode, (2,), step_classes(program.decode.steps)
-            ).vector_operations
+            phase_counts(program, MACHINE, SOFTWARE, program.decode, [(2,)], step_classes(program.decode.steps))[
+                0
+            ].vector_operations
         )
     assert all(count == int(count) and count % COLS == 0 for count in counts)
     assert counts[1] > counts[0] > len(program.decode.steps) * ROWS * COLS
@@ -72,7 +71,7 @@ def test_experts_do_as_much_wherever_they_are() -> None:
     """On columns of their own they are padded otherwise, so about as much."""
     spec = mixture_spec(MIXTURES["softmax"], layers=3)
     found = [
-        phase_counts(program, MACHINE, SOFTWARE, program.decode, (2,), step_classes(program.decode.steps)).macs
+        phase_counts(program, MACHINE, SOFTWARE, program.decode, [(2,)], step_classes(program.decode.steps))[0].macs
         for program in (program_of(spec, experts=experts) for experts in ("spread", "own"))
     ]
     assert found[1] == pytest.approx(found[0], rel=0.3)

@@ -89,7 +89,7 @@ class PatternCall(NamedTuple):
         return _schedule(self)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def _schedule(call: PatternCall) -> LineSchedule:
     return call.make(*call.args, **dict(call.options))
 

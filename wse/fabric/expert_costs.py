@@ -15,6 +15,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.fabric.line.line_time import LineTime
+from wse.fabric.links.link_map import NOTHING
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import PhaseCost, PhaseTraffic
 from wse.fabric.step_cost import StepCosts
@@ -45,13 +46,27 @@ class _RoutedClass(NamedTuple):
     count_traffic: Callable[[], StepTraffic]
 
 
+class _RoutedTraffic(NamedTuple):
+    """The traffic of all routed steps: words, hops and bytes by step, int64 ``[3, steps]``, and their rectangles."""
+
+    by_step: I64
+    rectangles: I64
+
+
+class _Routed(NamedTuple):
+    """The classes of all routed steps of a phase, for one choice of experts, and what counts their traffic, once."""
+
+    classes: list[_RoutedClass]
+    count_traffic: Callable[[], _RoutedTraffic]
+
+
 class RoutedCosts:
     """Adds what routed steps cost and move to the cost of a phase without them. Keeps what it computed."""
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
         self._known: dict[tuple[Steps, int, int], LineTime] = {}
-        self._even: dict[Steps, list[_RoutedClass]] = {}  # where tokens choose evenly
+        self._even: dict[Steps, _Routed] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says.
@@ -62,11 +77,11 @@ class RoutedCosts:
         if not steps.routed.any():
             return cost
         if pairs:
-            of_classes = self._classes(phase, classes, slots, pairs)
+            of_classes, moved = self._routed(phase, classes, slots, pairs)
         else:
             if steps not in self._even:
-                self._even[steps] = self._classes(phase, classes, slots, pairs)
-            of_classes = self._even[steps]
+                self._even[steps] = self._routed(phase, classes, slots, pairs)
+            of_classes, moved = self._even[steps]
         later = np.zeros(len(steps) + 1)  # by how much a step and all after it start later
         by_cause, contention, streams = cost.by_cause.copy(), cost.contention.copy(), cost.streams.copy()
         crossed: dict[int, tuple[WaferPair, ...]] = {}
@@ -83,8 +98,13 @@ class RoutedCosts:
             crossed=crossed,
             contention=contention,
             streams=streams,
-            count_traffic=partial(self._with_routed_traffic, cost, phase, of_classes),
+            count_traffic=partial(_with_routed_traffic, (lambda: cost.traffic) if pairs else cost.count_traffic, moved),
         )
+
+    def _routed(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _Routed:
+        """The routed steps of a phase, whose layers' tokens chose experts as ``pairs`` says."""
+        of_classes = self._classes(phase, classes, slots, pairs)
+        return _Routed(of_classes, cache(partial(self._count_traffic, phase, of_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
         """The routed steps of a phase by the ``classes`` of its steps, the layer whose tokens chose, and the stage.
@@ -144,16 +164,30 @@ class RoutedCosts:
             self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
         return self._known[key]
 
-    def _with_routed_traffic(self, cost: PhaseCost, phase: Phase, classes: Sequence[_RoutedClass]) -> PhaseTraffic:
-        """The traffic of a phase with that of its routed steps."""
-        traffic = cost.traffic
-        words, hops, payload, links = traffic.words.copy(), traffic.hops.copy(), traffic.bytes.copy(), [traffic.shifts]
+    def _count_traffic(self, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
+        """The traffic of the routed steps of a phase."""
+        by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
         for of_class in classes:
             moved, steps = of_class.count_traffic(), of_class.steps
-            words[steps], hops[steps], payload[steps] = moved.words, moved.hops, moved.bytes
+            by_step[:, steps] = np.array([[moved.words], [moved.hops], [moved.bytes]])
             counts = np.bincount(phase.steps.stage[steps], minlength=len(self.program.stages))
             links.append(self._traffic.in_stages(moved.rectangles, int(phase.steps.stage[steps[0]]), counts))
-        return replace(traffic, words=words, hops=hops, bytes=payload, shifts=np.concatenate(links))
+        return _RoutedTraffic(by_step, np.concatenate(links))
+
+
+def _with_routed_traffic(
+    count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
+) -> PhaseTraffic:
+    """The traffic of a phase with that of its routed steps, of which the others have none."""
+    traffic, (by_step, rectangles) = count_others(), count_routed()
+    words, hops, payload = by_step
+    return replace(
+        traffic,
+        words=traffic.words + words,
+        hops=traffic.hops + hops,
+        bytes=traffic.bytes + payload,
+        shifts=np.concatenate([traffic.shifts, rectangles]) if len(traffic.shifts) else rectangles,
+    )
 
 
 def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:

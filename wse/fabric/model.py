@@ -124,12 +124,13 @@ class Fabric:
     def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         phase = self.program.phases[index]
         key = CostClass(phase.steps, phase.begins, slots)
-        if key not in self._unrouted:
-            self._unrouted[key] = self._evaluate(phase, slots)
         if not pairs and key in self._even:
             return self._with_shift(self._even[key], phase, slots, lengths)
-        cost = self._routed.with_routed_steps(self._unrouted[key], phase, self.shape_classes(phase), slots, pairs)
-        if not pairs:
+        unrouted = self._unrouted.get(key) or self._evaluate(phase, slots)
+        cost = self._routed.with_routed_steps(unrouted, phase, self.shape_classes(phase), slots, pairs)
+        if pairs:  # others choose otherwise after as many tokens
+            self._unrouted[key] = unrouted
+        else:
             self._even[key] = cost
         return self._with_shift(cost, phase, slots, lengths)
 

@@ -86,7 +86,7 @@ def evenest_runs(shares: Sequence[float], parts: int, cuts: Sequence[bool]) -> l
     return list(_evenest_runs(tuple(shares), parts, tuple(cuts)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
     count, before = len(shares), np.concatenate([[0.0], np.cumsum(shares)])
     # 1

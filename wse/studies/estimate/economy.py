@@ -124,10 +124,8 @@ def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[Token
     """The work of PEs and links for a mean token of one user; a word of a message crosses a ramp at both ends."""
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch
-    counts_of_groups = [
-        phase_counts(program, wafer, fabric.software, phase, group.slots, fabric.shape_classes(phase))
-        for group in token_classes
-    ]
+    all_slots = [group.slots for group in token_classes]
+    counts_of_groups = phase_counts(program, wafer, fabric.software, phase, all_slots, fabric.shape_classes(phase))
     counts = Counts(
         *(
             sum(value * group.tokens for value, group in zip(column, token_classes, strict=True)) / tokens
