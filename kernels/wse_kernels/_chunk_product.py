@@ -25,11 +25,10 @@ from wse_kernels._jit import (
 )
 from wse_kernels._lanes import MOST_LANES
 from wse_kernels._vector_product import multiply_vector
+from wse_kernels._vectors import WIDTH, load_lanes, store_lanes, whole_mask
 
 __all__ = ["multiply_chunk"]
 
-WIDTH = 16
-"""Lanes of a vector; a block with fewer lanes takes one token after another."""
 TOKENS, OUTPUTS = 2, 4
 """Tokens and outputs whose sums are in registers at once: with more, they are too many where vectors have 256 bits."""
 
@@ -189,19 +188,10 @@ class _Code:
                 for out, value in zip(outs, made, strict=True):
                     self.store(value, out, acc)
             with shared_lanes:
-                had = self.numbers_below(builder.sub(begin, lane))
+                had = whole_mask(builder, builder.sub(begin, lane))
                 mixed = [builder.select(had, first, value) for first, value in zip(sums, made, strict=True)]
                 for out, value in zip(outs, mixed, strict=True):
                     self.store(value, out, acc)
-
-    def numbers_below(self, count: Any) -> Any:
-        """For each lane of a vector, whether its number in it is below ``count``."""
-        builder, kind = self.builder, ir.VectorType(ir.IntType(32), WIDTH)
-        one = builder.insert_element(
-            ir.Constant(kind, ir.Undefined), builder.trunc(count, kind.element), ir.Constant(kind.element, 0)
-        )
-        counts = builder.shuffle_vector(one, one, ir.Constant(kind, [0] * WIDTH))
-        return builder.icmp_signed("<", ir.Constant(kind, list(range(WIDTH))), counts)
 
     def at(self, base: Any, lane: Any, *indices: tuple[Any, Any]) -> Any:
         """Pointer to a lane of the row at indices (index, stride)."""
@@ -224,15 +214,10 @@ class _Code:
         return builder.gep(base, [place])
 
     def load(self, pointer: Any, stored: Any) -> Any:
-        value = self.builder.load(self.vector_at(pointer), align=stored.bitwidth // 8)
-        return widen_ir(self.builder, stored, value)
+        return widen_ir(self.builder, stored, load_lanes(self.builder, pointer, None))
 
     def store(self, value: Any, pointer: Any, stored: Any) -> None:
-        bits = narrow_ir(self.builder, stored, value)
-        self.builder.store(bits, self.vector_at(pointer), align=stored.bitwidth // 8)
-
-    def vector_at(self, pointer: Any) -> Any:
-        return self.builder.bitcast(pointer, ir.VectorType(pointer.type.pointee, WIDTH).as_pointer())
+        store_lanes(self.builder, narrow_ir(self.builder, stored, value), pointer, None)
 
 
 def _multiply_by_rows(

@@ -94,7 +94,7 @@ class _Vector:
         self.ahead = builder.select(large, word(PIECE_BYTES), self.block_bytes)
 
     def multiply(self) -> None:
-        """All terms of all sums, some terms of each at a time."""
+        """Add all terms of all sums, some terms of each at a time."""
         builder = self.builder
         with cgutils.for_range_slice(builder, word(0), self.K, self.together, intp=WORD) as (k, _):
             left = builder.sub(self.K, k)
