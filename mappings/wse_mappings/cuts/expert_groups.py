@@ -66,10 +66,7 @@ class ExpertGroups:
     @property
     def rows(self) -> I32:
         """int32 ``[cols, n * F]``: a column's features, expert after expert, among those of all; -1 for padding."""
-        experts, features = self.experts[:, :, None], self.features[:, None, :]
-        rows = experts * np.int32(self.size) + features
-        rows[(experts < 0) | (features < 0)] = -1
-        return rows.reshape(len(rows), -1)
+        return _rows(self)
 
     def shared_experts(self) -> I32:
         """int32 ``[cols, n]``: the experts of each group shared out among its columns in equal blocks, -1 for padding.
@@ -82,6 +79,15 @@ class ExpertGroups:
         beyond = index >= self.experts_per_col
         own = np.take_along_axis(self.experts, np.where(beyond, 0, index), axis=1)
         return np.where(beyond, np.int32(-1), own)
+
+
+@lru_cache(maxsize=2)  # several tiles of one cut have them, one after another
+def _rows(groups: ExpertGroups) -> I32:
+    features = np.where(groups.features < 0, np.iinfo(np.int32).min // 2, groups.features).astype(np.int32)
+    rows = groups.experts[:, :, None] * np.int32(groups.size) + features[:, None, :]
+    np.maximum(rows, np.int32(-1), out=rows)  # below 0 where one of the two is padding
+    rows.flags.writeable = False
+    return rows.reshape(len(rows), -1)
 
 
 def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1) -> int:

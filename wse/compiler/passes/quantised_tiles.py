@@ -141,11 +141,15 @@ def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
     if not coding.group:
         return np.zeros((len(index), 1), np.int32), np.zeros_like(index)
     group = np.maximum(_without_padding(index), 0) // np.int32(coding.group)
-    order = np.argsort(group, axis=1, kind="stable")
-    ordered = np.take_along_axis(group, order, axis=1)
-    place, rank = np.zeros_like(group), np.zeros_like(group)
-    rank[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
-    np.put_along_axis(place, order, rank, axis=1)
+    order = np.argsort(group, axis=1, kind="stable") if (group[:, 1:] < group[:, :-1]).any() else None
+    ordered = group if order is None else np.take_along_axis(group, order, axis=1)
+    begins = np.ones(group.shape, bool)
+    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    rank = np.cumsum(begins, axis=1, dtype=np.int32) - np.int32(1)
     touched = np.full((len(index), int(rank.max(initial=-1)) + 1), -1, np.int32)
-    np.put_along_axis(touched, rank, ordered, axis=1)
-    return touched, place.astype(np.int32)
+    touched[np.nonzero(begins)[0], rank[begins]] = ordered[begins]
+    if order is None:
+        return touched, rank
+    place = np.empty_like(rank)
+    np.put_along_axis(place, order, rank, axis=1)
+    return touched, place
