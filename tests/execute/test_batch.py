@@ -84,7 +84,8 @@ def compiled(
         schedule=FUSED,
     )
     machine = wafer(*mesh, 1 << 20)
-    of_one_user = {"local-maxima"} | ({"norm-scales"} if spec.latent is not None else set())  # which round otherwise
+    of_one_user = {"local-maxima", "query-scales"}  # which round otherwise
+    of_one_user |= {"norm-scales"} if spec.latent is not None else set()
     choice = replace(choice, rewrites=tuple(one for one in rewrites_of(spec, options) if one[0] not in of_one_user))
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     draws = [Sampler(Sampling(temperature=1.5), p).draw for p in prompts]

@@ -228,6 +228,7 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
     assert {trial.layout.experts for trial in without.trials} == {None}
     trials = search(spec, machine, SOFTWARE, options, timing=Timing(by_step, 500, line_cycles(machine))).trials
     spread = [trial for trial in trials if trial.layout.experts is None and trial.longer_cycles is not None]
+    spread = [trial for trial in spread if trial.layout.groups is None]  # other groups of all-reduces come after
     fastest = min(spread, key=lambda trial: trial.longer_cycles or 0.0)
     assert [trial.layout.experts for trial in trials if trial.layout.experts] == [FEW]
     assert fastest.layout._replace(experts=FEW) in [trial.layout for trial in trials]
