@@ -43,7 +43,7 @@ SABOTAGE = [
         "scale_rows(acc, wgt, block, out, scale, N)",
     ),
     (linear, "matmul_int4", "groups + k, scale + g * N", "groups, scale + g * N"),
-    (vocabulary, "argmax_fold", "logit > best", "logit >= best"),
+    (vocabulary, "argmax_fold", "logit > largest[lane]", "logit >= largest[lane]"),
     (router, "router_choose", "fresh and (value > best or", "fresh and (value >= best or"),
     (router, "router_limit", "first, second = value, first", "first = value"),
     (experts, "expert_pairs", "min(group, fuller_groups)", "fuller_groups"),
