@@ -71,7 +71,7 @@ STORING = _kernels(random_numbers, storing)
 LEAST_CORE_S = 2e-5
 """Seconds of one core below which no step is spread over all."""
 WAKES = 4
-"""How often a step must take one core what it takes to wake the others."""
+"""The number of times that a step must take one core what it takes to wake the others."""
 TRIALS = 40
 
 

@@ -92,10 +92,9 @@ def measure(name: str, values: Sequence[int], rounds: int, folder: Path) -> Grow
 
 def _engine(numbers: dict[str, int], folder: Path) -> Any:
     """An engine that has read its prompts."""
-    from wse.execute.engine import Engine
-    from wse.request.prepare_run import prepare, weights_of
+    from prefilled_engine import prefilled_engine
+
     from wse.request.run_request import RunRequest
-    from wse.studies.compile.choose import compile_program
 
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(MODEL | {"num_hidden_layers": numbers["layers"]}))
@@ -112,12 +111,7 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
         schedule="released",
         trace=None,
     )
-    prepared = prepare(request, to_run=True)
-    engine = Engine(compile_program(prepared), prepared.spec, weights_of(request, prepared.loaded))
-    engine.precompile(lambda done, total, kernel: None)
-    for _ in engine.prefill(*prepared.prompts):
-        pass
-    return engine
+    return prefilled_engine(request)[0]
 
 
 def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:

@@ -13,15 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from prefilled_engine import prefilled_engine
 
 from tests.benchmarks.conftest import BySize, Say
 from tests.benchmarks.growth import MODEL
-from wse.execute.engine import Engine
 from wse.execute.read_bandwidth import read_bytes_per_s
 from wse.models.tensors.model_tensors import stored_bytes
-from wse.request.prepare_run import prepare, weights_of
 from wse.request.run_request import RunRequest
-from wse.studies.compile.choose import compile_program
 
 HALF_BYTES = 2
 
@@ -44,12 +42,8 @@ def test_a_token_beside_reading_its_weights(
         new_tokens=64,
         trace=None,
     )
-    prepared = prepare(request, to_run=True)
-    engine = Engine(compile_program(prepared), prepared.spec, weights_of(request, prepared.loaded))
-    engine.precompile(lambda done, total, kernel: None)
-    for _ in engine.prefill(*prepared.prompts):
-        pass
-    weight_bytes, memory = stored_bytes(prepared.spec, dtype, HALF_BYTES), np.ones(by_size(small=2**22, full=2**26))
+    engine, spec = prefilled_engine(request)
+    weight_bytes, memory = stored_bytes(spec, dtype, HALF_BYTES), np.ones(by_size(small=2**22, full=2**26))
     engine.decode()
     found = []
     for _ in range(repeats):

@@ -125,7 +125,7 @@ def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[flo
 
 
 def _padding_of_parts(spec: ModelSpec, held: Held, placement: str, cols: int, parts: Parts) -> dict[int, float]:
-    """How much more of the bytes of parts of a block a column has than of a whole one, by how columns cut them.
+    """The share of the bytes of parts of a block that a column has beyond a whole one's, by how columns cut them.
 
     The parts are cut into whole features of a column by themselves.
     """

@@ -21,7 +21,7 @@ PARTS_MARK: Final = ":"
 """Stands in the name of an op behind that of the op of a whole block, and before the parts that it works on."""
 
 PartsOfLayers = tuple[tuple[Parts, ...], ...]
-"""By layer, the parts of it that are at one place each, in order."""
+"""The parts of each layer that are at one place each, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +205,7 @@ class _GraphBuilder:
 
 
 def parts_suffix(parts: Parts) -> str:
-    """What stands behind the name of an op, or of a table of its own, that works on parts of a block alone.
+    """The ending of the name of an op, or of a table of its own, that works on parts of a block alone.
 
     >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
     ('', '', ':1-2')

@@ -38,7 +38,7 @@ class Parts(NamedTuple):
 
     @property
     def block(self) -> Parts | None:
-        """Those of the feed-forward block; None where there are none."""
+        """The parts of the feed-forward block; None where there are none."""
         return Parts(max(1, self.first), self.last) if self.last > 1 else None
 
     @property
@@ -47,7 +47,7 @@ class Parts(NamedTuple):
         return self.block not in (None, BLOCK)
 
     def features(self, extent: int) -> tuple[int, int]:
-        """Of ``extent`` features of a block the first that they have, and one past the last.
+        """The first of ``extent`` features of a block that the parts have, and one past the last.
 
         >>> Parts(0, 5).features(64), Parts(5, 9).features(64)
         ((0, 32), (32, 64))

@@ -36,7 +36,7 @@ NO_PATTERN = -1
 
 @dataclass(kw_only=True)
 class _Stage:
-    """What one stage's routes need, and the colours that they got; routes by number, those used most first."""
+    """The needs of one stage's routes, and the colours that they got; routes by number, those used most first."""
 
     colours: dict[Key, int] = field(default_factory=dict)
     uses: Counter[Key] = field(default_factory=Counter)

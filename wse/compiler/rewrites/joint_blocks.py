@@ -19,8 +19,7 @@ from typing import Final
 from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.dispatch import expert_stage
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
     address,
     by_pairs,
@@ -36,7 +35,6 @@ from wse.compiler.rewrites.steps import (
     with_operands,
 )
 from wse.compiler.state import SymAddress, SymBuffer, SymStep
-from wse.models.spec import ModelSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,16 +121,10 @@ def _kernel_name(step: SymStep) -> str:
     return "" if kernel is None else kernel.name
 
 
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    if spec.experts is None or not spec.experts.shared_size:
-        return f"{spec.name} has no block beside its experts"
-    return ""
-
-
 REWRITE: Final = Rewrite(
     name="joint-blocks",
     summary="Sums of the block that all tokens use travel with those of the experts, inward and outward.",
     source="this project: sums along the same lines that do not wait for each other are one message",
     apply=_apply,
-    invalid=_invalid,
+    invalid=needs_shared_block,
 )

@@ -15,8 +15,7 @@ from typing import Final
 
 from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
     address,
     by_pairs,
@@ -31,7 +30,6 @@ from wse.compiler.rewrites.steps import (
     with_operands,
 )
 from wse.compiler.state import SymAddress, SymStep
-from wse.models.spec import ModelSpec
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
@@ -76,16 +74,10 @@ def _join(c: Context, draft: Draft, first: int, second: int) -> None:
     steps[first + 1 : second + 2] = [steps[second], joined, *steps[first + 2 : second]]
 
 
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    if spec.experts is None or not spec.experts.shared_size:
-        return f"{spec.name} has no block beside its experts"
-    return ""
-
-
 REWRITE: Final = Rewrite(
     name="joint-shares",
     summary="Shares of what the experts and the block beside them are activated to are swapped in one message.",
     source="this project: words along the same lines that do not wait for each other are one message",
     apply=_apply,
-    invalid=_invalid,
+    invalid=needs_shared_block,
 )

@@ -47,3 +47,10 @@ def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate}, statistics float32: one message has elements of one type"
     return ""
+
+
+def needs_shared_block(spec: ModelSpec, options: Options) -> str:
+    """The reason against joining experts with the block that all tokens use where there is none."""
+    if spec.experts is None or not spec.experts.shared_size:
+        return f"{spec.name} has no block beside its experts"
+    return ""

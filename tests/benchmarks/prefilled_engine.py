@@ -1,0 +1,19 @@
+"""An engine that has read its prompts, for times of tokens after them."""
+
+from __future__ import annotations
+
+from wse.execute.engine import Engine
+from wse.models.spec import ModelSpec
+from wse.request.prepare_run import prepare, weights_of
+from wse.request.run_request import RunRequest
+from wse.studies.compile.choose import compile_program
+
+
+def prefilled_engine(request: RunRequest) -> tuple[Engine, ModelSpec]:
+    """The engine of a request, its kernels compiled and its prompts read, and the model."""
+    prepared = prepare(request, to_run=True)
+    engine = Engine(compile_program(prepared), prepared.spec, weights_of(request, prepared.loaded))
+    engine.precompile(lambda done, total, kernel: None)
+    for _ in engine.prefill(*prepared.prompts):
+        pass
+    return engine, prepared.spec
