@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wse_kernels._jit import cgutils, config, intrinsic, ir, row_pointer, types
+from wse_kernels._elements import row_pointer
+from wse_kernels._functions import WORD, internal_function
+from wse_kernels._jit import cgutils, config, intrinsic, ir, types
 
 __all__ = ["copy_chosen"]
-
-WORD = ir.IntType(64)
 
 
 @intrinsic
@@ -38,25 +38,18 @@ def _copy_compiled(
 
 def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
     """The function of target, source and choice, lanes, rows, and the lanes from one row to the next."""
-    name = f"wse_copy_chosen_{stored}"
-    if name in module.globals:
-        return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, WORD, WORD, WORD]), name)
-    function.linkage = "internal"
-    for pointer in function.args[:3]:
-        pointer.add_attribute("noalias")
-    target, source, chosen, count, n, stride = function.args
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    with cgutils.for_range(builder, n, intp=WORD) as row:
-        start = builder.mul(row.index, stride)
-        with cgutils.for_range(builder, count, intp=WORD) as lane:
-            at = builder.add(start, lane.index)
-            place, new = builder.gep(target, [at]), builder.load(builder.gep(source, [at]))
-            choice = builder.load(builder.gep(chosen, [lane.index]))
-            taken = builder.icmp_unsigned("!=", choice, ir.Constant(choice.type, 0))
-            builder.store(builder.select(taken, new, builder.load(place)), place)
-    builder.ret_void()
-    return function
+
+    def body(builder: Any, target: Any, source: Any, chosen: Any, count: Any, n: Any, stride: Any) -> None:
+        with cgutils.for_range(builder, n, intp=WORD) as row:
+            start = builder.mul(row.index, stride)
+            with cgutils.for_range(builder, count, intp=WORD) as lane:
+                at = builder.add(start, lane.index)
+                place, new = builder.gep(target, [at]), builder.load(builder.gep(source, [at]))
+                choice = builder.load(builder.gep(chosen, [lane.index]))
+                taken = builder.icmp_unsigned("!=", choice, ir.Constant(choice.type, 0))
+                builder.store(builder.select(taken, new, builder.load(place)), place)
+
+    return internal_function(module, f"wse_copy_chosen_{stored}", pointers, 3, body)
 
 
 def _copy(

@@ -11,21 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wse_kernels._jit import (
-    cgutils,
-    config,
-    inline_function,
-    intrinsic,
-    ir,
-    multiply_add_rows,
-    narrow_ir,
-    row_pointer,
-    types,
-    widen_ir,
-)
+from wse_kernels._elements import multiply_add_rows, narrow_ir, row_pointer, widen_ir
+from wse_kernels._functions import WORD, internal_function, word
+from wse_kernels._jit import cgutils, config, inline_function, intrinsic, ir, types
 from wse_kernels._lanes import MOST_LANES
 from wse_kernels._vector_product import multiply_vector
-from wse_kernels._vectors import WIDTH, load_lanes, store_lanes, whole_mask
+from wse_kernels._vectors import WIDTH, fetch, load_lanes, store_lanes, whole_mask
 
 __all__ = ["multiply_chunk"]
 
@@ -35,7 +26,7 @@ TOKENS, OUTPUTS = 2, 4
 TERMS, MOST_TOKENS = 16, 16
 """Terms of the sums, and tokens, whose weights and activations are widened at once: those stay in near caches."""
 
-WORD, VECTOR = ir.IntType(64), ir.VectorType(ir.FloatType(), WIDTH)
+VECTOR = ir.VectorType(ir.FloatType(), WIDTH)
 
 
 @intrinsic
@@ -73,52 +64,47 @@ def _chunk_function(module: Any, views: tuple[Any, Any, Any], pointers: list[Any
     Where fewer tokens or outputs are left than a block has, it has the last one several times: each makes the same sum,
     of what was there before any is put back. The last vector may begin among the lanes of the one before.
     """
-    name = "wse_multiply_chunk_" + "_".join(str(view.dtype) for view in views)
-    if name in module.globals:
-        return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, *[WORD] * 8]), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    for pointer in function.args[:3]:
-        pointer.add_attribute("noalias")
-    M, K, N, *_, lanes = function.args[3:]
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    code = _Code(builder, function.args, [view.dtype for view in views])
-    zero, last_vector = ir.Constant(WORD, 0), builder.sub(lanes, ir.Constant(WORD, WIDTH))
-    with (
-        _steps(builder, zero, K, TERMS) as first_term,
-        _steps(builder, zero, M, MOST_TOKENS) as first_token,
-    ):
-        terms = _least(builder, builder.sub(K, first_term), ir.Constant(WORD, TERMS))
-        count = _least(builder, builder.sub(M, first_token), ir.Constant(WORD, MOST_TOKENS))
-        with (  # 1
-            _steps(builder, zero, lanes, WIDTH) as begin,
-            _steps(builder, zero, count, 1) as m,
-            _steps(builder, zero, terms, 1) as k,
+    stored = [view.dtype for view in views]
+
+    def body(builder: Any, *arguments: Any) -> None:
+        M, K, N, *_, lanes = arguments[3:]
+        code = _Code(builder, arguments, stored)
+        zero, last_vector = word(0), builder.sub(lanes, word(WIDTH))
+        with (
+            _steps(builder, zero, K, TERMS) as first_term,
+            _steps(builder, zero, M, MOST_TOKENS) as first_token,
         ):
-            lane = _least(builder, begin, last_vector)
-            code.widen_activation(builder.add(first_token, m), builder.add(first_term, k), m, k, begin, lane)
-        with _steps(builder, zero, N, OUTPUTS) as n:
-            outputs = _following(builder, n, N, OUTPUTS)
-            with _steps(builder, zero, terms, 1) as k, _steps(builder, zero, lanes, WIDTH) as begin:  # 2
+            terms = _least(builder, builder.sub(K, first_term), word(TERMS))
+            count = _least(builder, builder.sub(M, first_token), word(MOST_TOKENS))
+            with (  # 1
+                _steps(builder, zero, lanes, WIDTH) as begin,
+                _steps(builder, zero, count, 1) as m,
+                _steps(builder, zero, terms, 1) as k,
+            ):
                 lane = _least(builder, begin, last_vector)
-                code.widen_weights(outputs, builder.add(first_term, k), k, begin, lane)
-            with _steps(builder, zero, lanes, WIDTH) as begin, _steps(builder, zero, count, TOKENS) as m:  # 3
-                tokens = _following(builder, m, count, TOKENS)
-                code.multiply(first_token, tokens, outputs, terms, begin, _least(builder, begin, last_vector))
-    builder.ret_void()
-    return function
+                code.widen_activation(builder.add(first_token, m), builder.add(first_term, k), m, k, begin, lane)
+            with _steps(builder, zero, N, OUTPUTS) as n:
+                outputs = _following(builder, n, N, OUTPUTS)
+                with _steps(builder, zero, terms, 1) as k, _steps(builder, zero, lanes, WIDTH) as begin:  # 2
+                    lane = _least(builder, begin, last_vector)
+                    code.widen_weights(outputs, builder.add(first_term, k), k, begin, lane)
+                with _steps(builder, zero, lanes, WIDTH) as begin, _steps(builder, zero, count, TOKENS) as m:  # 3
+                    tokens = _following(builder, m, count, TOKENS)
+                    code.multiply(first_token, tokens, outputs, terms, begin, _least(builder, begin, last_vector))
+
+    name = "wse_multiply_chunk_" + "_".join(map(str, stored))
+    return internal_function(module, name, pointers, 8, body, inlined=False)
 
 
 def _following(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
-    """So many indices from ``first`` on; in place of those that are not below ``end``, the last that is."""
-    last = builder.sub(end, ir.Constant(WORD, 1))
-    return [_least(builder, builder.add(first, ir.Constant(WORD, i)), last) for i in range(count)]
+    """The indices from ``first`` on, ``count`` of them; the last below ``end`` stands for each that is not below it."""
+    last = builder.sub(end, word(1))
+    return [_least(builder, builder.add(first, word(i)), last) for i in range(count)]
 
 
 @contextmanager
 def _steps(builder: Any, begin: Any, end: Any, step: int) -> Iterator[Any]:
-    with cgutils.for_range_slice(builder, begin, end, ir.Constant(WORD, step), intp=WORD) as (index, _):
+    with cgutils.for_range_slice(builder, begin, end, word(step), intp=WORD) as (index, _):
         yield index
 
 
@@ -134,12 +120,8 @@ class _Code:
         self.acc, self.act, self.wgt, *_ = arguments
         self.x_stride, self.k_stride, self.n_stride, self.out_stride, self.lanes = arguments[6:]
         self.weights, self.activations = (
-            cgutils.alloca_once(builder, VECTOR, size=ir.Constant(WORD, TERMS * most * (MOST_LANES // WIDTH)))
+            cgutils.alloca_once(builder, VECTOR, size=word(TERMS * most * (MOST_LANES // WIDTH)))
             for most in (OUTPUTS, MOST_TOKENS)
-        )
-        byte, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        self.prefetch = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32]), "llvm.prefetch.p0"
         )
 
     def widen_activation(self, token: Any, term: Any, m: Any, k: Any, begin: Any, lane: Any) -> None:
@@ -152,16 +134,15 @@ class _Code:
         builder = self.builder
         for j, output in enumerate(outputs):
             weights = self.at(self.wgt, lane, (term, self.k_stride), (output, self.n_stride))
-            ahead = self.at(weights, builder.mul(self.n_stride, ir.Constant(WORD, OUTPUTS)))
-            how = (ir.Constant(ir.IntType(32), n) for n in (0, 2, 1))  # to read, second level, data
-            builder.call(self.prefetch, [builder.bitcast(ahead, ir.IntType(8).as_pointer()), *how])
+            ahead = self.at(weights, builder.mul(self.n_stride, word(OUTPUTS)))
+            fetch(builder, ahead, word(0))
             builder.store(self.load(weights, self.stored[2]), self.weight_place(begin, k, j), align=WIDTH)
 
     def multiply(
         self, first_token: Any, tokens: list[Any], outputs: list[Any], terms: Any, begin: Any, lane: Any
     ) -> None:
         """Add the products of some terms to the sums of outputs and tokens, these counted from the first in scratch."""
-        builder, zero = self.builder, ir.Constant(WORD, 0)
+        builder, zero = self.builder, word(0)
         acc = self.stored[0]
         rows = [builder.add(first_token, m) for m in tokens]
         outs = [self.at(self.acc, lane, (row, self.out_stride), (n, self.lanes)) for row in rows for n in outputs]
@@ -177,7 +158,7 @@ class _Code:
             for weight in weights:
                 total = builder.fadd(totals[len(made)], builder.fmul(value, weight))
                 made.append(widen_ir(builder, acc, narrow_ir(builder, acc, total)))
-        next_k = builder.add(k, ir.Constant(WORD, 1))
+        next_k = builder.add(k, word(1))
         for phi, first, after_one in zip((k, *totals), (zero, *sums), (next_k, *made), strict=True):
             phi.add_incoming(first, before)
             phi.add_incoming(after_one, loop)
@@ -201,16 +182,16 @@ class _Code:
 
     def weight_place(self, begin: Any, k: Any, j: int) -> Any:
         """Pointer to the weights of a vector in scratch, ``[vector, term, output]``."""
-        return self.scratch(self.weights, (begin, OUTPUTS * TERMS // WIDTH), (k, OUTPUTS), (ir.Constant(WORD, j), 1))
+        return self.scratch(self.weights, (begin, OUTPUTS * TERMS // WIDTH), (k, OUTPUTS), (word(j), 1))
 
     def activation_place(self, begin: Any, m: Any, k: Any) -> Any:
         """Pointer to the activations of a vector in scratch, ``[vector, token, term]``."""
         return self.scratch(self.activations, (begin, MOST_TOKENS * TERMS // WIDTH), (m, TERMS), (k, 1))
 
     def scratch(self, base: Any, *indices: tuple[Any, int]) -> Any:
-        builder, place = self.builder, ir.Constant(WORD, 0)
+        builder, place = self.builder, word(0)
         for index, stride in indices:
-            place = builder.add(place, builder.mul(index, ir.Constant(WORD, stride)))
+            place = builder.add(place, builder.mul(index, word(stride)))
         return builder.gep(base, [place])
 
     def load(self, pointer: Any, stored: Any) -> Any:

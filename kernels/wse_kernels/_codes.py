@@ -14,19 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._jit import (
-    cgutils,
-    config,
-    intrinsic,
-    ir,
-    kernel,
-    narrow,
-    narrow_ir,
-    row_pointer,
-    types,
-    widen,
-    widen_ir,
-)
+from wse_kernels._elements import narrow, narrow_ir, row_pointer, widen, widen_ir
+from wse_kernels._functions import WORD, internal_function
+from wse_kernels._jit import cgutils, config, intrinsic, ir, kernel, types
 
 __all__ = [
     "FP8",
@@ -46,26 +36,11 @@ __all__ = [
 INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 """Codings by number."""
 
-WORD, HALF_WORD, BYTE = ir.IntType(64), ir.IntType(16), ir.IntType(8)
+HALF_WORD, BYTE = ir.IntType(16), ir.IntType(8)
 E4M3_BIAS = 256.0
 """The factor from a half to the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
 E2M1_BIAS = 16384.0
 """The factor from a half to the e2m1 value likewise: 2^(15 - 1)."""
-
-
-def _function(module: Any, name: str, pointers: list[Any], numbers: int, body: Callable[[Any, list[Any]], None]) -> Any:
-    """A function of ``pointers`` that do not alias and of integers, made once a module."""
-    if name in module.globals:
-        return module.globals[name]
-    kinds = [*(pointer.type for pointer in pointers), *([WORD] * numbers)]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-    function.linkage = "internal"
-    for pointer in function.args[: len(pointers)]:
-        pointer.add_attribute("noalias")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    body(builder, list(function.args))
-    builder.ret_void()
-    return function
 
 
 def _int8_ir(builder: Any, byte: Any) -> Any:
@@ -97,12 +72,12 @@ def _unpack(name: str, value_ir: Callable[[Any, Any], Any]) -> Any:
             acts, lanes = row_pointer(context, builder, act, args[0], args[2], args[3])
             codes = row_pointer(context, builder, raw, args[1], args[2], args[4])[0]
 
-            def body(inner: Any, a: list[Any]) -> None:
+            def body(inner: Any, *a: Any) -> None:
                 with cgutils.for_range(inner, a[2], intp=WORD) as at:
                     value = value_ir(inner, inner.load(inner.gep(a[1], [at.index])))
                     inner.store(narrow_ir(inner, act.dtype, value), inner.gep(a[0], [at.index]))
 
-            function = _function(builder.module, f"wse_{name}_{act.dtype}", [acts, codes], 1, body)
+            function = internal_function(builder.module, f"wse_{name}_{act.dtype}", [acts.type, codes.type], 1, body)
             builder.call(function, [acts, codes, builder.mul(args[5], lanes)])
             return context.get_dummy_value()
 
@@ -117,14 +92,14 @@ def _unpack_e2m1_compiled(typing_context: Any, act: Any, raw: Any, block: Any, e
         acts, lanes = row_pointer(context, builder, act, args[0], args[2], args[3])
         codes = row_pointer(context, builder, raw, args[1], args[2], args[4])[0]
 
-        def body(inner: Any, a: list[Any]) -> None:
+        def body(inner: Any, *a: Any) -> None:
             odd = inner.trunc(inner.and_(a[3], ir.Constant(WORD, 1)), BYTE)
             shift = inner.mul(odd, ir.Constant(BYTE, 4))
             with cgutils.for_range(inner, a[2], intp=WORD) as at:
                 value = _e2m1_ir(inner, inner.lshr(inner.load(inner.gep(a[1], [at.index])), shift))
                 inner.store(narrow_ir(inner, act.dtype, value), inner.gep(a[0], [at.index]))
 
-        function = _function(builder.module, f"wse_unpack_e2m1_{act.dtype}", [acts, codes], 2, body)
+        function = internal_function(builder.module, f"wse_unpack_e2m1_{act.dtype}", [acts.type, codes.type], 2, body)
         builder.call(function, [acts, codes, builder.mul(args[5], lanes), args[6]])
         return context.get_dummy_value()
 
@@ -152,7 +127,7 @@ def _unpack_int4_compiled(
         groups = row_pointer(context, builder, raw, args[1], args[3], args[9])[0]
         scales = row_pointer(context, builder, wgt, args[2], args[3], args[10])[0]
 
-        def body(inner: Any, a: list[Any]) -> None:
+        def body(inner: Any, *a: Any) -> None:
             out, code, group, scale, count, width, k_index, group_code = a
             odd = inner.and_(k_index, ir.Constant(WORD, 1))
             shift = inner.trunc(inner.mul(inner.sub(ir.Constant(WORD, 1), odd), ir.Constant(WORD, 4)), BYTE)
@@ -171,7 +146,7 @@ def _unpack_int4_compiled(
                     inner.store(inner.select(in_group, new, old), inner.gep(out, [place]))
 
         name = f"wse_unpack_int4_{act.dtype}_{wgt.dtype}"
-        function = _function(builder.module, name, [acts, codes, groups, scales], 4, body)
+        function = internal_function(builder.module, name, [acts.type, codes.type, groups.type, scales.type], 4, body)
         builder.call(function, [acts, codes, groups, scales, args[6], lanes, args[7], args[8]])
         return context.get_dummy_value()
 
@@ -184,14 +159,20 @@ def _scale_rows_compiled(typing_context: Any, acc: Any, wgt: Any, block: Any, e:
         sums, lanes = row_pointer(context, builder, acc, args[0], args[2], args[3])
         scales = row_pointer(context, builder, wgt, args[1], args[2], args[4])[0]
 
-        def body(inner: Any, a: list[Any]) -> None:
+        def body(inner: Any, *a: Any) -> None:
             with cgutils.for_range(inner, a[2], intp=WORD) as at:
                 place = inner.gep(a[0], [at.index])
                 factor = widen_ir(inner, wgt.dtype, inner.load(inner.gep(a[1], [at.index])))
                 product = inner.fmul(widen_ir(inner, acc.dtype, inner.load(place)), factor)
                 inner.store(narrow_ir(inner, acc.dtype, product), place)
 
-        function = _function(builder.module, f"wse_scale_rows_{acc.dtype}_{wgt.dtype}", [sums, scales], 1, body)
+        function = internal_function(
+            builder.module,
+            f"wse_scale_rows_{acc.dtype}_{wgt.dtype}",
+            [sums.type, scales.type],
+            1,
+            body,
+        )
         builder.call(function, [sums, scales, builder.mul(args[5], lanes)])
         return context.get_dummy_value()
 

@@ -1,10 +1,4 @@
-"""The only import of numba: how every kernel is compiled, and the element types that numba lacks.
-
-An element view of SRAM says its arithmetic type by its storage type: ``float32`` is itself, ``uint16`` is
-IEEE half, ``int16`` is bfloat16, and ``uint8``, which is only read as a number, the power of two e8m0 (OCP Microscaling
-Formats 1.0, section 5.4.1). ``widen`` and ``narrow`` convert one element to and from float32; for half they compile to
-the processor's conversion instruction, and all round to nearest even.
-"""
+"""The only import of numba: how every kernel is compiled, where what was compiled is kept, and its words unpacked."""
 
 from __future__ import annotations
 
@@ -15,7 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numpy as np
 from llvmlite import __version__ as llvmlite_version
 from llvmlite import ir
 from numba import __version__ as numba_version
@@ -122,7 +115,6 @@ __all__ = [
     "KERNEL_FILES",
     "build_of",
     "cgutils",
-    "clear_rows",
     "compile_for",
     "config",
     "helper_function",
@@ -133,28 +125,15 @@ __all__ = [
     "is_kept",
     "kernel",
     "launch_threads",
-    "multiply_add_lanes",
-    "multiply_add_rows",
-    "narrow",
-    "narrow_ir",
     "parallel_kernel",
     "part_function",
     "populate_array",
     "prange",
-    "row_pointer",
     "spread_kernel",
     "types",
     "types_of",
-    "widen",
-    "widen_ir",
     "words_of",
 ]
-
-PREFETCH_BYTES = 8192  # how far ahead weights are fetched; 4 to 64 KiB were tried and did alike from 8 on
-CACHE_LINE_BYTES = 64  # a cache line
-E8M0_BIAS = 127
-E8M0_NAN = 255
-_STORED = (types.uint16, types.int16, types.float32)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -211,120 +190,6 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     return compile_function(**(common | options))(function)
 
 
-def _widen_element(value: Any) -> np.float32:
-    if isinstance(value, np.uint16):
-        return np.float32(value.view(np.float16))
-    if isinstance(value, np.int16):
-        return (np.uint32(value.view(np.uint16)) << np.uint32(16)).view(np.float32)
-    if isinstance(value, np.uint8):
-        return np.float32(np.nan if value == E8M0_NAN else np.ldexp(1.0, int(value) - E8M0_BIAS))
-    return np.float32(value)
-
-
-def _narrow_element(value: Any, like: Any) -> Any:
-    single = np.float32(value)
-    if isinstance(like, np.uint16):
-        with np.errstate(over="ignore"):
-            return np.float16(single).view(np.uint16)
-    if isinstance(like, np.int16):
-        bits = int(single.view(np.uint32))
-        if np.isnan(single):
-            return np.uint16((bits >> 16) | 0x40).view(np.int16)
-        return np.uint16((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).view(np.int16)
-    return single
-
-
-def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
-    """Instructions that make a float32 of ``value``, an element of numba type ``stored``, or of each of a vector."""
-    single, word = _shaped(value, ir.FloatType()), _shaped(value, ir.IntType(32))
-    if stored == types.uint16:
-        return builder.fpext(builder.bitcast(value, _shaped(value, ir.HalfType())), single)
-    if stored == types.int16:
-        bits = builder.shl(builder.zext(value, word), _constant(word, 16))
-        return builder.bitcast(bits, single)
-    if stored == types.uint8:
-        exponent = builder.zext(value, word)
-        bits = builder.shl(exponent, _constant(word, 23))
-        smallest = builder.icmp_unsigned("==", exponent, _constant(word, 0))  # 2 ** -127 is below the normal numbers
-        bits = builder.select(smallest, _constant(word, 1 << 22), bits)
-        none = builder.icmp_unsigned("==", exponent, _constant(word, E8M0_NAN))
-        return builder.bitcast(builder.select(none, _constant(word, 0x7FC00000), bits), single)
-    return value
-
-
-def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
-    """Instructions that round the float32 ``value``, or each of a vector, to the element type ``stored``."""
-    word, half_word = _shaped(value, ir.IntType(32)), _shaped(value, ir.IntType(16))
-    if stored == types.uint16:
-        return builder.bitcast(builder.fptrunc(value, _shaped(value, ir.HalfType())), half_word)
-    if stored == types.int16:
-        bits = builder.bitcast(value, word)
-        upper = builder.lshr(bits, _constant(word, 16))
-        odd = builder.and_(upper, _constant(word, 1))
-        up = builder.add(bits, builder.add(odd, _constant(word, 0x7FFF)))
-        quiet = builder.or_(upper, _constant(word, 0x40))
-        is_nan = builder.fcmp_unordered("uno", value, value)
-        rounded = builder.select(is_nan, quiet, builder.lshr(up, _constant(word, 16)))
-        return builder.trunc(rounded, half_word)
-    return value
-
-
-def _shaped(value: Any, element: Any) -> Any:
-    """The type of ``element`` in the shape of ``value``, an element or a vector of them."""
-    return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
-
-
-def _constant(kind: Any, number: int) -> Any:
-    return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
-
-
-@intrinsic
-def _widen_compiled(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return widen_ir(builder, value, args[0])
-
-    return (types.float32(value), generate) if value in (*_STORED, types.uint8) else None
-
-
-@intrinsic
-def _narrow_compiled(typing_context: Any, value: Any, like: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return narrow_ir(builder, like, args[0])
-
-    return (like(value, like), generate) if value == types.float32 and like in _STORED else None
-
-
-@intrinsic
-def _multiply_add_compiled(
-    typing_context: Any, acc: Any, act: Any, wgt: Any, block: Any, e: Any, x: Any, w: Any, n: Any, stride: Any
-) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        accs, lanes = row_pointer(context, builder, acc, args[0], args[3], args[4])
-        acts = row_pointer(context, builder, act, args[1], args[3], args[5])[0]
-        weights = row_pointer(context, builder, wgt, args[2], args[3], args[6])[0]
-        function = _rows_function(builder.module, (acc, act, wgt), (accs.type, acts.type, weights.type))
-        builder.call(function, [accs, acts, weights, args[7], lanes, builder.mul(args[8], lanes)])
-        return context.get_dummy_value()
-
-    integers = (types.int64,) * 6
-    return types.void(acc, act, wgt, *integers), generate
-
-
-@intrinsic
-def _multiply_add_lanes_compiled(
-    typing_context: Any, acc: Any, values: Any, wgt: Any, block: Any, e: Any, w: Any, n: Any
-) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        accs, lanes = row_pointer(context, builder, acc, args[0], args[3], args[4])
-        factors = context.make_array(values)(context, builder, args[1]).data
-        weights = row_pointer(context, builder, wgt, args[2], args[3], args[5])[0]
-        function = _rows_function(builder.module, (acc, values, wgt), (accs.type, factors.type, weights.type))
-        builder.call(function, [accs, factors, weights, args[6], lanes, lanes])
-        return context.get_dummy_value()
-
-    return types.void(acc, values, wgt, *(types.int64,) * 4), generate
-
-
 @intrinsic(prefer_literal=True)
 def _words_compiled(typing_context: Any, words: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -344,102 +209,11 @@ def _words(words: Any, count: int) -> tuple[Any, ...]:
     return tuple(words[:count])
 
 
-def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, index: Any) -> tuple[Any, Any]:
-    """Pointer to ``value[block, index, 0]``, where ``view`` is the array's type, and its lanes."""
-    array = context.make_array(view)(context, builder, value)
-    _, height, lanes = cgutils.unpack_tuple(builder, array.shape)
-    at = builder.mul(builder.add(builder.mul(block, height), index), lanes)
-    return builder.gep(array.data, [at]), lanes
-
-
-def _rows_function(module: Any, views: tuple[Any, Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
-    """acc[n, lane] += act[lane] * wgt[n, lane], as a function whose pointers do not alias, so that it vectorises.
-
-    The compiler cannot see that views of one memory do not overlap, and its checks at run time cost more than a
-    row. Rows of weights are fetched into the second-level cache some way ahead: without it a core streams at half
-    its rate.
-    """
-    name = "wse_multiply_add_" + "_".join(str(view.dtype) for view in views)
-    if name in module.globals:
-        return module.globals[name]
-    word, byte, int32 = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
-    prefetch_type = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
-    prefetch = cgutils.get_or_insert_function(module, prefetch_type, "llvm.prefetch.p0")
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, word, word, word]), name)
-    function.linkage = "internal"
-    for pointer in function.args[:3]:
-        pointer.add_attribute("noalias")
-    acc, act, wgt, count, lanes, stride = function.args
-    stored = [view.dtype for view in views]
-    bytes_each = views[2].dtype.bitwidth // 8
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    with cgutils.for_range(builder, count, intp=word) as rows:
-        sums = builder.gep(acc, [builder.mul(rows.index, lanes)])
-        weights = builder.gep(wgt, [builder.mul(rows.index, stride)])
-        ahead = builder.bitcast(builder.gep(weights, [ir.Constant(word, PREFETCH_BYTES // bytes_each)]), byte)
-        last = builder.mul(lanes, ir.Constant(word, bytes_each))
-        lines = builder.udiv(
-            builder.add(last, ir.Constant(word, CACHE_LINE_BYTES - 1)), ir.Constant(word, CACHE_LINE_BYTES)
-        )
-        with cgutils.for_range(builder, lines, intp=word) as line:
-            at = builder.gep(ahead, [builder.mul(line.index, ir.Constant(word, CACHE_LINE_BYTES))])
-            builder.call(prefetch, [at, *(ir.Constant(int32, v) for v in (0, 2, 1))])  # to read, second level, data
-        with cgutils.for_range(builder, lanes, intp=word) as lane:
-            place = builder.gep(sums, [lane.index])
-            x = widen_ir(builder, stored[1], builder.load(builder.gep(act, [lane.index])))
-            w = widen_ir(builder, stored[2], builder.load(builder.gep(weights, [lane.index])))
-            total = builder.fadd(widen_ir(builder, stored[0], builder.load(place)), builder.fmul(x, w))
-            builder.store(narrow_ir(builder, stored[0], total), place)
-    builder.ret_void()
-    return function
-
-
-def _multiply_add_rows(acc: Any, act: Any, wgt: Any, block: int, e: int, x: int, w: int, n: int, stride: int) -> None:
-    for i in range(n):
-        for lane in range(acc.shape[2]):
-            old = acc[block, e + i, lane]
-            product = widen(act[block, x, lane]) * widen(wgt[block, w + i * stride, lane])
-            acc[block, e + i, lane] = narrow(widen(old) + product, old)
-
-
-def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: int, n: int) -> None:
-    for i in range(n):
-        for lane in range(acc.shape[2]):
-            old = acc[block, e + i, lane]
-            product = values[lane] * widen(wgt[block, w + i, lane])
-            acc[block, e + i, lane] = narrow(widen(old) + product, old)
-
-
-widen: Any = _widen_element if config.DISABLE_JIT else _widen_compiled
-"""``widen(element)``: the float32 value of one stored element."""
-
-narrow: Any = _narrow_element if config.DISABLE_JIT else _narrow_compiled
-"""``narrow(value, like)``: the float32 ``value`` rounded to the element type of ``like``, as stored bits."""
-
-multiply_add_rows: Any = _multiply_add_rows if config.DISABLE_JIT else _multiply_add_compiled
-"""``multiply_add_rows(acc, act, wgt, block, e, x, w, n, stride)``: acc[e + i] += act[x] * wgt[w + i * stride], i < n.
-
-Indices are rows ``[block, row, :]`` of the views; all lanes of a row take part. The product is rounded to float32, the
-sum to float32 and then to acc's type. Rows outside a view are not noticed: the caller vouches for them.
-"""
-
-multiply_add_lanes: Any = _multiply_add_lanes if config.DISABLE_JIT else _multiply_add_lanes_compiled
-"""``multiply_add_lanes(acc, values, wgt, block, e, w, n)``: as `multiply_add_rows`, by float32 values of the lanes."""
-
-
 words_of: Any = _words if config.DISABLE_JIT else _words_compiled
 """``words_of(words, count)``: the first ``count`` words, a number written out, of a contiguous vector, as a tuple.
 
 numba makes some thirty instructions of each ``words[i]``, which take longer to compile than many a kernel.
 """
-
-
-@helper_function
-def clear_rows(view: Any, block: int, e: int, n: int) -> None:
-    """view[e + i] = 0, i < n, in all lanes of a block."""
-    for i in range(e, e + n):
-        for lane in range(view.shape[2]):
-            view[block, i, lane] = narrow(np.float32(0.0), view[block, i, lane])
 
 
 def types_of(arguments: Sequence[Any]) -> tuple[Any, ...]:

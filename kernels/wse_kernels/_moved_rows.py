@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wse_kernels._jit import cgutils, config, intrinsic, ir, narrow, narrow_ir, row_pointer, types, widen, widen_ir
-from wse_kernels._vectors import WIDTH, fetch, load_lanes, rest_mask, store_lanes, word
+from wse_kernels._elements import narrow, narrow_ir, row_pointer, widen, widen_ir
+from wse_kernels._functions import WORD, internal_function, word
+from wse_kernels._jit import cgutils, config, intrinsic, types
+from wse_kernels._vectors import CACHE_LINE_BYTES, WIDTH, fetch, load_lanes, rest_mask, store_lanes
 
 __all__ = ["add_rows", "copy_rows", "fetch_rows", "larger_of", "sums_of", "take_larger_rows"]
-
-CACHE_LINE_BYTES = 64
 
 
 def sums_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
@@ -39,8 +39,7 @@ def _moved(combine: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             to, lanes = row_pointer(context, builder, view, args[0], args[1], args[2])
             origin = row_pointer(context, builder, view, args[0], args[3], args[4])[0]
-            name = f"wse_{combine.__name__}_rows_{view.dtype}"
-            function = builder.module.globals.get(name) or _function(builder.module, name, to.type, view.dtype, combine)
+            function = _move_function(builder.module, to.type, view.dtype, combine)
             builder.call(function, [to, origin, builder.mul(args[5], lanes)])
             return context.get_dummy_value()
 
@@ -49,25 +48,22 @@ def _moved(combine: Any) -> Any:
     return move
 
 
-def _function(module: Any, name: str, pointer: Any, stored: Any, combine: Any) -> Any:
+def _move_function(module: Any, pointer: Any, stored: Any, combine: Any) -> Any:
     """The function of a target, a source and a number of elements, which stand side by side at both."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, ir.IntType(64)]), name)
-    function.linkage = "internal"
-    to, origin, count = function.args
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
 
-    def move(first: Any, mask: Any) -> None:
-        place = builder.gep(to, [first])
-        old, new = load_lanes(builder, place, mask), load_lanes(builder, builder.gep(origin, [first]), mask)
-        store_lanes(builder, combine(builder, stored, old, new), place, mask)
+    def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
+        def move(first: Any, mask: Any) -> None:
+            place = builder.gep(to, [first])
+            old, new = load_lanes(builder, place, mask), load_lanes(builder, builder.gep(origin, [first]), mask)
+            store_lanes(builder, combine(builder, stored, old, new), place, mask)
 
-    whole = builder.sub(count, builder.urem(count, word(WIDTH)))
-    with cgutils.for_range_slice(builder, word(0), whole, word(WIDTH), intp=ir.IntType(64)) as (first, _):
-        move(first, None)
-    with builder.if_then(builder.icmp_unsigned("<", whole, count)):
-        move(whole, rest_mask(builder, count))
-    builder.ret_void()
-    return function
+        whole = builder.sub(count, builder.urem(count, word(WIDTH)))
+        with cgutils.for_range_slice(builder, word(0), whole, word(WIDTH), intp=WORD) as (first, _):
+            move(first, None)
+        with builder.if_then(builder.icmp_unsigned("<", whole, count)):
+            move(whole, rest_mask(builder, count))
+
+    return internal_function(module, f"wse_{combine.__name__}_rows_{stored}", [pointer] * 2, 1, body, apart=False)
 
 
 @intrinsic
@@ -76,7 +72,7 @@ def _fetch_compiled(typing_context: Any, view: Any, block: Any, e: Any, n: Any) 
         pointer, lanes = row_pointer(context, builder, view, args[0], args[1], args[2])
         size = builder.mul(builder.mul(args[3], lanes), word(view.dtype.bitwidth // 8))
         step = word(CACHE_LINE_BYTES)
-        with cgutils.for_range_slice(builder, word(0), size, step, intp=ir.IntType(64)) as (ahead, _):
+        with cgutils.for_range_slice(builder, word(0), size, step, intp=WORD) as (ahead, _):
             fetch(builder, pointer, ahead)
         return context.get_dummy_value()
 

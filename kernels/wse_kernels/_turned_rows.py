@@ -11,19 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from wse_kernels._jit import (
-    cgutils,
-    config,
-    intrinsic,
-    ir,
-    narrow,
-    populate_array,
-    row_pointer,
-    types,
-    widen,
-)
+from wse_kernels._elements import narrow, row_pointer, widen
+from wse_kernels._functions import internal_function, word
+from wse_kernels._jit import cgutils, config, intrinsic, populate_array, types
 from wse_kernels._moved_rows import larger_of, sums_of
-from wse_kernels._vectors import WIDTH, load_lanes, store_lanes, whole_mask, word
+from wse_kernels._vectors import WIDTH, load_lanes, store_lanes, transposed, whole_mask
 
 __all__ = ["TURNED_COLUMNS", "WIDTH", "add_turned", "take_larger_turned", "turn_back", "turn_in", "turned_values"]
 
@@ -60,9 +52,8 @@ def _turn(compiled: Any) -> Any:
             place = builder.gep(
                 context.make_array(turned)(context, builder, values).data, [builder.mul(at, word(WIDTH))]
             )
-            function = _function(
-                builder.module, f"wse_{compiled.__name__}_{view.dtype}", (place.type, pointer.type), compiled
-            )
+            name, pointers = f"wse_{compiled.__name__}_{view.dtype}", (place.type, pointer.type)
+            function = internal_function(builder.module, name, pointers, 4, compiled, apart=False)
             first = builder.gep(pointer, [lane])
             steps = builder.mul(stride, word(WIDTH))
             builder.call(function, [place, first, steps, row_stride, rows, builder.sub(lanes, lane)])
@@ -73,37 +64,6 @@ def _turn(compiled: Any) -> Any:
     return turn
 
 
-def _function(module: Any, name: str, pointers: Any, body: Any) -> Any:
-    if name in module.globals:
-        return module.globals[name]
-    kind = ir.FunctionType(ir.VoidType(), [*pointers, *[ir.IntType(64)] * 4])
-    function = ir.Function(module, kind, name)
-    function.linkage = "internal"
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    body(builder, *function.args)
-    builder.ret_void()
-    return function
-
-
-def _turned(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Sixteen vectors as their columns: four times, each of the first half is interleaved with one of the second."""
-    half = WIDTH // 2
-    low, high = (
-        [number for pair in zip(range(first, first + half), range(first + WIDTH, first + WIDTH + half), strict=True)
-         for number in pair]
-        for first in (0, half)
-    )  # fmt: skip
-    order = ir.VectorType(ir.IntType(32), WIDTH)
-    for _ in range(WIDTH.bit_length() - 1):
-        pairs = zip(vectors[:half], vectors[half:], strict=True)
-        vectors = [
-            builder.shuffle_vector(one, other, ir.Constant(order, numbers))
-            for one, other in pairs
-            for numbers in (low, high)
-        ]
-    return vectors
-
-
 def turn_in_block(builder: Any, place: Any, first: Any, step: Any, row_stride: Any, rows: Any, lanes: Any) -> None:
     """Instructions of ``turn_in``; rows that there are not are the first again."""
     mask, vectors = whole_mask(builder, lanes), []
@@ -111,7 +71,7 @@ def turn_in_block(builder: Any, place: Any, first: Any, step: Any, row_stride: A
         there = builder.icmp_signed("<", word(row), rows)
         offset = builder.select(there, builder.mul(row_stride, word(row)), word(0))
         vectors.append(load_lanes(builder, builder.gep(first, [offset]), mask))
-    for col, vector in enumerate(_turned(builder, vectors)):
+    for col, vector in enumerate(transposed(builder, vectors)):
         store_lanes(builder, vector, builder.gep(place, [builder.mul(step, word(col))]), None)
 
 
@@ -119,7 +79,7 @@ def turn_back_block(builder: Any, place: Any, first: Any, step: Any, row_stride:
     """Instructions of ``turn_back``."""
     mask = whole_mask(builder, lanes)
     vectors = [load_lanes(builder, builder.gep(place, [builder.mul(step, word(col))]), None) for col in range(WIDTH)]
-    for row, vector in enumerate(_turned(builder, vectors)):
+    for row, vector in enumerate(transposed(builder, vectors)):
         with builder.if_then(builder.icmp_signed("<", word(row), rows)):
             store_lanes(builder, vector, builder.gep(first, [builder.mul(row_stride, word(row))]), mask)
 

@@ -10,19 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wse_kernels._jit import (
-    cgutils,
-    clear_rows,
-    config,
-    intrinsic,
-    ir,
-    multiply_add_rows,
-    narrow_ir,
-    row_pointer,
-    types,
-    widen_ir,
-)
-from wse_kernels._vectors import WIDTH, fetch, load_lanes, rest_mask, store_lanes, word
+from wse_kernels._elements import clear_rows, multiply_add_rows, narrow_ir, row_pointer, widen_ir
+from wse_kernels._functions import WORD, internal_function, word
+from wse_kernels._jit import cgutils, config, intrinsic, ir, types
+from wse_kernels._vectors import WIDTH, fetch, load_lanes, rest_mask, store_lanes
 
 __all__ = ["multiply_vector"]
 
@@ -35,9 +26,9 @@ MOST_TERMS: Final = 32
 LARGE_TILE_BYTES: Final = 1 << 18
 """Tiles beyond are fetched a piece at a time: with the next block's, they would leave the second-level cache."""
 PIECE_BYTES: Final = 8192
-"""How far ahead pieces are fetched; 4 to 64 KiB were tried and did alike from 8 on."""
+"""How far ahead pieces are fetched, in bytes; of 4 to 64 KiB, which were measured, all from 8 on took the same time."""
 
-WORD, SINGLE = ir.IntType(64), ir.FloatType()
+SINGLE = ir.FloatType()
 
 
 @intrinsic
@@ -61,24 +52,21 @@ def _multiply_compiled(
 
 def _vector_function(module: Any, views: tuple[Any, Any, Any], pointers: Any) -> Any:
     """The function of pointers that do not alias, K, N, strides of K and N, add, lanes, and rows of a block."""
-    name = "wse_multiply_vector_" + "_".join(str(view.dtype) for view in views)
-    if name in module.globals:
-        return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, *[WORD] * 7]), name)
-    function.linkage = "internal"
-    for pointer in function.args[:3]:
-        pointer.add_attribute("noalias")
-    _Vector(function, [view.dtype for view in views]).multiply()
-    return function
+    stored = [view.dtype for view in views]
+
+    def body(builder: Any, *arguments: Any) -> None:
+        _Vector(builder, arguments, stored).multiply()
+
+    return internal_function(module, "wse_multiply_vector_" + "_".join(map(str, stored)), pointers, 7, body)
 
 
 class _Vector:
     """Instructions of the function, of views with elements of the types ``stored``."""
 
-    def __init__(self, function: Any, stored: list[Any]) -> None:
-        self.builder = builder = ir.IRBuilder(function.append_basic_block("entry"))
+    def __init__(self, builder: Any, arguments: Any, stored: list[Any]) -> None:
+        self.builder = builder
         self.acc, self.act, self.wgt = stored
-        self.outs, self.xs, self.weights, self.K, self.N, k_stride, n_stride, add, self.lanes, height = function.args
+        self.outs, self.xs, self.weights, self.K, self.N, k_stride, n_stride, add, self.lanes, height = arguments
         self.k_stride, self.n_stride = builder.mul(k_stride, self.lanes), builder.mul(n_stride, self.lanes)
         self.whole = builder.udiv(self.lanes, word(WIDTH))
         single_vector = ir.VectorType(SINGLE, WIDTH)
@@ -110,7 +98,6 @@ class _Vector:
                         terms, builder.add(row, first), builder.add(out, first), first, mask, starts
                     )
                 )
-        builder.ret_void()
 
     def _over_vectors(self, body: Any) -> None:
         """``body(first lane, mask)`` for whole vectors without a mask, and for lanes that fill none with one."""

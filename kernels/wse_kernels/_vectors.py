@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from wse_kernels._functions import WORD, word
 from wse_kernels._jit import cgutils, ir
 
-__all__ = ["WIDTH", "fetch", "load_lanes", "rest_mask", "store_lanes", "whole_mask", "word"]
+__all__ = ["CACHE_LINE_BYTES", "WIDTH", "fetch", "load_lanes", "rest_mask", "store_lanes", "transposed", "whole_mask"]
 
 WIDTH: Final = 16
 """Elements of a vector."""
+CACHE_LINE_BYTES: Final = 64
 
-WORD, LANE = ir.IntType(64), ir.IntType(32)
-
-
-def word(number: int) -> Any:
-    """A constant index."""
-    return ir.Constant(WORD, number)
+LANE = ir.IntType(32)
 
 
 def whole_mask(builder: Any, count: Any) -> Any:
@@ -53,6 +50,25 @@ def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
     signature = ir.FunctionType(ir.VoidType(), [value.type, at.type, LANE, mask.type])
     store = cgutils.get_or_insert_function(builder.module, signature, f"llvm.masked.store.{_suffix(value.type)}.p0")
     builder.call(store, [value, at, ir.Constant(LANE, align), mask])
+
+
+def transposed(builder: Any, vectors: list[Any]) -> list[Any]:
+    """The columns of sixteen vectors: four times, each of the first half is interleaved with one of the second."""
+    half = WIDTH // 2
+    low, high = (
+        [number for pair in zip(range(first, first + half), range(first + WIDTH, first + WIDTH + half), strict=True)
+         for number in pair]
+        for first in (0, half)
+    )  # fmt: skip
+    order = ir.VectorType(LANE, WIDTH)
+    for _ in range(WIDTH.bit_length() - 1):
+        pairs = zip(vectors[:half], vectors[half:], strict=True)
+        vectors = [
+            builder.shuffle_vector(one, other, ir.Constant(order, numbers))
+            for one, other in pairs
+            for numbers in (low, high)
+        ]
+    return vectors
 
 
 def fetch(builder: Any, pointer: Any, ahead: Any) -> None:

@@ -11,29 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._jit import (
-    cgutils,
-    config,
-    intrinsic,
-    ir,
-    narrow,
-    narrow_ir,
-    populate_array,
-    row_pointer,
-    types,
-    widen,
-    widen_ir,
-)
+from wse_kernels._elements import narrow, narrow_ir, row_pointer, widen, widen_ir
+from wse_kernels._functions import word
+from wse_kernels._jit import cgutils, config, intrinsic, ir, populate_array, types
+from wse_kernels._vectors import WIDTH, transposed
 
-__all__ = ["MOST_COLS", "WORDS", "add_words", "copy_words", "read_words", "words_of_pes", "write_words"]
-
-WORDS = 16
-"""Words of a PE that are worked on at once, and lanes that are transposed at once: those of a vector."""
+__all__ = ["MOST_COLS", "add_words", "copy_words", "read_words", "words_of_pes", "write_words"]
 
 MOST_COLS = 1024
 """PEs of a mesh row at the most."""
 
-WORD, VECTOR = ir.IntType(64), ir.VectorType(ir.FloatType(), WORDS)
+VECTOR = ir.VectorType(ir.FloatType(), WIDTH)
 FOUR_BYTES = 4
 
 
@@ -41,9 +29,9 @@ FOUR_BYTES = 4
 def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         made = context.make_array(signature.return_type)(context, builder)
-        data = cgutils.alloca_once(builder, ir.FloatType(), size=ir.Constant(WORD, MOST_COLS * WORDS))
-        width, bytes_each = ir.Constant(WORD, WORDS), ir.Constant(WORD, FOUR_BYTES)
-        strides = [ir.Constant(WORD, WORDS * FOUR_BYTES), bytes_each]
+        data = cgutils.alloca_once(builder, ir.FloatType(), size=word(MOST_COLS * WIDTH))
+        width, bytes_each = word(WIDTH), word(FOUR_BYTES)
+        strides = [word(WIDTH * FOUR_BYTES), bytes_each]
         shape = [args[0], width]
         populate_array(made, data=data, shape=shape, strides=strides, itemsize=bytes_each, meminfo=None)
         return made._getvalue()
@@ -54,39 +42,20 @@ def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
 def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
     """Pointer to the vector of a PE."""
     array = context.make_array(words)(context, builder, value)
-    at = builder.gep(array.data, [builder.mul(col, ir.Constant(WORD, WORDS))])
+    at = builder.gep(array.data, [builder.mul(col, word(WIDTH))])
     return builder.bitcast(at, VECTOR.as_pointer())
 
 
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
-    """Pointers to WORDS rows of lanes from ``args[2]`` on, the last one of ``args[3]`` in place of those behind it."""
-    first, lanes = row_pointer(context, builder, view, args[0], args[1], ir.Constant(WORD, 0))
-    kind = ir.VectorType(first.type.pointee, WORDS).as_pointer()
-    last, pointers = builder.sub(args[3], ir.Constant(WORD, 1)), []
-    for i in range(WORDS):
-        row = builder.add(args[2], ir.Constant(WORD, i))
+    """Pointers to WIDTH rows of lanes from ``args[2]`` on, the last one of ``args[3]`` in place of those behind it."""
+    first, lanes = row_pointer(context, builder, view, args[0], args[1], word(0))
+    kind = ir.VectorType(first.type.pointee, WIDTH).as_pointer()
+    last, pointers = builder.sub(args[3], word(1)), []
+    for i in range(WIDTH):
+        row = builder.add(args[2], word(i))
         row = builder.select(builder.icmp_signed("<", row, last), row, last)
         pointers.append(builder.bitcast(builder.gep(first, [builder.add(builder.mul(row, lanes), args[4])]), kind))
     return pointers
-
-
-def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """WORDS vectors of WORDS elements transposed, by swaps of blocks of 1, 2, 4 and 8."""
-    size = 1
-    while size < WORDS:
-        first, second = (
-            ir.Constant(
-                ir.VectorType(ir.IntType(32), WORDS),
-                [(j + start) if j & size == 0 else WORDS + j + start - size for j in range(WORDS)],
-            )
-            for start in (0, size)
-        )
-        for i in range(WORDS):
-            if i & size == 0:
-                pair = rows[i], rows[i + size]
-                rows[i], rows[i + size] = (builder.shuffle_vector(*pair, mask) for mask in (first, second))
-        size *= 2
-    return rows
 
 
 @intrinsic
@@ -98,8 +67,8 @@ def _read_compiled(
         pointers = _rows(context, builder, view, args)
         rows = [widen_ir(builder, view.dtype, builder.load(pointer, align=bytes_each)) for pointer in pointers]
         place = _place(context, builder, words, args[5], args[6])
-        for i, vector in enumerate(_transposed(builder, rows)):
-            builder.store(vector, builder.gep(place, [ir.Constant(WORD, i)]), align=FOUR_BYTES)
+        for i, vector in enumerate(transposed(builder, rows)):
+            builder.store(vector, builder.gep(place, [word(i)]), align=FOUR_BYTES)
         return context.get_dummy_value()
 
     return types.void(view, *(types.int64,) * 4, words, types.int64), generate
@@ -111,9 +80,9 @@ def _write_compiled(
 ) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place = _place(context, builder, words, args[5], args[6])
-        vectors = [builder.load(builder.gep(place, [ir.Constant(WORD, i)]), align=FOUR_BYTES) for i in range(WORDS)]
+        vectors = [builder.load(builder.gep(place, [word(i)]), align=FOUR_BYTES) for i in range(WIDTH)]
         pointers = _rows(context, builder, view, args)
-        for pointer, vector in zip(pointers, _transposed(builder, vectors), strict=True):
+        for pointer, vector in zip(pointers, transposed(builder, vectors), strict=True):
             builder.store(narrow_ir(builder, view.dtype, vector), pointer, align=view.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
@@ -143,24 +112,24 @@ def _copy_compiled(typing_context: Any, words: Any, target: Any, source: Any) ->
 
 
 def _words_of_pes(cols: int) -> Any:
-    return np.empty((cols, WORDS), np.float32)
+    return np.empty((cols, WIDTH), np.float32)
 
 
 def _read(view: Any, block: int, e: int, end: int, lane: int, words: Any, col: int) -> None:
-    for i in range(WORDS):
-        for j in range(WORDS):
+    for i in range(WIDTH):
+        for j in range(WIDTH):
             words[col + j, i] = widen(view[block, min(e + i, end - 1), lane + j])
 
 
 def _write(view: Any, block: int, e: int, end: int, lane: int, words: Any, col: int) -> None:
-    for i in range(WORDS):
-        for j in range(WORDS):
+    for i in range(WIDTH):
+        for j in range(WIDTH):
             at = block, min(e + i, end - 1), lane + j
             view[at] = narrow(words[col + j, i], view[at])
 
 
 def _add(words: Any, target: int, source: int, view: Any) -> None:
-    for i in range(WORDS):
+    for i in range(WIDTH):
         words[target, i] = widen(narrow(words[target, i] + words[source, i], view[0, 0, 0]))
 
 
@@ -169,12 +138,12 @@ def _copy(words: Any, target: int, source: int) -> None:
 
 
 words_of_pes: Any = _words_of_pes if config.DISABLE_JIT else _words_of_pes_compiled
-"""``words_of_pes(cols)``: float32 ``[cols, WORDS]``, at most MOST_COLS, on the stack and not set to anything."""
+"""``words_of_pes(cols)``: float32 ``[cols, WIDTH]``, at most MOST_COLS, on the stack and not set to anything."""
 
 read_words: Any = _read if config.DISABLE_JIT else _read_compiled
 """``read_words(view, block, e, end, lane, words, col)``: words[col + j, i] = view[block, e + i, lane + j].
 
-i and j are below WORDS. In place of elements from ``end`` on it reads the last one before, several times: whatever is
+i and j are below WIDTH. In place of elements from ``end`` on it reads the last one before, several times: whatever is
 done, all of these become the same.
 """
 

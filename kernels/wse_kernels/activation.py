@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from wse_kernels._elementary import error_function, exponential
-from wse_kernels._jit import clear_rows, inline_function, narrow, widen
+from wse_kernels._elements import clear_rows, narrow, widen
+from wse_kernels._jit import inline_function
 from wse_kernels._lanes import lane_values
 from wse_kernels._shares import share_of_place
 

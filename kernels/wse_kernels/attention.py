@@ -14,7 +14,8 @@ import numpy as np
 
 from wse_kernels._chunk_product import multiply_chunk
 from wse_kernels._elementary import exponential, power_of_two
-from wse_kernels._jit import clear_rows, helper_function, inline_function, multiply_add_lanes, narrow, widen
+from wse_kernels._elements import clear_rows, multiply_add_lanes, narrow, widen
+from wse_kernels._jit import helper_function, inline_function
 from wse_kernels._lanes import lane_values
 from wse_kernels._shares import group_of_column, share_of_place
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._elementary import hyperbolic_tangent
-from wse_kernels._jit import narrow, widen
+from wse_kernels._elements import narrow, widen
 
 
 def residual_add(block, act, acc, x, addend, n):

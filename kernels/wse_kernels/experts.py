@@ -16,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._codes import FP8_BLOCKS, MXFP4, unpack_scaled, unpack_with_factors
-from wse_kernels._jit import clear_rows, helper_function, inline_function, multiply_add_rows, narrow, widen
+from wse_kernels._elements import clear_rows, multiply_add_rows, narrow, widen
+from wse_kernels._jit import helper_function, inline_function
 from wse_kernels._shares import group_of_column
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._jit import clear_rows, narrow, widen
+from wse_kernels._elements import clear_rows, narrow, widen
 
 
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):

@@ -25,7 +25,8 @@ from wse_kernels._codes import (
     unpack_int8,
     unpack_with_factors,
 )
-from wse_kernels._jit import clear_rows, inline_function
+from wse_kernels._elements import clear_rows
+from wse_kernels._jit import inline_function
 from wse_kernels._moved_rows import fetch_rows
 from wse_kernels._vector_product import multiply_vector
 

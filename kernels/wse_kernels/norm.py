@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._jit import narrow, widen
+from wse_kernels._elements import narrow, widen
 from wse_kernels._shares import share_of_place
 
 

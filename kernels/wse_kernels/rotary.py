@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._elementary import sine_and_cosine
-from wse_kernels._jit import inline_function, narrow, widen
+from wse_kernels._elements import narrow, widen
+from wse_kernels._jit import inline_function
 from wse_kernels._lanes import lane_values
 
 

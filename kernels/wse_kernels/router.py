@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._elementary import exponential
-from wse_kernels._jit import helper_function, narrow, widen
+from wse_kernels._elements import narrow, widen
+from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
 
 LOWEST = np.float32(-3.0e38)

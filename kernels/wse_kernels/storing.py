@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._jit import helper_function, narrow, prange, widen
+from wse_kernels._elements import narrow, widen
+from wse_kernels._jit import helper_function, prange
 
 GROUP = 8
 """Mesh rows that take turns, as their elements are neighbours in the tensor's rows."""

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from wse_kernels._arrivals import ADD, ARGMAX, COPY, DROP, MAX, MULTICAST
-from wse_kernels._jit import helper_function, narrow, prange, widen
+from wse_kernels._elements import narrow, widen
+from wse_kernels._jit import helper_function, prange
 from wse_kernels._moved_rows import add_rows, copy_rows, fetch_rows, take_larger_rows
 from wse_kernels._turned_rows import (
     TURNED_COLUMNS,

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.kernels.helpers import JIT
-from wse_kernels._jit import kernel, narrow, widen
+from wse_kernels._elements import narrow, widen
+from wse_kernels._jit import kernel
 from wse_kernels.oracle import memory as oracle
 
 Array = npt.NDArray[Any]

@@ -28,7 +28,7 @@ from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Tr
 from wse.program.transfers.stage_streams import Crossing
 from wse.program.transfers.transfer import Transfer
 from wse_kernels.library import compiled_kernel
-from wse_kernels.row_sums import MOST_COLS, WORDS
+from wse_kernels.row_sums import MOST_COLS, WIDTH
 from wse_mappings.schedule import Arrival, LineSchedule
 
 LANE_S: Final = 1.5e-9
@@ -182,7 +182,7 @@ class Moves:
         if apart and _is_exchange(schedule, along_rows=not along_columns):
             return self._exchange(transfer, messages)
         in_place = messages.in_place and not along_columns and _sums_whole(schedule)
-        if in_place and n >= LEAST_WORDS and arena.lanes >= WORDS and arena.blocks_per_row * arena.lanes <= MOST_COLS:
+        if in_place and n >= LEAST_WORDS and arena.lanes >= WIDTH and arena.blocks_per_row * arena.lanes <= MOST_COLS:
             return self._in_place(transfer, messages)
         view = self._view(transfer)
         operands = self._line_operands(transfer, messages, n)
