@@ -13,7 +13,7 @@ from typing import Any
 
 from wse_kernels._elements import multiply_add_rows, narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, word
-from wse_kernels._jit import cgutils, config, inline_function, intrinsic, ir, types
+from wse_kernels._jit import cgutils, config, helper_function, intrinsic, ir, types
 from wse_kernels._lanes import MOST_LANES
 from wse_kernels._vector_product import multiply_vector
 from wse_kernels._vectors import WIDTH, fetch, load_lanes, store_lanes, whole_mask
@@ -211,7 +211,7 @@ def _multiply_by_rows(
             multiply_add_rows(acc, act, wgt, block, e, x + m * x_stride + k, w + k * k_stride, N, n_stride)
 
 
-@inline_function
+@helper_function
 def _multiply(
     acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, M: int, K: int, N: int,
     x_stride: int, k_stride: int, n_stride: int, out_stride: int,

@@ -1,4 +1,4 @@
-"""The only import of numba: how every kernel is compiled, where what was compiled is kept, and its words unpacked."""
+"""All that other files take of numba: how every kernel is compiled, where that is kept, and its words unpacked."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from numba.np.arrayobj import populate_array as numba_populate_array
 from numba.np.ufunc.parallel import _launch_threads
 
 from wse_kernels._cache import KernelFiles, cache_home
+from wse_kernels._compiler import KernelCompiler, PartCompiler
 
 config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
 cgutils: Any = numba_cgutils
@@ -118,7 +119,6 @@ __all__ = [
     "compile_for",
     "config",
     "helper_function",
-    "inline_function",
     "intrinsic",
     "ir",
     "is_compiled",
@@ -134,6 +134,8 @@ __all__ = [
     "types_of",
     "words_of",
 ]
+
+_PART: dict[str, Any] = {"pipeline_class": PartCompiler, "no_cpython_wrapper": True}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -155,20 +157,12 @@ def spread_kernel(function: Function) -> Function:
 
 def part_function(function: Function) -> Function:
     """A function that the kernels which call it do not write out; numba compiles it once for its types."""
-    return cast(Function, _compiled(function, no_cpython_wrapper=True))
+    return cast(Function, _compiled(function, **_PART))
 
 
 def helper_function(function: Function) -> Function:
     """A function that kernels call and that LLVM writes out in them; numba types and lowers it once for its types."""
-    return cast(Function, _compiled(function, forceinline=True, no_cpython_wrapper=True))
-
-
-def inline_function(function: Function) -> Function:
-    """A function that numba writes out in the kernels that call it, so that constants among its arguments are theirs.
-
-    It is typed and lowered anew for every call: what is called from many places is a `helper_function`.
-    """
-    return cast(Function, _compiled(function, inline="always"))
+    return cast(Function, _compiled(function, forceinline=True, **_PART))
 
 
 def _kept(function: Function, *, parallel: bool, prange: bool = False, allocates: bool = False) -> Function:
@@ -186,8 +180,9 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     what allocates nothing needs no count of references: code for both takes a sixth of the time to compile a kernel.
     """
     compile_function: Any = njit
-    common: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "no_cfunc_wrapper": True, "_nrt": False}
-    return compile_function(**(common | options))(function)
+    arithmetic: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
+    code: dict[str, Any] = {"pipeline_class": KernelCompiler, "no_cfunc_wrapper": True, "_nrt": False}
+    return compile_function(**(arithmetic | code | options))(function)
 
 
 @intrinsic(prefer_literal=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from wse_kernels._elementary import error_function, exponential
 from wse_kernels._elements import clear_rows, narrow, widen
-from wse_kernels._jit import inline_function
+from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
 from wse_kernels._shares import share_of_place
 
@@ -48,7 +48,7 @@ def activate_share(
         clear_rows(act, block, out + m * n + last, n - last)
 
 
-@inline_function
+@helper_function
 def _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last):
     """Activate features ``first`` to ``last`` of token m. All functions but GELU are x * sigmoid(an argument)."""
     limit = np.float32(limit_pico * 1e-12)

@@ -15,7 +15,7 @@ import numpy as np
 from wse_kernels._chunk_product import multiply_chunk
 from wse_kernels._elementary import exponential, power_of_two
 from wse_kernels._elements import clear_rows, multiply_add_lanes, narrow, widen
-from wse_kernels._jit import helper_function, inline_function
+from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
 from wse_kernels._shares import group_of_column, share_of_place
 
@@ -135,7 +135,7 @@ def attention_exp_by_column(
     )  # fmt: skip
 
 
-@inline_function
+@helper_function
 def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity):
     scale = np.float32(scale_pico * 1e-12)
     lanes = acc.shape[2]
@@ -153,7 +153,7 @@ def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale
                 f32[block, out + mh, lane] = values[lane] if values[lane] > top else top
 
 
-@inline_function
+@helper_function
 def _exp(
     block, block_row, block_col, act, acc, f32, ctl,
     scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, oldest, capacity,
@@ -177,7 +177,7 @@ def _exp(
                 f32[block, sums + mh, lane] += widen(stored)
 
 
-@inline_function
+@helper_function
 def _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity):
     """values = the scores with entry t, ``acc[e]``, times the scale; -inf where it is not visible."""
     lanes = len(values)
@@ -211,7 +211,7 @@ def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_
     _over_slots(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity, 0)
 
 
-@inline_function
+@helper_function
 def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_per_kv, F, T, capacity, scores):
     """out[M, H, T] += x[M, H, F] . cache[T, Hk, F] where ``scores`` is 1, out[M, H, F] += x[M, H, T] @ cache if 0.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from wse_kernels._codes import FP8_BLOCKS, MXFP4, unpack_scaled, unpack_with_factors
 from wse_kernels._elements import clear_rows, multiply_add_rows, narrow, widen
-from wse_kernels._jit import helper_function, inline_function
+from wse_kernels._jit import helper_function
 from wse_kernels._shares import group_of_column
 
 
@@ -143,7 +143,7 @@ def expert_in_fp8_blocks(
     )  # fmt: skip
 
 
-@inline_function
+@helper_function
 def _codes_in(
     unpack, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
     P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, coding, G, B, rows,
@@ -208,7 +208,7 @@ def expert_out_fp8_blocks(
     )  # fmt: skip
 
 
-@inline_function
+@helper_function
 def _codes_out(
     unpack, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
     P, M, K, N, local_experts, weighted, coding, G, B, rows,

@@ -26,7 +26,7 @@ from wse_kernels._codes import (
     unpack_with_factors,
 )
 from wse_kernels._elements import clear_rows
-from wse_kernels._jit import inline_function
+from wse_kernels._jit import helper_function
 from wse_kernels._moved_rows import fetch_rows
 from wse_kernels._vector_product import multiply_vector
 
@@ -47,7 +47,7 @@ def gemv(block, act, wgt, acc, x, w, out, M, K, N, k_stride, n_stride, out_strid
         multiply_vector(acc, act, wgt, block, out + m * out_stride, x + m * K, w, K, N, k_stride, n_stride, 0)
 
 
-@inline_function
+@helper_function
 def _product(block, act, right, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
     if add == 0:
         for m in range(M):
@@ -65,7 +65,7 @@ def matmul_fp8(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows
     _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows, FP8)
 
 
-@inline_function
+@helper_function
 def _one_scale(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows, coding):
     clear_rows(acc, block, out, M * N)
     for first in range(0, K, rows):
@@ -125,7 +125,7 @@ def matmul_fp8_blocks(
     )  # fmt: skip
 
 
-@inline_function
+@helper_function
 def _with_factors(
     block, act, scales, acc, raw, x, w, groups, widths, scale, factors, codes, out,
     M, K, N, G, B, scale_stride, rows, coding,

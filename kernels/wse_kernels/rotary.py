@@ -6,7 +6,7 @@ import numpy as np
 
 from wse_kernels._elementary import sine_and_cosine
 from wse_kernels._elements import narrow, widen
-from wse_kernels._jit import inline_function
+from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
 
 
@@ -66,7 +66,7 @@ def rotate(block, block_row, act, f32, ctl, x, frequency, M, H, F, R, multiplier
                     act[block, at + half, lane] = narrow(second * cosines[lane] + first * sines[lane], like)
 
 
-@inline_function
+@helper_function
 def _turns(block, f32, frequency, position, multiplier, cosines, sines):
     """Cosines and sines of position * frequency in all lanes, times the multiplier."""
     for lane in range(len(cosines)):
