@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.compiler.options import REPORT
-from wse.compiler.search.search import Compilation
 from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.search.search import Compilation
 from wse.studies.compile.choose import compile_fastest
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month

@@ -12,7 +12,6 @@ from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadMesh, UnknownName
 from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
@@ -23,6 +22,7 @@ from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine
+from wse.search.search import compile_model, fits
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 

@@ -17,7 +17,6 @@ from wafer_runs import CHOICE, OPTIONS, wafer_run
 
 from wse.compiler.options import LAYERS, MESH_GEMM
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import compile_model
 from wse.errors import BadInput
 from wse.execute.engine import Engine
 from wse.fabric.model import Fabric
@@ -25,6 +24,7 @@ from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.program.transfers.kinds import crossings_of, of_kind, transfer_of
 from wse.program.transfers.patterns import BetweenWafers
+from wse.search.search import compile_model
 from wse.wavelet.phase import phase_run
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)

@@ -19,8 +19,6 @@ from trait_specs import POSITIONS, TRAITS, norms_spec
 from wse.compiler.options import FUSED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import compile_model
 from wse.errors import DoesNotFit
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler, Sampling
@@ -30,6 +28,8 @@ from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.search.remedies import remedies
+from wse.search.search import compile_model
 from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 

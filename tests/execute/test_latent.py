@@ -15,13 +15,13 @@ from tiny_model import latent_spec
 from tiny_run import tiny_session, worst_logit_error
 
 from wse.compiler.options import MESH_GEMM, REPORT, THIN_GEMM, Options
-from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadInput, WseBug
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine
+from wse.search.search import compile_model, fits
 from wse.wavelet.phase import phase_run
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]

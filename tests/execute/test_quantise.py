@@ -16,7 +16,6 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.compiler.options import Options
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
@@ -26,6 +25,7 @@ from wse.execute.weights import store_weights
 from wse.number_formats import CODINGS
 from wse.program.program import Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS
+from wse.search.search import compile_model
 
 F32 = npt.NDArray[np.float32]
 TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

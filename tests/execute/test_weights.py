@@ -16,7 +16,6 @@ from tiny_model import tensors, tiny_spec
 
 from wse.arrays import I32
 from wse.compiler.options import Options
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.execute import tiles, weights
 from wse.execute.arena import Arena
@@ -24,6 +23,7 @@ from wse.execute.engine import Engine
 from wse.execute.tiles import Patch, inner_places, patches, row_range, share, stretches, strips
 from wse.program.program import Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS, SKEWED
+from wse.search.search import compile_model
 from wse_mappings.mesh.ring import skew
 
 SPEC = tiny_spec()

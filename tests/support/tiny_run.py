@@ -15,9 +15,9 @@ from tiny_model import tensors
 from wse.compiler.options import FUSED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.trees import in_groups, without_trees
 from wse.execute.engine import Engine
 from wse.models.spec import ModelSpec
+from wse.search.trees import in_groups, without_trees
 from wse_mappings.cuts.expert_groups import SPREAD
 
 

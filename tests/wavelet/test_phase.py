@@ -15,7 +15,6 @@ from tiny_model import tiny_spec
 from tiny_run import tiny_session
 
 from wse.compiler.options import THIN_GEMM, Choice, Options
-from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh
 from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
@@ -26,6 +25,7 @@ from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.program.transfers.stage_streams import HandOver
+from wse.search.search import compile_model
 from wse.wavelet.machine import Port
 from wse.wavelet.phase import PhaseRun, phase_run
 from wse.wavelet.size import check_size

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from wse.compiler.options import Options
-from wse.compiler.search.remedies import smallest_mesh
 from wse.errors import BadInput, BadModel
 from wse.execute.sampling import Sampling
 from wse.execute.tiles import Source
@@ -21,6 +20,7 @@ from wse.request.mapping_file import check_listed, mesh_of_listed
 from wse.request.option import check_counts, whole_number
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
+from wse.search.remedies import smallest_mesh
 
 NEW_TOKENS = 256
 """Tokens that are generated where the request does not say how many, if the context has room for them."""

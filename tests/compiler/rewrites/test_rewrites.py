@@ -17,8 +17,6 @@ from wse.arrays import F64
 from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.search import fits, search
-from wse.compiler.search.trial import Timing
 from wse.errors import BadInput, UnknownName
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
@@ -29,6 +27,8 @@ from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.search.search import fits, search
+from wse.search.trial import Timing
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])

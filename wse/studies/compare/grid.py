@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from wse.compiler.demand import demand_of
-from wse.compiler.search.remedies import MOST_WAFERS as MOST_TRIED
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.report.as_json import Report
@@ -15,6 +14,7 @@ from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.mapping_file import load_mapping
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.search.remedies import MOST_WAFERS as MOST_TRIED
 from wse.studies.compare.cell import Cell, CellRows, cell_rows
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, with_best, without_duplicates

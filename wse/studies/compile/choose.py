@@ -10,10 +10,6 @@ import numpy as np
 from wse.arrays import F64
 from wse.compiler.options import DECODE, REPORT
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.remedies import remedies
-from wse.compiler.search.rewriting import verify_choice
-from wse.compiler.search.search import Compilation, search
-from wse.compiler.search.trial import Timing
 from wse.errors import DoesNotFit
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
@@ -21,6 +17,10 @@ from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
 from wse.request.basis import Placeable
+from wse.search.remedies import remedies
+from wse.search.rewriting import verify_choice
+from wse.search.search import Compilation, search
+from wse.search.trial import Timing
 
 
 def compile_program(prepared: Placeable) -> Program:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from wse.compiler.search.search import Compilation
 from wse.fabric.model import Fabric
 from wse.hardware.number import Grade, weakest
 from wse.request.basis import Placeable
+from wse.search.search import Compilation
 from wse.serving.speculation import Acceptance, best_draft
 from wse.studies.compile.choose import pass_cost
 from wse.studies.results.phases import DecodeResult

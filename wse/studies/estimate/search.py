@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from wse.compiler.search.search import Compilation
-from wse.compiler.search.trial import Trial
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
 from wse.report.terminal import count, short_number
+from wse.search.search import Compilation
+from wse.search.trial import Trial
 
 MOST_ROWS: Final = 8
 """Layouts that are shown."""

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from wse.compiler.options import FUSED, RELEASED, Options
 from wse.compiler.rewrites.recipes import REWRITES
-from wse.compiler.search.rewriting import RewriteTrial
 from wse.models.spec import ModelSpec
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
 from wse.report.terminal import short_number
+from wse.search.rewriting import RewriteTrial
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from wse.compiler.search.remedies import largest_good, narrower_types
 from wse.errors import BadInput, DoesNotFit, InsufficientMemory
 from wse.execute.free_memory import free_bytes
 from wse.execute.required_memory import required_bytes
@@ -17,6 +16,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.report.terminal import count, in_bytes
 from wse.request.prepare_run import Prepared, prepare
+from wse.search.remedies import largest_good, narrower_types
 from wse.studies.compile.choose import compile_fastest
 
 

@@ -22,8 +22,6 @@ from wse.compiler.options import (
     Options,
 )
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import search
-from wse.compiler.search.trees import FEWER_GROUPS, in_groups
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.mesh import mesh_on
@@ -31,6 +29,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec
 from wse.program.program import Program
+from wse.search.search import search
+from wse.search.trees import FEWER_GROUPS, in_groups
 from wse.wavelet.phase import PhaseRun, phase_run
 
 SMALLEST, LARGEST = 8, 48  # PEs on a side

@@ -16,13 +16,13 @@ from functools import cache, lru_cache
 from typing import Final
 
 from wse.compiler.options import FUSED, RELEASED, REPORT
-from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.models.bundled import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.search.search import Compilation
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafting import best_drafting

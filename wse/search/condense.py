@@ -21,7 +21,6 @@ from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.partition import partition, placed_parts
 from wse.compiler.passes.shard import tiling_of
 from wse.compiler.pipeline import PIPELINE, PLACING, first_state
-from wse.compiler.search.least_bytes import least_bytes
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.isa.instructions import CODES
@@ -32,6 +31,7 @@ from wse.program.program import Program
 from wse.program.steps import Kind, Steps
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.search.least_bytes import least_bytes
 from wse_mappings.cuts.layer_parts import Parts
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
@@ -113,7 +113,7 @@ class Condensed:
         return tuple(further)
 
     def least_bytes(self) -> int:
-        """Bytes that the fullest PE of the whole needs at least, as `wse.compiler.search.least_bytes` counts them."""
+        """Bytes that the fullest PE of the whole needs at least, as `wse.search.least_bytes` counts them."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1

@@ -9,11 +9,11 @@ from functools import partial
 
 from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, Choice, Options, Rewrites
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
-from wse.compiler.search.trees import fit_trees, without_trees
-from wse.compiler.search.trial import Timing, Trial
-from wse.compiler.search.trials import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
+from wse.search.trees import fit_trees, without_trees
+from wse.search.trial import Timing, Trial
+from wse.search.trials import TrialSetup
 from wse_mappings.strategies.strategy import Layout
 
 

@@ -13,10 +13,6 @@ from wse.arrays import F64
 from wse.compiler.options import DECODE, FITTED_TREES, FUSED, PREFILL, RELEASED, THIN_GEMM, VERIFY, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
-from wse.compiler.search.search import Compilation, search
-from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, in_groups, least_cycles
-from wse.compiler.search.trial import Timing
-from wse.compiler.search.trials import TrialSetup
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
 from wse.fabric.model import Fabric
@@ -26,6 +22,10 @@ from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
+from wse.search.search import Compilation, search
+from wse.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, in_groups, least_cycles
+from wse.search.trial import Timing
+from wse.search.trials import TrialSetup
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
 from wse_mappings.schedule import Arrival
 from wse_mappings.strategies.strategy import Layout

@@ -1,6 +1,6 @@
 """The search for mapping, regions, the prefill product, and how much is processed at once.
 
-Layouts are tried in small (`wse.compiler.search.condense`), the promising ones of many (`wse.compiler.search.explore`).
+Layouts are tried in small (`wse.search.condense`), the promising ones of many (`wse.search.explore`).
 The fastest are compiled whole, so what is chosen fits; a cost function, given by the caller, decides between them.
 """
 
@@ -27,18 +27,18 @@ from wse.compiler.options import (
 )
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
-from wse.compiler.search.chunks import largest_chunks
-from wse.compiler.search.explore import emptiest_trials, explore
-from wse.compiler.search.misfits import Misfits
-from wse.compiler.search.rewriting import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
-from wse.compiler.search.trees import FittedTrees, fit_trees, without_trees
-from wse.compiler.search.trial import Timing, Trial
-from wse.compiler.search.trials import TrialSetup
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
+from wse.search.chunks import largest_chunks
+from wse.search.explore import emptiest_trials, explore
+from wse.search.misfits import Misfits
+from wse.search.rewriting import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
+from wse.search.trees import FittedTrees, fit_trees, without_trees
+from wse.search.trial import Timing, Trial
+from wse.search.trials import TrialSetup
 from wse_mappings.strategies.strategy import Layout
 
 Cost = Callable[[Program], float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from wse.compiler.search.condense import Condensed
+from wse.search.condense import Condensed
 
 
 class Misfits:

@@ -12,13 +12,13 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.compiler.options import REPORT
-from wse.compiler.search.candidates import Candidates
-from wse.compiler.search.forecast import Forecast, features
-from wse.compiler.search.trial import Trial
-from wse.compiler.search.trials import TrialSetup
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
 from wse.models.tensors.model_tensors import parameters_per_token
+from wse.search.candidates import Candidates
+from wse.search.forecast import Forecast, features
+from wse.search.trial import Trial
+from wse.search.trials import TrialSetup
 from wse_mappings.strategies.strategy import Layout
 
 MOST_TIMED, MOST_MISFITS, MOST_CUT, PATIENCE = 24, 8, 48, 3

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wse.compiler.options import Choice, Options
-from wse.compiler.search.condense import condense
-from wse.compiler.search.sizes import chunk_sizes, halvings
-from wse.compiler.search.trial import Trial
-from wse.compiler.search.trials import TrialSetup
 from wse.errors import DoesNotFit
+from wse.search.condense import condense
+from wse.search.sizes import chunk_sizes, halvings
+from wse.search.trial import Trial
+from wse.search.trials import TrialSetup
 from wse_mappings.cuts.split import ceil_div
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from wse.compiler.options import Options
 from wse.compiler.passes.allocate import reserved_bytes
-from wse.compiler.search.misfits import Misfits
-from wse.compiler.search.search import fits
 from wse.compiler.strategies import strategy
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import CODINGS, ELEMENT_BYTES
+from wse.search.misfits import Misfits
+from wse.search.search import fits
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 from wse_mappings.strategies.bundled import bundled_strategies
 

@@ -24,15 +24,15 @@ from wse.compiler.options import (
     unsupported_on_mesh,
 )
 from wse.compiler.passes.allocate import reserved_bytes
-from wse.compiler.search.condense import Condensed, commonest_layers, condense
-from wse.compiler.search.misfits import Misfits
-from wse.compiler.search.sizes import chunk_sizes
-from wse.compiler.search.trial import ChunkTime, Prompts, Timing, Trial
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
+from wse.search.condense import Condensed, commonest_layers, condense
+from wse.search.misfits import Misfits
+from wse.search.sizes import chunk_sizes
+from wse.search.trial import ChunkTime, Prompts, Timing, Trial
 from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout

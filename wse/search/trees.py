@@ -1,7 +1,7 @@
 """The groups of K-tree all-reduces that are fitted to their words: what is timed, and what is worth it.
 
 The sizes are those of the layout, the chunks and the rewrites that were chosen, in all phases. A model in small
-(`wse.compiler.search.condense`) has all of them after lowering.
+(`wse.search.condense`) has all of them after lowering.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 
 from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, VERIFY, Choice, Options, Rewrites, TreeSize
 from wse.compiler.rewrites.fitted_trees import groups_of, with_groups
-from wse.compiler.search.condense import Condensed, condense
-from wse.compiler.search.tree_costs import Saving, TreeCosts
-from wse.compiler.search.trial import Timing
-from wse.compiler.search.trials import TrialSetup
 from wse.compiler.state import BlockRun, PatternCall, State, SymPhase, distinct_phases
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.number_formats import WORD_BYTES
+from wse.search.condense import Condensed, condense
+from wse.search.tree_costs import Saving, TreeCosts
+from wse.search.trial import Timing
+from wse.search.trials import TrialSetup
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import group_count, k_tree, relays_of

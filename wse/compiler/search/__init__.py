@@ -1,1 +1,0 @@
-"""The search of the compiler: layouts that are tried, in small and whole, and remedies for what does not fit."""
