@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._arrivals import ADD, ARGMAX, COPY, DROP, MAX, MULTICAST
-from wse_kernels._elements import narrow, widen
+from wse_kernels._arrivals import ADD, COPY, DROP, MAX, MULTICAST
+from wse_kernels._delivery import deliver, deliver_lanes, fill_lanes
 from wse_kernels._jit import helper_function, prange
-from wse_kernels._moved_rows import add_rows, copy_rows, fetch_rows, take_larger_rows
+from wse_kernels._moved_rows import fetch_rows
 from wse_kernels._turned_rows import (
     TURNED_COLUMNS,
     add_turned,
@@ -151,10 +151,10 @@ def _carry_along_rows(
     if arrival == MULTICAST:
         west, east = min(start, end), max(start, end)
         for at in range(0, rows * per_row, per_row):
-            _fill_lanes(view, sender + at, sender_lane, source, base + at, west, east, target, n)
+            fill_lanes(view, sender + at, sender_lane, source, base + at, west, east, target, n)
     elif arrival != DROP:
         receiver, lane = base + end // lanes, end % lanes
-        _deliver(view, sender, sender_lane, source, receiver, lane, target, n, arrival, rows, per_row)
+        deliver(view, sender, sender_lane, source, receiver, lane, target, n, arrival, rows, per_row)
 
 
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
@@ -183,7 +183,7 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
                     step = 1 if end >= start else -1
                     for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
-                        _deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
+                        deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
     else:
         for col in prange(columns):
             column_block, lane = col // lanes, col % lanes
@@ -195,7 +195,7 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
                     for row in range(start if arrival == MULTICAST else end, end + step, step):
                         receiver = row * per_row + column_block
                         e, count = messages[i, 3], messages[i, 4]
-                        _deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival, 1, 0)
+                        deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival, 1, 0)
 
 
 def along_columns_counted(
@@ -219,99 +219,9 @@ def along_columns_counted(
             step = 1 if end >= start else -1
             for row in range(start if arrival == MULTICAST else end, end + step, step):
                 receiver = row * per_row + column_block
-                _deliver(view, sender, lane, source, receiver, lane, target, n, arrival, 1, 0)
+                deliver(view, sender, lane, source, receiver, lane, target, n, arrival, 1, 0)
             if arrival != COPY:
                 _count_column_words(links, start, end, col, col + 1, (n * element_bytes + 3) // 4)
-
-
-@helper_function
-def _deliver(
-    view: Any,
-    sender: int,
-    sender_lane: int,
-    source: int,
-    receiver: int,
-    receiver_lane: int,
-    target: int,
-    n: int,
-    arrival: int,
-    rows: int,
-    per_row: int,
-) -> None:
-    """Carry out one arrival: n elements of a PE, a lane of block ``sender``, at a PE of block ``receiver``.
-
-    The same in ``rows`` rows, whose blocks are ``per_row`` apart. Indices are unsigned, so that none is looked at for
-    whether it counts from an end.
-    """
-    to, origin = np.uint64(receiver_lane), np.uint64(sender_lane)
-    if arrival == ARGMAX:
-        for e in range(0, n, 2):
-            for row in range(rows):
-                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
-                at, from_at = np.uint64(target + e), np.uint64(source + e)
-                index, from_index = np.uint64(target + e + 1), np.uint64(source + e + 1)
-                old, new = view[block, at, to], view[from_block, from_at, origin]
-                old_index, new_index = view[block, index, to], view[from_block, from_index, origin]
-                if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
-                    view[block, at, to] = new
-                    view[block, index, to] = new_index
-    elif arrival == ADD:
-        for e in range(n):
-            at, from_at = np.uint64(target + e), np.uint64(source + e)
-            for row in range(rows):
-                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
-                old = view[block, at, to]
-                view[block, at, to] = narrow(widen(old) + widen(view[from_block, from_at, origin]), old)
-    elif arrival == MAX:
-        for e in range(n):
-            at, from_at = np.uint64(target + e), np.uint64(source + e)
-            for row in range(rows):
-                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
-                old = view[block, at, to]
-                view[block, at, to] = narrow(max(widen(old), widen(view[from_block, from_at, origin])), old)
-    else:
-        for e in range(n):
-            at, from_at = np.uint64(target + e), np.uint64(source + e)
-            for row in range(rows):
-                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
-                view[block, at, to] = view[from_block, from_at, origin]
-
-
-@helper_function
-def _fill_lanes(
-    view: Any, sender: int, lane: int, source: int, base: int, west: int, east: int, target: int, n: int
-) -> None:
-    """Give n elements of a PE, a lane of block ``sender``, to the PEs of columns ``west`` to ``east`` of its mesh row.
-
-    The blocks of the row follow block ``base``.
-    """
-    lanes = view.shape[2]
-    for block in range(west // lanes, east // lanes + 1):
-        first, end = max(west - block * lanes, 0), min(east + 1 - block * lanes, lanes)
-        for e in range(n):
-            new = view[sender, source + e, lane]
-            for receiver_lane in range(first, end):
-                view[base + block, target + e, receiver_lane] = new
-
-
-@helper_function
-def _deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
-    """Carry out one arrival at all PEs of block ``receiver``, each from the PE with its lane in block ``sender``."""
-    lanes = view.shape[2]
-    if arrival == ARGMAX:
-        for e in range(0, n, 2):
-            for lane in range(lanes):
-                old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
-                old_index, new_index = view[receiver, target + e + 1, lane], view[sender, source + e + 1, lane]
-                if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
-                    view[receiver, target + e, lane] = new
-                    view[receiver, target + e + 1, lane] = new_index
-    elif arrival == ADD:
-        add_rows(view, receiver, target, sender, source, n)
-    elif arrival == MAX:
-        take_larger_rows(view, receiver, target, sender, source, n)
-    else:
-        copy_rows(view, receiver, target, sender, source, n)
 
 
 @helper_function

@@ -1,0 +1,95 @@
+"""One message carried out: elements of a PE put, added or compared where they arrive, in lanes or in whole blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wse_kernels._arrivals import ADD, ARGMAX, MAX
+from wse_kernels._elements import narrow, widen
+from wse_kernels._jit import helper_function
+from wse_kernels._moved_rows import add_rows, copy_rows, take_larger_rows
+
+__all__ = ["deliver", "deliver_lanes", "fill_lanes"]
+
+
+@helper_function
+def deliver(
+    view: Any,
+    sender: int,
+    sender_lane: int,
+    source: int,
+    receiver: int,
+    receiver_lane: int,
+    target: int,
+    n: int,
+    arrival: int,
+    rows: int,
+    per_row: int,
+) -> None:
+    """Carry out one arrival: n elements of a PE, a lane of block ``sender``, at a PE of block ``receiver``.
+
+    The same in ``rows`` rows, whose blocks are ``per_row`` apart. Indices are unsigned, so that none is looked at for
+    whether it counts from an end.
+    """
+    to, origin = np.uint64(receiver_lane), np.uint64(sender_lane)
+    if arrival == ARGMAX:
+        for e in range(0, n, 2):
+            for row in range(rows):
+                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
+                at, from_at = np.uint64(target + e), np.uint64(source + e)
+                index, from_index = np.uint64(target + e + 1), np.uint64(source + e + 1)
+                old, new = view[block, at, to], view[from_block, from_at, origin]
+                old_index, new_index = view[block, index, to], view[from_block, from_index, origin]
+                if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
+                    view[block, at, to] = new
+                    view[block, index, to] = new_index
+    else:
+        for e in range(n):
+            at, from_at = np.uint64(target + e), np.uint64(source + e)
+            for row in range(rows):
+                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
+                old, new = view[block, at, to], view[from_block, from_at, origin]
+                if arrival == ADD:
+                    new = narrow(widen(old) + widen(new), old)
+                elif arrival == MAX:
+                    new = narrow(max(widen(old), widen(new)), old)
+                view[block, at, to] = new
+
+
+@helper_function
+def fill_lanes(
+    view: Any, sender: int, lane: int, source: int, base: int, west: int, east: int, target: int, n: int
+) -> None:
+    """Give n elements of a PE, a lane of block ``sender``, to the PEs of columns ``west`` to ``east`` of its mesh row.
+
+    The blocks of the row follow block ``base``.
+    """
+    lanes = view.shape[2]
+    for block in range(west // lanes, east // lanes + 1):
+        first, end = max(west - block * lanes, 0), min(east + 1 - block * lanes, lanes)
+        for e in range(n):
+            new = view[sender, source + e, lane]
+            for receiver_lane in range(first, end):
+                view[base + block, target + e, receiver_lane] = new
+
+
+@helper_function
+def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
+    """Carry out one arrival at all PEs of block ``receiver``, each from the PE with its lane in block ``sender``."""
+    lanes = view.shape[2]
+    if arrival == ARGMAX:
+        for e in range(0, n, 2):
+            for lane in range(lanes):
+                old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
+                old_index, new_index = view[receiver, target + e + 1, lane], view[sender, source + e + 1, lane]
+                if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
+                    view[receiver, target + e, lane] = new
+                    view[receiver, target + e + 1, lane] = new_index
+    elif arrival == ADD:
+        add_rows(view, receiver, target, sender, source, n)
+    elif arrival == MAX:
+        take_larger_rows(view, receiver, target, sender, source, n)
+    else:
+        copy_rows(view, receiver, target, sender, source, n)
