@@ -23,7 +23,7 @@ from wse.isa.kernel import Kernel
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Slots, Steps
 from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7
@@ -73,11 +73,15 @@ class Binder:
         self._views = {stage: [arena.view(t) for t in program.element_types] for stage, arena in arenas.items()}
         self._moves = Moves(program, arenas, self._views, control, streams, routing)
         self.crossings = self._moves.crossings
+        self._equal: dict[tuple[Steps, bool, int], Phase] = {}  # the first of those that make the same calls
         self._bound = lru_cache(maxsize=KEPT)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """One run of ``phase`` with ``slots`` cache slots in use, of the user with the most; the last few are kept."""
-        return self._bound(phase, slots)
+        """One run of ``phase`` with ``slots`` cache slots in use, of the user with the most; the last few are kept.
+
+        Chunks of a prompt that go through the same steps with as many slots are bound once.
+        """
+        return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
 
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         bound = BoundPhase(phase, slots, [], [], Counter())
