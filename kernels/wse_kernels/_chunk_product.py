@@ -7,18 +7,18 @@ takes part in several products. Each sum is in ascending order of K.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from wse_kernels._elements import multiply_add_rows, narrow_ir, row_pointer, widen_ir
+from wse_kernels._elements import clear_rows, multiply_add_rows, narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, word
-from wse_kernels._jit import cgutils, config, helper_function, intrinsic, ir, types
-from wse_kernels._lanes import MOST_LANES
-from wse_kernels._vector_product import multiply_vector
+from wse_kernels._jit import cgutils, config, intrinsic, ir, types
+from wse_kernels._vector_product import block_bytes_of, vector_function
 from wse_kernels._vectors import WIDTH, fetch, load_lanes, store_lanes, whole_mask
+from wse_kernels._weights import MOST_VECTORS, Lanes, Term, WeightKind
 
-__all__ = ["multiply_chunk"]
+__all__ = ["multiply_chunk", "product_of"]
 
 TOKENS, OUTPUTS = 2, 4
 """Tokens and outputs whose sums are in registers at once: with more, they are too many where vectors have 256 bits."""
@@ -30,30 +30,71 @@ VECTOR = ir.VectorType(ir.FloatType(), WIDTH)
 
 
 @intrinsic
-def _multiply_vectors(
+def _multiply_compiled(
     typing_context: Any,
     acc: Any, act: Any, wgt: Any, block: Any, out: Any, x: Any, w: Any, M: Any, K: Any, N: Any,
-    x_stride: Any, k_stride: Any, n_stride: Any, out_stride: Any,
+    x_stride: Any, k_stride: Any, n_stride: Any, out_stride: Any, add: Any,
 ) -> Any:  # fmt: skip
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        views, starts = (acc, act, wgt), args[4:7]
-        pointers, lanes = [], None
-        for view, value, start in zip(views, args, starts, strict=False):
-            pointer, lanes = row_pointer(context, builder, view, value, args[3], start)
-            pointers.append(pointer)
-        strides = [builder.mul(stride, lanes) for stride in args[10:14]]
-        function = _chunk_function(builder.module, views, [pointer.type for pointer in pointers])
-        builder.call(function, [*pointers, *args[7:10], *strides, lanes])
+        weights = row_pointer(context, builder, wgt, args[2], args[3], args[6])[0]
+        product_of(
+            context, builder, (acc, act), args[:2], args[3], args[4:6], args[7:10], (args[10], args[13]), args[14],
+            WeightKind((wgt.dtype,), outputs=OUTPUTS), [weights, *args[11:13]],
+        )  # fmt: skip
         return context.get_dummy_value()
 
-    return types.void(acc, act, wgt, *(types.int64,) * 11), generate
+    return types.void(acc, act, wgt, *(types.int64,) * 12), generate
 
 
-_vectors: Any = _multiply_vectors
+def product_of(
+    context: Any, builder: Any, views: tuple[Any, Any], values: Any, block: Any, rows: Any, sizes: Any, strides: Any,
+    add: Any, kind: WeightKind, weights: Sequence[Any],
+) -> None:  # fmt: skip
+    """Instructions of a product.
+
+    Args:
+        context: The context of an intrinsic.
+        builder: Its builder.
+        views: The types of the arrays of sums and of activations.
+        values: These arrays.
+        block: The block.
+        rows: The first rows of sums and of activations.
+        sizes: M, K and N.
+        strides: Those of activations and sums along M, in rows.
+        add: Whether it is added to what there is.
+        kind: What weights are made of.
+        weights: The arguments for these.
+    """
+    (outs, lanes), (xs, _) = (
+        row_pointer(context, builder, view, value, block, row)
+        for view, value, row in zip(views, values, rows, strict=True)
+    )
+    M, K, N = sizes
+    x_stride, out_stride = (builder.mul(stride, lanes) for stride in strides)
+    pointers = [outs.type, xs.type, *(pointer.type for pointer in weights[: kind.pointers])]
+    stored = views[0].dtype, views[1].dtype
+    many = builder.and_(
+        builder.icmp_signed(">", M, word(1)), builder.icmp_signed(">=", lanes, word(WIDTH))
+    )  # fmt: skip
+    with builder.if_else(many) as (in_vectors, one_by_one):
+        with in_vectors:
+            function = _chunk_function(builder.module, stored, kind, pointers, len(weights))
+            builder.call(function, [outs, xs, *weights, M, K, N, x_stride, out_stride, add, lanes])
+        with one_by_one:
+            size = block_bytes_of(context, builder, views[0], values[0])
+            function = vector_function(builder.module, stored, kind._replace(outputs=1), pointers)
+            with cgutils.for_range(builder, M, intp=WORD) as m:
+                sums, token = (
+                    builder.gep(pointer, [builder.mul(m.index, stride)])
+                    for pointer, stride in ((outs, out_stride), (xs, x_stride))
+                )
+                builder.call(function, [sums, token, *weights, K, N, add, lanes, size])
 
 
-def _chunk_function(module: Any, views: tuple[Any, Any, Any], pointers: list[Any]) -> Any:
-    """The function of pointers that do not alias, M, K, N, strides of x, K, N and out, and lanes.
+def _chunk_function(
+    module: Any, stored: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any], of_weights: int
+) -> Any:  # fmt: skip
+    """The function of pointers that do not alias, M, K, N, strides of x and out, add, and lanes.
 
     For some terms of the sums and some tokens at a time:
 
@@ -64,36 +105,47 @@ def _chunk_function(module: Any, views: tuple[Any, Any, Any], pointers: list[Any
     Where fewer tokens or outputs are left than a block has, it has the last one several times: each makes the same sum,
     of what was there before any is put back. The last vector may begin among the lanes of the one before.
     """
-    stored = [view.dtype for view in views]
 
-    def body(builder: Any, *arguments: Any) -> None:
-        M, K, N, *_, lanes = arguments[3:]
-        code = _Code(builder, arguments, stored)
+    def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
+        M, K, N, x_stride, out_stride, add, lanes = arguments[of_weights:]
+        weights = kind.weights(builder, arguments[:of_weights], lanes, TERMS)
+        code = _Code(builder, (outs, xs), stored, weights, (x_stride, out_stride, lanes))
         zero, last_vector = word(0), builder.sub(lanes, word(WIDTH))
+        with builder.if_then(builder.icmp_signed("==", add, zero)), _steps(builder, zero, M, 1) as m:
+            code.clear(m, N)
         with (
             _steps(builder, zero, K, TERMS) as first_term,
             _steps(builder, zero, M, MOST_TOKENS) as first_token,
         ):
             terms = _least(builder, builder.sub(K, first_term), word(TERMS))
             count = _least(builder, builder.sub(M, first_token), word(MOST_TOKENS))
-            with (  # 1
-                _steps(builder, zero, lanes, WIDTH) as begin,
-                _steps(builder, zero, count, 1) as m,
-                _steps(builder, zero, terms, 1) as k,
-            ):
-                lane = _least(builder, begin, last_vector)
-                code.widen_activation(builder.add(first_token, m), builder.add(first_term, k), m, k, begin, lane)
+            with _steps(builder, zero, terms, 1) as k, _vectors(builder, lanes) as vector:  # 1
+                term = Term(k, builder.add(first_term, k))
+                weights.prepare(term, vector)
+                with _steps(builder, zero, count, 1) as m:
+                    code.widen_activation(builder.add(first_token, m), term, m, vector)
             with _steps(builder, zero, N, OUTPUTS) as n:
                 outputs = _following(builder, n, N, OUTPUTS)
-                with _steps(builder, zero, terms, 1) as k, _steps(builder, zero, lanes, WIDTH) as begin:  # 2
-                    lane = _least(builder, begin, last_vector)
-                    code.widen_weights(outputs, builder.add(first_term, k), k, begin, lane)
+                with (  # 2
+                    _steps(builder, zero, terms, 1) as k,
+                    _vectors(builder, lanes) as vector,
+                    _steps(builder, zero, word(OUTPUTS), 1) as j,
+                ):
+                    output = _least(builder, builder.add(n, j), builder.sub(N, word(1)))
+                    code.widen_weights(Term(k, builder.add(first_term, k)), output, j, vector)
                 with _steps(builder, zero, lanes, WIDTH) as begin, _steps(builder, zero, count, TOKENS) as m:  # 3
                     tokens = _following(builder, m, count, TOKENS)
                     code.multiply(first_token, tokens, outputs, terms, begin, _least(builder, begin, last_vector))
 
-    name = "wse_multiply_chunk_" + "_".join(map(str, stored))
-    return internal_function(module, name, pointers, 8, body, inlined=False)
+    name = "wse_multiply_chunk_" + "_".join(map(str, (*stored, kind)))
+    return internal_function(module, name, pointers, of_weights - kind.pointers + 7, body, inlined=False)
+
+
+@contextmanager
+def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
+    with _steps(builder, word(0), lanes, WIDTH) as begin:
+        first = _least(builder, begin, builder.sub(lanes, word(WIDTH)))
+        yield Lanes(builder.udiv(begin, word(WIDTH)), first)
 
 
 def _following(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
@@ -113,48 +165,52 @@ def _least(builder: Any, one: Any, other: Any) -> Any:
 
 
 class _Code:
-    """Instructions for one vector of lanes: of the lanes from ``begin`` on, or from ``lane`` on where that is less."""
+    """Instructions of the function, for one vector of lanes at a time."""
 
-    def __init__(self, builder: Any, arguments: Any, stored: list[Any]) -> None:
-        self.builder, self.stored = builder, stored
-        self.acc, self.act, self.wgt, *_ = arguments
-        self.x_stride, self.k_stride, self.n_stride, self.out_stride, self.lanes = arguments[6:]
-        self.weights, self.activations = (
-            cgutils.alloca_once(builder, VECTOR, size=word(TERMS * most * (MOST_LANES // WIDTH)))
+    def __init__(self, builder: Any, pointers: Any, stored: tuple[Any, Any], weights: Any, numbers: Any) -> None:
+        self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, stored
+        self.weights, (self.x_stride, self.out_stride, self.lanes) = weights, numbers
+        self.widened, self.activations = (
+            cgutils.alloca_once(builder, VECTOR, size=word(TERMS * most * MOST_VECTORS))
             for most in (OUTPUTS, MOST_TOKENS)
         )
 
-    def widen_activation(self, token: Any, term: Any, m: Any, k: Any, begin: Any, lane: Any) -> None:
-        """Widen an activation, the one of token m and term k in scratch."""
-        value = self.load(self.at(self.act, lane, (token, self.x_stride), (term, self.lanes)), self.stored[1])
-        self.builder.store(value, self.activation_place(begin, m, k), align=WIDTH)
-
-    def widen_weights(self, outputs: list[Any], term: Any, k: Any, begin: Any, lane: Any) -> None:
-        """Widen the weights of a term, and fetch those of the outputs after these."""
+    def clear(self, token: Any, N: Any) -> None:
+        """Set the sums of a token to 0."""
         builder = self.builder
-        for j, output in enumerate(outputs):
-            weights = self.at(self.wgt, lane, (term, self.k_stride), (output, self.n_stride))
-            ahead = self.at(weights, builder.mul(self.n_stride, word(OUTPUTS)))
-            fetch(builder, ahead, word(0))
-            builder.store(self.load(weights, self.stored[2]), self.weight_place(begin, k, j), align=WIDTH)
+        bytes_each = self.outs.type.pointee.width // 8 if isinstance(self.outs.type.pointee, ir.IntType) else 4
+        size = builder.mul(builder.mul(N, self.lanes), word(bytes_each))
+        cgutils.memset(builder, self.at(self.outs, word(0), (token, self.out_stride)), size, 0)
+
+    def widen_activation(self, token: Any, term: Term, m: Any, vector: Lanes) -> None:
+        """Widen an activation, the one of token m and a term in scratch."""
+        value = self.load(self.at(self.xs, vector.first, (token, self.x_stride), (term.k, self.lanes)), self.act)
+        self.builder.store(value, self.activation_place(vector.vector, m, term.number), align=WIDTH)
+
+    def widen_weights(self, term: Term, output: Any, j: Any, vector: Lanes) -> None:
+        """Widen the weights of a term and an output, number j in scratch, and fetch those some outputs on."""
+        builder = self.builder
+        fetch(builder, self.weights.place(term.k, builder.add(output, word(OUTPUTS)), vector), word(0))
+        value = self.weights.load(term, output, vector, j)
+        builder.store(value, self.weight_place(vector.vector, term.number, j), align=WIDTH)
 
     def multiply(
         self, first_token: Any, tokens: list[Any], outputs: list[Any], terms: Any, begin: Any, lane: Any
     ) -> None:
         """Add the products of some terms to the sums of outputs and tokens, these counted from the first in scratch."""
-        builder, zero = self.builder, word(0)
-        acc = self.stored[0]
+        builder, zero, acc = self.builder, word(0), self.acc
+        vector = builder.udiv(begin, word(WIDTH))
         rows = [builder.add(first_token, m) for m in tokens]
-        outs = [self.at(self.acc, lane, (row, self.out_stride), (n, self.lanes)) for row in rows for n in outputs]
+        outs = [self.at(self.outs, lane, (row, self.out_stride), (n, self.lanes)) for row in rows for n in outputs]
         sums = [self.load(out, acc) for out in outs]
         before, loop, after = builder.block, builder.append_basic_block("k"), builder.append_basic_block("k_end")
         builder.branch(loop)
         builder.position_at_end(loop)
         k, totals = builder.phi(WORD), [builder.phi(VECTOR) for _ in outs]
         made: list[Any] = []
-        weights = [builder.load(self.weight_place(begin, k, j), align=WIDTH) for j in range(OUTPUTS)]
+        weights = [builder.load(self.weight_place(vector, k, word(j)), align=WIDTH) for j in range(OUTPUTS)]
         for m in tokens:
-            value = builder.load(self.activation_place(begin, m, k), align=WIDTH)
+            value = builder.load(self.activation_place(vector, m, k), align=WIDTH)
             for weight in weights:
                 total = builder.fadd(totals[len(made)], builder.fmul(value, weight))
                 made.append(widen_ir(builder, acc, narrow_ir(builder, acc, total)))
@@ -180,13 +236,13 @@ class _Code:
             lane = self.builder.add(lane, self.builder.mul(index, stride))
         return self.builder.gep(base, [lane])
 
-    def weight_place(self, begin: Any, k: Any, j: int) -> Any:
+    def weight_place(self, vector: Any, k: Any, j: Any) -> Any:
         """Pointer to the weights of a vector in scratch, ``[vector, term, output]``."""
-        return self.scratch(self.weights, (begin, OUTPUTS * TERMS // WIDTH), (k, OUTPUTS), (word(j), 1))
+        return self.scratch(self.widened, (vector, OUTPUTS * TERMS), (k, OUTPUTS), (j, 1))
 
-    def activation_place(self, begin: Any, m: Any, k: Any) -> Any:
+    def activation_place(self, vector: Any, m: Any, k: Any) -> Any:
         """Pointer to the activations of a vector in scratch, ``[vector, token, term]``."""
-        return self.scratch(self.activations, (begin, MOST_TOKENS * TERMS // WIDTH), (m, TERMS), (k, 1))
+        return self.scratch(self.activations, (vector, MOST_TOKENS * TERMS), (m, TERMS), (k, 1))
 
     def scratch(self, base: Any, *indices: tuple[Any, int]) -> Any:
         builder, place = self.builder, word(0)
@@ -203,32 +259,21 @@ class _Code:
 
 def _multiply_by_rows(
     acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, M: int, K: int, N: int,
-    x_stride: int, k_stride: int, n_stride: int, out_stride: int,
+    x_stride: int, k_stride: int, n_stride: int, out_stride: int, add: int,
 ) -> None:  # fmt: skip
+    for m in range(M if add == 0 else 0):
+        clear_rows(acc, block, out + m * out_stride, N)
     for k in range(K):
         for m in range(M):
             e = out + m * out_stride
             multiply_add_rows(acc, act, wgt, block, e, x + m * x_stride + k, w + k * k_stride, N, n_stride)
 
 
-@helper_function
-def _multiply(
-    acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, M: int, K: int, N: int,
-    x_stride: int, k_stride: int, n_stride: int, out_stride: int,
-) -> None:  # fmt: skip
-    if M > 1 and K > 0 and acc.shape[2] >= WIDTH:
-        _vectors(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride, out_stride)
-    else:
-        for m in range(M):
-            multiply_vector(
-                acc, act, wgt, block, out + m * out_stride, x + m * x_stride, w, K, N, k_stride, n_stride, 1
-            )  # fmt: skip
+multiply_chunk: Any = _multiply_by_rows if config.DISABLE_JIT else _multiply_compiled
+"""``multiply_chunk(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride, out_stride, add)``.
 
-
-multiply_chunk: Any = _multiply_by_rows if config.DISABLE_JIT else _multiply
-"""``multiply_chunk(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride, out_stride)``.
-
-acc[out + m out_stride + n] += the sum over k < K of act[x + m x_stride + k] * wgt[w + k k_stride + n n_stride], for
-m < M and n < N. Indices are rows ``[block, row, :]`` of the views; all lanes take part.
-Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside a view are not noticed.
+acc[out + m out_stride + n] = the sum over k < K of act[x + m x_stride + k] * wgt[w + k k_stride + n n_stride], for
+m < M and n < N; it begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views;
+all lanes take part. Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside a view
+are not noticed.
 """

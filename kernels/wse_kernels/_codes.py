@@ -9,21 +9,24 @@ itself that views of one memory do not overlap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from wse_kernels._elements import narrow, narrow_ir, row_pointer, widen, widen_ir
+from wse_kernels._elements import constant, narrow, narrow_ir, row_pointer, shaped, widen, widen_ir
 from wse_kernels._functions import WORD, internal_function
 from wse_kernels._jit import cgutils, config, intrinsic, ir, kernel, types
+from wse_kernels._vectors import BYTE, spread
 
 __all__ = [
+    "CODES_A_BYTE",
     "FP8",
     "FP8_BLOCKS",
+    "GROUPED",
     "INT4",
     "INT8",
     "MXFP4",
+    "code_value",
     "scale_rows",
     "unpack_e2m1",
     "unpack_fp8",
@@ -31,79 +34,74 @@ __all__ = [
     "unpack_int8",
     "unpack_scaled",
     "unpack_with_factors",
+    "value_ir",
 ]
 
 INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 """Codings by number."""
 
-HALF_WORD, BYTE = ir.IntType(16), ir.IntType(8)
+HALF_WORD = ir.IntType(16)
 E4M3_BIAS = 256.0
 """The factor from a half to the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
 E2M1_BIAS = 16384.0
 """The factor from a half to the e2m1 value likewise: 2^(15 - 1)."""
 
 
-def _int8_ir(builder: Any, byte: Any) -> Any:
-    return builder.sitofp(builder.sext(byte, ir.IntType(32)), ir.FloatType())
+CODES_A_BYTE = (1, 1, 2, 2, 1)
+"""Codes that share a byte, by coding: those of an even row, in the lower half, and of the row behind it."""
+GROUPED = (INT4, MXFP4, FP8_BLOCKS)
+"""Codings with a scale a group of inputs."""
 
 
-def _fp8_ir(builder: Any, byte: Any) -> Any:
-    wide = builder.zext(byte, HALF_WORD)
-    sign = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 0x80)), ir.Constant(HALF_WORD, 8))
-    magnitude = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 0x7F)), ir.Constant(HALF_WORD, 7))
-    half = builder.bitcast(builder.or_(sign, magnitude), ir.HalfType())
-    return builder.fmul(builder.fpext(half, ir.FloatType()), ir.Constant(ir.FloatType(), E4M3_BIAS))
+def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
+    """Instructions that make a float32 of the code of row ``k`` in a byte, or of each of a vector."""
+    single = shaped(byte, ir.FloatType())
+    if coding == INT8:
+        return builder.sitofp(builder.sext(byte, shaped(byte, ir.IntType(32))), single)
+    shift = builder.shl(builder.and_(k, ir.Constant(WORD, 1)), ir.Constant(WORD, 2))
+    if coding == INT4:  # to the top of a word and down again, by which the sign is carried on
+        up = _like(builder, byte, builder.trunc(builder.sub(ir.Constant(WORD, 28), shift), ir.IntType(32)))
+        wide = builder.shl(builder.zext(byte, shaped(byte, ir.IntType(32))), up)
+        return builder.sitofp(builder.ashr(wide, constant(wide.type, 28)), single)
+    wide = builder.zext(byte, shaped(byte, HALF_WORD))
+    if coding == MXFP4:
+        wide = builder.lshr(wide, _like(builder, byte, builder.trunc(shift, HALF_WORD)))
+    sign, magnitude, up, bias = (8, 7, (12, 9), E2M1_BIAS) if coding == MXFP4 else (0x80, 0x7F, (8, 7), E4M3_BIAS)
+    sign, magnitude = (
+        builder.shl(builder.and_(wide, constant(wide.type, bits)), constant(wide.type, by))
+        for bits, by in zip((sign, magnitude), up, strict=True)
+    )
+    half = builder.bitcast(builder.or_(sign, magnitude), shaped(byte, ir.HalfType()))
+    return builder.fmul(builder.fpext(half, single), constant(single, bias))
 
 
-def _e2m1_ir(builder: Any, nibble: Any) -> Any:
-    wide = builder.zext(nibble, HALF_WORD)
-    sign = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 8)), ir.Constant(HALF_WORD, 12))
-    magnitude = builder.shl(builder.and_(wide, ir.Constant(HALF_WORD, 7)), ir.Constant(HALF_WORD, 9))
-    half = builder.bitcast(builder.or_(sign, magnitude), ir.HalfType())
-    return builder.fmul(builder.fpext(half, ir.FloatType()), ir.Constant(ir.FloatType(), E2M1_BIAS))
+def _like(builder: Any, value: Any, number: Any) -> Any:
+    """A number, or the vector of it where ``value`` is one."""
+    return spread(builder, number) if isinstance(value.type, ir.VectorType) else number
 
 
-def _unpack(name: str, value_ir: Callable[[Any, Any], Any]) -> Any:
-    """The compiled form of ``unpack_int8`` or ``unpack_fp8``."""
+def _unpack(coding: int) -> Any:
+    """The compiled form of ``unpack_int8``, ``unpack_fp8`` or ``unpack_e2m1``."""
 
     @intrinsic
-    def compiled(typing_context: Any, act: Any, raw: Any, block: Any, e: Any, w: Any, n: Any) -> Any:
+    def compiled(typing_context: Any, act: Any, raw: Any, block: Any, e: Any, w: Any, n: Any, k: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             acts, lanes = row_pointer(context, builder, act, args[0], args[2], args[3])
             codes = row_pointer(context, builder, raw, args[1], args[2], args[4])[0]
 
             def body(inner: Any, *a: Any) -> None:
                 with cgutils.for_range(inner, a[2], intp=WORD) as at:
-                    value = value_ir(inner, inner.load(inner.gep(a[1], [at.index])))
+                    value = value_ir(inner, coding, inner.load(inner.gep(a[1], [at.index])), a[3])
                     inner.store(narrow_ir(inner, act.dtype, value), inner.gep(a[0], [at.index]))
 
-            function = internal_function(builder.module, f"wse_{name}_{act.dtype}", [acts.type, codes.type], 1, body)
-            builder.call(function, [acts, codes, builder.mul(args[5], lanes)])
+            name = f"wse_unpack_{coding}_{act.dtype}"
+            function = internal_function(builder.module, name, [acts.type, codes.type], 2, body)
+            builder.call(function, [acts, codes, builder.mul(args[5], lanes), args[6]])
             return context.get_dummy_value()
 
-        return types.void(act, raw, *(types.int64,) * 4), generate
+        return types.void(act, raw, *(types.int64,) * 5), generate
 
     return compiled
-
-
-@intrinsic
-def _unpack_e2m1_compiled(typing_context: Any, act: Any, raw: Any, block: Any, e: Any, w: Any, n: Any, k: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        acts, lanes = row_pointer(context, builder, act, args[0], args[2], args[3])
-        codes = row_pointer(context, builder, raw, args[1], args[2], args[4])[0]
-
-        def body(inner: Any, *a: Any) -> None:
-            odd = inner.trunc(inner.and_(a[3], ir.Constant(WORD, 1)), BYTE)
-            shift = inner.mul(odd, ir.Constant(BYTE, 4))
-            with cgutils.for_range(inner, a[2], intp=WORD) as at:
-                value = _e2m1_ir(inner, inner.lshr(inner.load(inner.gep(a[1], [at.index])), shift))
-                inner.store(narrow_ir(inner, act.dtype, value), inner.gep(a[0], [at.index]))
-
-        function = internal_function(builder.module, f"wse_unpack_e2m1_{act.dtype}", [acts.type, codes.type], 2, body)
-        builder.call(function, [acts, codes, builder.mul(args[5], lanes), args[6]])
-        return context.get_dummy_value()
-
-    return types.void(act, raw, *(types.int64,) * 5), generate
 
 
 @intrinsic
@@ -129,14 +127,11 @@ def _unpack_int4_compiled(
 
         def body(inner: Any, *a: Any) -> None:
             out, code, group, scale, count, width, k_index, group_code = a
-            odd = inner.and_(k_index, ir.Constant(WORD, 1))
-            shift = inner.trunc(inner.mul(inner.sub(ir.Constant(WORD, 1), odd), ir.Constant(WORD, 4)), BYTE)
             with cgutils.for_range(inner, count, intp=WORD) as rows:
                 first = inner.mul(rows.index, width)
                 with cgutils.for_range(inner, width, intp=WORD) as lane:
                     place = inner.add(first, lane.index)
-                    nibble = inner.shl(inner.load(inner.gep(code, [place])), shift)
-                    value = _int8_ir(inner, inner.ashr(nibble, ir.Constant(BYTE, 4)))
+                    value = value_ir(inner, INT4, inner.load(inner.gep(code, [place])), k_index)
                     factor = widen_ir(inner, wgt.dtype, inner.load(inner.gep(scale, [place])))
                     new = narrow_ir(inner, act.dtype, inner.fmul(value, factor))
                     in_group = inner.icmp_unsigned(
@@ -179,34 +174,14 @@ def _scale_rows_compiled(typing_context: Any, acc: Any, wgt: Any, block: Any, e:
     return types.void(acc, wgt, *(types.int64,) * 4), generate
 
 
-def _int8_value(byte: Any) -> np.float32:
-    return np.float32(byte.view(np.int8))
-
-
-def _fp8_value(byte: Any) -> np.float32:
-    bits = np.uint16((int(byte) & 0x80) << 8 | (int(byte) & 0x7F) << 7)
-    return np.float32(bits.view(np.float16)) * np.float32(E4M3_BIAS)
-
-
-def _e2m1_value(nibble: int) -> np.float32:
-    bits = np.uint16((nibble & 8) << 12 | (nibble & 7) << 9)
-    return np.float32(bits.view(np.float16)) * np.float32(E2M1_BIAS)
-
-
-def _unpack_interpreted(value: Callable[[Any], np.float32]) -> Any:
-    def unpack(act: Any, raw: Any, block: int, e: int, w: int, n: int) -> None:
+def _unpack_interpreted(coding: int) -> Any:
+    def unpack(act: Any, raw: Any, block: int, e: int, w: int, n: int, k: int) -> None:
         for i in range(n):
             for lane in range(act.shape[2]):
-                act[block, e + i, lane] = narrow(value(raw[block, w + i, lane]), act[block, e + i, lane])
+                value = code_value(raw[block, w + i, lane], coding, k)
+                act[block, e + i, lane] = narrow(value, act[block, e + i, lane])
 
     return unpack
-
-
-def _unpack_e2m1_interpreted(act: Any, raw: Any, block: int, e: int, w: int, n: int, k: int) -> None:
-    for i in range(n):
-        for lane in range(act.shape[2]):
-            value = _e2m1_value(int(raw[block, w + i, lane]) >> 4 * (k % 2))
-            act[block, e + i, lane] = narrow(value, act[block, e + i, lane])
 
 
 def _unpack_int4_interpreted(
@@ -215,9 +190,7 @@ def _unpack_int4_interpreted(
     for i in range(n):
         for lane in range(act.shape[2]):
             if raw[block, at, lane] == g:
-                nibble = int(raw[block, w + i, lane]) >> 4 * (k % 2) & 0xF
-                code = np.float32(nibble - 16 if nibble > 7 else nibble)
-                old = act[block, e + i, lane]
+                old, code = act[block, e + i, lane], code_value(raw[block, w + i, lane], INT4, k)
                 act[block, e + i, lane] = narrow(code * widen(wgt[block, s + i, lane]), old)
 
 
@@ -230,27 +203,24 @@ def _scale_rows_interpreted(acc: Any, wgt: Any, block: int, e: int, s: int, n: i
 
 _INTERPRETED = bool(config.DISABLE_JIT)
 
-unpack_int8: Any = _unpack_interpreted(_int8_value) if _INTERPRETED else _unpack("unpack_int8", _int8_ir)
-"""``unpack_int8(act, raw, block, e, w, n)``: act[e + i] = the two's complement number raw[w + i], i < n.
+unpack_int8: Any = _unpack_interpreted(INT8) if _INTERPRETED else _unpack(INT8)
+"""``unpack_int8(act, raw, block, e, w, n, k)``: act[e + i] = the two's complement number raw[w + i], i < n.
 
-Here and below indices are rows ``[block, row, :]`` of the views; all lanes take part. Rows outside a view are not
-noticed: the caller vouches for them.
+Here and below ``k`` is the row of the codes in their tile; of two that share a byte, the low one is that of an even
+row. Indices are rows ``[block, row, :]`` of the views; all lanes take part. Rows outside a view are not noticed: the
+caller vouches for them.
 """
 
-unpack_fp8: Any = _unpack_interpreted(_fp8_value) if _INTERPRETED else _unpack("unpack_fp8", _fp8_ir)
-"""``unpack_fp8(act, raw, block, e, w, n)``: act[e + i] = the e4m3 number raw[w + i], i < n."""
+unpack_fp8: Any = _unpack_interpreted(FP8) if _INTERPRETED else _unpack(FP8)
+"""``unpack_fp8(act, raw, block, e, w, n, k)``: act[e + i] = the e4m3 number raw[w + i], i < n."""
 
-unpack_e2m1: Any = _unpack_e2m1_interpreted if _INTERPRETED else _unpack_e2m1_compiled
-"""``unpack_e2m1(act, raw, block, e, w, n, k)``: act[e + i] = the e2m1 number in a nibble of raw[w + i], i < n.
-
-The low nibble for an even k, the high one for an odd.
-"""
+unpack_e2m1: Any = _unpack_interpreted(MXFP4) if _INTERPRETED else _unpack(MXFP4)
+"""``unpack_e2m1(act, raw, block, e, w, n, k)``: act[e + i] = the e2m1 number in a nibble of raw[w + i], i < n."""
 
 unpack_int4: Any = _unpack_int4_interpreted if _INTERPRETED else _unpack_int4_compiled
 """``unpack_int4(act, raw, wgt, block, e, w, n, k, g, at, s)``: act[e + i] = nibble of raw[w + i] x wgt[s + i], i < n.
 
-The low nibble for an even k, the high one for an odd; two's complement. Only in lanes where raw[at] is g. The product
-is rounded to float32 and then to act's type.
+Two's complement. Only in lanes where raw[at] is g. The product is rounded to float32 and then to act's type.
 """
 
 scale_rows: Any = _scale_rows_interpreted if _INTERPRETED else _scale_rows_compiled
@@ -258,7 +228,8 @@ scale_rows: Any = _scale_rows_interpreted if _INTERPRETED else _scale_rows_compi
 
 
 @kernel
-def _code_value(byte: Any, coding: int, k: int) -> Any:
+def code_value(byte: Any, coding: int, k: int) -> Any:
+    """Return the float32 value of the code of row ``k`` in a byte."""
     if coding == INT8:
         return np.float32((np.int64(byte) ^ 128) - 128)
     nibble = np.int64(byte) >> 4 * (k % 2) & 15
@@ -303,7 +274,7 @@ def unpack_scaled(
         if group < G:
             for i in range(n):
                 factor = widen(wgt[block, scale + group * stride + i, lane])
-                value = _code_value(raw[block, codes + i, lane], coding, k)
+                value = code_value(raw[block, codes + i, lane], coding, k)
                 act[block, e + i, lane] = narrow(np.float32(value * factor), act[block, e + i, lane])
     elif coding == INT4:
         low, high = G, np.int64(0)  # lanes without a PE may hold anything
@@ -314,9 +285,9 @@ def unpack_scaled(
             unpack_int4(act, raw, wgt, block, e, codes, n, k, g, groups + k, scale + g * stride)
     else:
         if coding == INT8:
-            unpack_int8(act, raw, block, e, codes, n)
+            unpack_int8(act, raw, block, e, codes, n, k)
         else:
-            unpack_fp8(act, raw, block, e, codes, n)
+            unpack_fp8(act, raw, block, e, codes, n, k)
         scale_rows(act, wgt, block, e, scale, n)
 
 
@@ -369,12 +340,12 @@ def unpack_with_factors(
     codes = w + (k // 2 if coding == MXFP4 else k) * stride
     if lane >= 0:
         for i in range(n):
-            value = _code_value(raw[block, codes + i, lane], coding, k)
+            value = code_value(raw[block, codes + i, lane], coding, k)
             product = np.float32(value * widen(act[block, factors + i, lane]))
             act[block, e + i, lane] = narrow(product, act[block, e + i, lane])
     else:
         if coding == MXFP4:
             unpack_e2m1(act, raw, block, e, codes, n, k)
         else:
-            unpack_fp8(act, raw, block, e, codes, n)
+            unpack_fp8(act, raw, block, e, codes, n, k)
         scale_rows(act, act, block, e, factors, n)

@@ -18,11 +18,13 @@ from wse_kernels._vectors import CACHE_LINE_BYTES, fetch
 
 __all__ = [
     "clear_rows",
+    "constant",
     "multiply_add_lanes",
     "multiply_add_rows",
     "narrow",
     "narrow_ir",
     "row_pointer",
+    "shaped",
     "widen",
     "widen_ir",
 ]
@@ -58,45 +60,46 @@ def _narrow_element(value: Any, like: Any) -> Any:
 
 def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
     """Instructions that make a float32 of ``value``, an element of numba type ``stored``, or of each of a vector."""
-    single, word = _shaped(value, ir.FloatType()), _shaped(value, ir.IntType(32))
+    single, word = shaped(value, ir.FloatType()), shaped(value, ir.IntType(32))
     if stored == types.uint16:
-        return builder.fpext(builder.bitcast(value, _shaped(value, ir.HalfType())), single)
+        return builder.fpext(builder.bitcast(value, shaped(value, ir.HalfType())), single)
     if stored == types.int16:
-        bits = builder.shl(builder.zext(value, word), _constant(word, 16))
+        bits = builder.shl(builder.zext(value, word), constant(word, 16))
         return builder.bitcast(bits, single)
     if stored == types.uint8:
         exponent = builder.zext(value, word)
-        bits = builder.shl(exponent, _constant(word, 23))
-        smallest = builder.icmp_unsigned("==", exponent, _constant(word, 0))  # 2 ** -127 is below the normal numbers
-        bits = builder.select(smallest, _constant(word, 1 << 22), bits)
-        none = builder.icmp_unsigned("==", exponent, _constant(word, E8M0_NAN))
-        return builder.bitcast(builder.select(none, _constant(word, 0x7FC00000), bits), single)
+        bits = builder.shl(exponent, constant(word, 23))
+        smallest = builder.icmp_unsigned("==", exponent, constant(word, 0))  # 2 ** -127 is below the normal numbers
+        bits = builder.select(smallest, constant(word, 1 << 22), bits)
+        none = builder.icmp_unsigned("==", exponent, constant(word, E8M0_NAN))
+        return builder.bitcast(builder.select(none, constant(word, 0x7FC00000), bits), single)
     return value
 
 
 def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
     """Instructions that round the float32 ``value``, or each of a vector, to the element type ``stored``."""
-    word, half_word = _shaped(value, ir.IntType(32)), _shaped(value, ir.IntType(16))
+    word, half_word = shaped(value, ir.IntType(32)), shaped(value, ir.IntType(16))
     if stored == types.uint16:
-        return builder.bitcast(builder.fptrunc(value, _shaped(value, ir.HalfType())), half_word)
+        return builder.bitcast(builder.fptrunc(value, shaped(value, ir.HalfType())), half_word)
     if stored == types.int16:
         bits = builder.bitcast(value, word)
-        upper = builder.lshr(bits, _constant(word, 16))
-        odd = builder.and_(upper, _constant(word, 1))
-        up = builder.add(bits, builder.add(odd, _constant(word, 0x7FFF)))
-        quiet = builder.or_(upper, _constant(word, 0x40))
+        upper = builder.lshr(bits, constant(word, 16))
+        odd = builder.and_(upper, constant(word, 1))
+        up = builder.add(bits, builder.add(odd, constant(word, 0x7FFF)))
+        quiet = builder.or_(upper, constant(word, 0x40))
         is_nan = builder.fcmp_unordered("uno", value, value)
-        rounded = builder.select(is_nan, quiet, builder.lshr(up, _constant(word, 16)))
+        rounded = builder.select(is_nan, quiet, builder.lshr(up, constant(word, 16)))
         return builder.trunc(rounded, half_word)
     return value
 
 
-def _shaped(value: Any, element: Any) -> Any:
+def shaped(value: Any, element: Any) -> Any:
     """The type of ``element`` in the shape of ``value``, an element or a vector of them."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
 
 
-def _constant(kind: Any, number: int) -> Any:
+def constant(kind: Any, number: float) -> Any:
+    """A constant of a type, in all elements of a type of vectors."""
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 

@@ -8,17 +8,17 @@ tile those some way further on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from wse_kernels._elements import clear_rows, multiply_add_rows, narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
 from wse_kernels._vectors import WIDTH, fetch, load_lanes, rest_mask, store_lanes
+from wse_kernels._weights import MOST_VECTORS, Lanes, Term, WeightKind
 
-__all__ = ["multiply_vector"]
+__all__ = ["block_bytes_of", "multiply_vector", "vector_function"]
 
-MOST_VECTORS: Final = 9
-"""Vectors of a block's lanes, at most."""
 TERMS_OF_ROWS: Final = 8
 """Terms that are added to a sum while it is in a register, where the weights of a sum are not neighbours."""
 MOST_TERMS: Final = 32
@@ -28,7 +28,7 @@ LARGE_TILE_BYTES: Final = 1 << 18
 PIECE_BYTES: Final = 8192
 """How far ahead pieces are fetched, in bytes; of 4 to 64 KiB, which were measured, all from 8 on took the same time."""
 
-SINGLE = ir.FloatType()
+SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 
 
 @intrinsic
@@ -37,47 +37,57 @@ def _multiply_compiled(
     K: Any, N: Any, k_stride: Any, n_stride: Any, add: Any,
 ) -> Any:  # fmt: skip
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        views = acc, act, wgt
         (outs, lanes), (xs, _), (weights, _) = (
             row_pointer(context, builder, view, value, args[3], start)
-            for view, value, start in zip(views, args, args[4:7], strict=False)
+            for view, value, start in zip((acc, act, wgt), args, args[4:7], strict=False)
         )
-        height = cgutils.unpack_tuple(builder, context.make_array(wgt)(context, builder, args[2]).shape)[1]
-        function = _vector_function(builder.module, views, (outs.type, xs.type, weights.type))
-        builder.call(function, [outs, xs, weights, *args[7:12], lanes, height])
+        size = block_bytes_of(context, builder, acc, args[0])
+        function = vector_function(
+            builder.module, (acc.dtype, act.dtype), WeightKind((wgt.dtype,)), (outs.type, xs.type, weights.type)
+        )
+        builder.call(function, [outs, xs, weights, *args[9:11], *args[7:9], args[11], lanes, size])
         return context.get_dummy_value()
 
     return types.void(acc, act, wgt, *(types.int64,) * 9), generate
 
 
-def _vector_function(module: Any, views: tuple[Any, Any, Any], pointers: Any) -> Any:
-    """The function of pointers that do not alias, K, N, strides of K and N, add, lanes, and rows of a block."""
-    stored = [view.dtype for view in views]
+def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
+    """Bytes of a block of an array, where ``view`` is its type."""
+    _, height, lanes = cgutils.unpack_tuple(builder, context.make_array(view)(context, builder, value).shape)
+    return builder.mul(builder.mul(height, lanes), word(view.dtype.bitwidth // 8))
 
-    def body(builder: Any, *arguments: Any) -> None:
-        _Vector(builder, arguments, stored).multiply()
 
-    return internal_function(module, "wse_multiply_vector_" + "_".join(map(str, stored)), pointers, 7, body)
+def vector_function(module: Any, sums: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any]) -> Any:
+    """The function of sums, activations, what weights are made of, and K, N, add, lanes and bytes of a block.
+
+    ``sums`` are the types of sums and activations, and ``pointers`` those of what does not overlap.
+    """
+    numbers = 2 if kind.coding < 0 else 3
+
+    def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
+        weights, rest = arguments[: len(pointers) - 2 + numbers], arguments[len(pointers) - 2 + numbers :]
+        _Vector(builder, sums, kind, outs, xs, weights, rest).multiply()
+
+    name = "wse_multiply_vector_" + "_".join(map(str, (*sums, kind)))
+    return internal_function(module, name, pointers, numbers + 5, body)
 
 
 class _Vector:
-    """Instructions of the function, of views with elements of the types ``stored``."""
+    """Instructions of the function."""
 
-    def __init__(self, builder: Any, arguments: Any, stored: list[Any]) -> None:
-        self.builder = builder
-        self.acc, self.act, self.wgt = stored
-        self.outs, self.xs, self.weights, self.K, self.N, k_stride, n_stride, add, self.lanes, height = arguments
-        self.k_stride, self.n_stride = builder.mul(k_stride, self.lanes), builder.mul(n_stride, self.lanes)
+    def __init__(
+        self, builder: Any, sums: tuple[Any, Any], kind: WeightKind, outs: Any, xs: Any, weights: Any, numbers: Any
+    ) -> None:
+        self.builder, self.outs, self.xs = builder, outs, xs
+        self.acc, self.act = sums
+        self.K, self.N, add, self.lanes, self.block_bytes = numbers
+        self.weights = kind.weights(builder, weights, self.lanes, MOST_TERMS)
         self.whole = builder.udiv(self.lanes, word(WIDTH))
-        single_vector = ir.VectorType(SINGLE, WIDTH)
-        self.terms = cgutils.alloca_once(builder, single_vector, size=word(MOST_TERMS * MOST_VECTORS))
-        in_a_row = builder.icmp_signed("<", k_stride, n_stride)
-        self.together = builder.select(in_a_row, word(MOST_TERMS), word(TERMS_OF_ROWS))
+        self.terms = cgutils.alloca_once(builder, SINGLES, size=word(MOST_TERMS * MOST_VECTORS))
+        self.together = builder.select(self.weights.in_a_row, word(MOST_TERMS), word(TERMS_OF_ROWS))
         self.clears = builder.icmp_unsigned("==", add, word(0))
         self.mask = rest_mask(builder, self.lanes)
-        element_bytes = word(self.wgt.bitwidth // 8)
-        tile_bytes = builder.mul(builder.mul(builder.mul(self.K, self.N), self.lanes), element_bytes)
-        self.block_bytes = builder.mul(builder.mul(height, self.lanes), element_bytes)
+        tile_bytes = builder.mul(builder.mul(builder.mul(self.K, self.N), self.lanes), self.weights.bytes_a_term)
         large = builder.icmp_unsigned(">", tile_bytes, word(LARGE_TILE_BYTES))
         self.ahead = builder.select(large, word(PIECE_BYTES), self.block_bytes)
 
@@ -87,58 +97,51 @@ class _Vector:
         with cgutils.for_range_slice(builder, word(0), self.K, self.together, intp=WORD) as (k, _):
             left = builder.sub(self.K, k)
             terms = builder.select(builder.icmp_signed("<", left, self.together), left, self.together)
-            with cgutils.for_range(builder, terms, intp=WORD) as term:
-                self._over_vectors(lambda first, mask: self._widen_term(k, term.index, first, mask))
+            with cgutils.for_range(builder, terms, intp=WORD) as number:
+                term = Term(number.index, builder.add(k, number.index))
+                self._over_vectors(lambda lanes: self._widen_term(term, lanes))
             starts = builder.and_(self.clears, builder.icmp_unsigned("==", k, word(0)))
             with cgutils.for_range(builder, self.N, intp=WORD) as n:
-                row = builder.add(builder.mul(k, self.k_stride), builder.mul(n.index, self.n_stride))
-                out = builder.mul(n.index, self.lanes)
-                self._over_vectors(
-                    lambda first, mask: self._add_terms(
-                        terms, builder.add(row, first), builder.add(out, first), first, mask, starts
-                    )
-                )
+                self._over_vectors(lambda lanes: self._add_terms(k, terms, n.index, lanes, starts))
 
     def _over_vectors(self, body: Any) -> None:
-        """``body(first lane, mask)`` for whole vectors without a mask, and for lanes that fill none with one."""
+        """``body(lanes)`` for whole vectors without a mask, and for lanes that fill none with one."""
         builder = self.builder
         with cgutils.for_range(builder, self.whole, intp=WORD) as vector:
-            body(builder.mul(vector.index, word(WIDTH)), None)
+            body(Lanes(vector.index, builder.mul(vector.index, word(WIDTH))))
         first = builder.mul(self.whole, word(WIDTH))
         with builder.if_then(builder.icmp_unsigned("<", first, self.lanes)):
-            body(first, self.mask)
+            body(Lanes(self.whole, first, self.mask))
 
-    def _widen_term(self, k: Any, term: Any, first: Any, mask: Any) -> None:
+    def _widen_term(self, term: Term, lanes: Lanes) -> None:
         builder = self.builder
-        at = builder.add(builder.mul(builder.add(k, term), self.lanes), first)
-        place = builder.gep(self.xs, [at])
+        place = builder.gep(self.xs, [builder.add(builder.mul(term.k, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)
-        builder.store(self._load(place, self.act, mask), self._term(term, first))
+        builder.store(self._load(place, self.act, lanes), self._term(term.number, lanes))
+        self.weights.prepare(term, lanes)
 
-    def _term(self, term: Any, first: Any) -> Any:
-        """Pointer to the activations of a term in the vector that begins with a lane."""
+    def _term(self, number: Any, lanes: Lanes) -> Any:
+        """Pointer to the activations of a term in a vector."""
         builder = self.builder
-        vector = builder.udiv(first, word(WIDTH))
-        return builder.gep(self.terms, [builder.add(builder.mul(term, word(MOST_VECTORS)), vector)])
+        return builder.gep(self.terms, [builder.add(builder.mul(number, word(MOST_VECTORS)), lanes.vector)])
 
-    def _add_terms(self, terms: Any, row: Any, out: Any, first: Any, mask: Any, starts: Any) -> None:
+    def _add_terms(self, k: Any, terms: Any, n: Any, lanes: Lanes, starts: Any) -> None:
         builder = self.builder
-        place = builder.gep(self.outs, [out])
+        place = builder.gep(self.outs, [builder.add(builder.mul(n, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)
-        before = self._load(place, self.acc, mask)
-        total = cgutils.alloca_once_value(
-            builder, builder.select(starts, ir.Constant(before.type, [0.0] * WIDTH), before)
-        )
-        with cgutils.for_range(builder, terms, intp=WORD) as term:
-            at = builder.gep(self.weights, [builder.add(row, builder.mul(term.index, self.k_stride))])
-            fetch(builder, at, self.ahead)
-            product = builder.fmul(builder.load(self._term(term.index, first)), self._load(at, self.wgt, mask))
+        before = self._load(place, self.acc, lanes)
+        total = cgutils.alloca_once_value(builder, builder.select(starts, ir.Constant(SINGLES, [0.0] * WIDTH), before))
+        with cgutils.for_range(builder, terms, intp=WORD) as number:
+            term = Term(number.index, builder.add(k, number.index))
+            fetch(builder, self.weights.place(term.k, n, lanes), self.ahead)
+            weights = self.weights.load(term, n, lanes, word(0))
+            product = builder.fmul(builder.load(self._term(term.number, lanes)), weights)
             rounded = narrow_ir(builder, self.acc, builder.fadd(builder.load(total), product))
             builder.store(widen_ir(builder, self.acc, rounded), total)
-        store_lanes(builder, narrow_ir(builder, self.acc, builder.load(total)), place, mask)
+        store_lanes(builder, narrow_ir(builder, self.acc, builder.load(total)), place, lanes.mask)
 
-    def _load(self, pointer: Any, stored: Any, mask: Any) -> Any:
-        return widen_ir(self.builder, stored, load_lanes(self.builder, pointer, mask))
+    def _load(self, pointer: Any, stored: Any, lanes: Lanes) -> Any:
+        return widen_ir(self.builder, stored, load_lanes(self.builder, pointer, lanes.mask))
 
 
 def _multiply_by_rows(

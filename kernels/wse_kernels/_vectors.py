@@ -7,26 +7,69 @@ from typing import Any, Final
 from wse_kernels._functions import WORD, word
 from wse_kernels._jit import cgutils, ir
 
-__all__ = ["CACHE_LINE_BYTES", "WIDTH", "fetch", "load_lanes", "rest_mask", "store_lanes", "transposed", "whole_mask"]
+__all__ = [
+    "BYTE",
+    "CACHE_LINE_BYTES",
+    "WIDTH",
+    "any_lane",
+    "fetch",
+    "least_lane",
+    "load_lanes",
+    "most_lane",
+    "rest_mask",
+    "spread",
+    "store_lanes",
+    "transposed",
+    "whole_mask",
+]
 
 WIDTH: Final = 16
 """Elements of a vector."""
 CACHE_LINE_BYTES: Final = 64
 
+BYTE = ir.IntType(8)
 LANE = ir.IntType(32)
+
+
+def spread(builder: Any, value: Any) -> Any:
+    """The vector whose elements all are one value."""
+    one = builder.insert_element(
+        ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined), value, ir.Constant(LANE, 0)
+    )
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(LANE, WIDTH), [0] * WIDTH))
 
 
 def whole_mask(builder: Any, count: Any) -> Any:
     """The mask of the first ``count`` elements of a vector, of all where it is as many or more."""
     numbers = ir.Constant(ir.VectorType(WORD, WIDTH), list(range(WIDTH)))
-    one = builder.insert_element(ir.Constant(numbers.type, ir.Undefined), count, ir.Constant(LANE, 0))
-    spread = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(LANE, WIDTH), [0] * WIDTH))
-    return builder.icmp_signed("<", numbers, spread)
+    return builder.icmp_signed("<", numbers, spread(builder, count))
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
     """The mask of those of ``count`` elements that fill no vector."""
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
+
+
+def any_lane(builder: Any, mask: Any) -> Any:
+    """Whether a mask has any element."""
+    bits = ir.IntType(WIDTH)
+    return builder.icmp_unsigned("!=", builder.bitcast(mask, bits), ir.Constant(bits, 0))
+
+
+def least_lane(builder: Any, bytes_: Any) -> Any:
+    """The least of a vector of bytes."""
+    return _reduced(builder, "umin", bytes_)
+
+
+def most_lane(builder: Any, bytes_: Any) -> Any:
+    """The largest of a vector of bytes."""
+    return _reduced(builder, "umax", bytes_)
+
+
+def _reduced(builder: Any, by: str, bytes_: Any) -> Any:
+    kind = ir.FunctionType(BYTE, [bytes_.type])
+    name = f"llvm.vector.reduce.{by}.{_suffix(bytes_.type)}"
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [bytes_])
 
 
 def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
@@ -73,7 +116,7 @@ def transposed(builder: Any, vectors: list[Any]) -> list[Any]:
 
 def fetch(builder: Any, pointer: Any, ahead: Any) -> None:
     """Have what is some bytes ahead of a pointer fetched: to be read, into the second-level cache, as data."""
-    byte = ir.IntType(8).as_pointer()
+    byte = BYTE.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, LANE, LANE, LANE])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
     at = builder.gep(builder.bitcast(pointer, byte), [ahead])

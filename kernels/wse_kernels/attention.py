@@ -235,8 +235,9 @@ def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_p
                 K, N, k_stride, n_stride = count, F, E, 1
                 x_row, out_row, x_at, out_at = T, F, x + row * T + start, out + row * F
             multiply_chunk(
-                acc, act, act, block, out_at, x_at, at, together, K, N, step * x_row, k_stride, n_stride, step * out_row
-            )
+                acc, act, act, block, out_at, x_at, at, together, K, N, step * x_row, k_stride, n_stride,
+                step * out_row, 1,
+            )  # fmt: skip
             start, slot = start + count, np.int64(0)
 
 

@@ -33,6 +33,7 @@ class Operand(NamedTuple):
         output: Whether the kernel writes what is there anew, and reads nothing of it.
         over: The operand in whose place an output may be, if its elements are no wider: each element is written after
             what stands at its place, and before it, was read.
+        scratch: Whether what a PE writes there is read by the kernel alone; the emulating machine may leave anything.
     """
 
     view: str
@@ -40,6 +41,7 @@ class Operand(NamedTuple):
     extent: str | Callable[..., int] | None = None
     output: bool = False
     over: str = ""
+    scratch: bool = False
 
 
 act: Final = partial(Operand, "act")

@@ -42,12 +42,12 @@ def _product(pe, right, x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 def matmul_int8(pe, x, w, scale, codes, out, M, K, N, rows):
     """acc[M, N] = scale[N] * (act[M, K] @ int8[K, N])."""
     values = pe.bytes(w, K * N).view(np.int8).astype(np.float32)
-    _one_scale(pe, values.reshape(K, N), x, scale, codes, out, M, rows)
+    _one_scale(pe, values.reshape(K, N), x, scale, out, M)
 
 
 def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
     """acc[M, N] = scale[N] * (act[M, K] @ e4m3[K, N])."""
-    _one_scale(pe, e4m3(pe.bytes(w, K * N)).reshape(K, N), x, scale, codes, out, M, rows)
+    _one_scale(pe, e4m3(pe.bytes(w, K * N)).reshape(K, N), x, scale, out, M)
 
 
 def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
@@ -55,39 +55,35 @@ def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
     weights = _unpack(pe, w, groups, scale, K, N, N, INT4, G)
     for m in range(M):
         pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
-    _leave(pe, codes, weights, rows)
 
 
 def matmul_mxfp4(pe, x, w, groups, scale, factors, codes, out, M, K, N, G, rows):
     """acc[M, N] = act[M, K] @ (e2m1[K, N] * e8m0[group[K], N])."""
     of_group = _powers(pe, scale, N, N, G)
-    _with_factors(pe, MXFP4, of_group, x, w, groups, factors, codes, out, M, K, N, rows)
+    _with_factors(pe, MXFP4, of_group, x, w, groups, out, M, K, N)
 
 
 def matmul_fp8_blocks(pe, x, w, groups, widths, scale, factors, codes, out, M, K, N, G, B, rows):
     """acc[M, N] = act[M, K] @ (e4m3[K, N] * f32[group[K], run of N])."""
     of_group = _runs(pe, scale, B, widths, N, G, B)
-    _with_factors(pe, FP8_BLOCKS, of_group, x, w, groups, factors, codes, out, M, K, N, rows)
+    _with_factors(pe, FP8_BLOCKS, of_group, x, w, groups, out, M, K, N)
 
 
 def _with_factors(
-    pe: Pe, coding: int, of_group: F32, x: int, w: int, groups: int, factors: int, codes: int, out: int,
-    M: int, K: int, N: int, rows: int,
+    pe: Pe, coding: int, of_group: F32, x: int, w: int, groups: int, out: int, M: int, K: int, N: int
 ) -> None:  # fmt: skip
     """A product with codes times the factors ``[G, N]`` of their group."""
-    weights = _times_factors(pe, coding, of_group, w, groups, factors, K, N, N)
+    weights = _times_factors(pe, coding, of_group, w, groups, K, N, N)
     for m in range(M):
         pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
-    _leave(pe, codes, weights, rows)
 
 
-def _one_scale(pe: Pe, values: F32, x: int, scale: int, codes: int, out: int, M: int, rows: int) -> None:
+def _one_scale(pe: Pe, values: F32, x: int, scale: int, out: int, M: int) -> None:
     """A product with the ``values`` ``[K, N]`` of codes, whose sums are scaled."""
     K, N = values.shape
     for m in range(M):
         sums = _sums(pe, x + m * K, values, np.zeros(N, np.float32))
         pe.write("acc", out + m * N, sums * pe.read("wgt", scale, N))
-    _leave(pe, codes, values, rows)
 
 
 def expert_in(pe, x, w, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted, columns):
@@ -153,7 +149,6 @@ def expert_in_quantised(
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, k_stride, coding, G)
         total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
-        _leave(pe, codes, weights, rows)
         if weighted:
             total = pe.round_to("acc", total * weight)
         pe.write("acc", out + i * out_stride, total)
@@ -169,7 +164,6 @@ def expert_out_quantised(
             pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
         weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, local_experts * N, coding, G)
         pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
-        _leave(pe, codes, weights, rows)
 
 
 def expert_in_mxfp4(
@@ -182,9 +176,8 @@ def expert_in_mxfp4(
         return _powers(pe, scale + expert * N, k_stride, N, G)
 
     _in_with_factors(
-        pe, MXFP4, of_group, x, w, groups, factors, pairs, codes, out,
-        P, M, K, N, local_experts, k_stride, out_stride, weighted, rows,
-    )  # fmt: skip
+        pe, MXFP4, of_group, x, w, groups, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted
+    )
 
 
 def expert_in_fp8_blocks(
@@ -197,9 +190,8 @@ def expert_in_fp8_blocks(
         return _runs(pe, scale + expert * B, scale_stride, widths, N, G, B)
 
     _in_with_factors(
-        pe, FP8_BLOCKS, of_group, x, w, groups, factors, pairs, codes, out,
-        P, M, K, N, local_experts, k_stride, out_stride, weighted, rows,
-    )  # fmt: skip
+        pe, FP8_BLOCKS, of_group, x, w, groups, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted
+    )
 
 
 def expert_out_mxfp4(
@@ -210,9 +202,7 @@ def expert_out_mxfp4(
     def of_group(expert: int) -> F32:
         return _powers(pe, scale + expert * N, local_experts * N, N, G)
 
-    _out_with_factors(
-        pe, MXFP4, of_group, x, w, groups, factors, pairs, codes, out, P, M, K, N, local_experts, weighted, rows
-    )
+    _out_with_factors(pe, MXFP4, of_group, x, w, groups, pairs, out, P, M, K, N, local_experts, weighted)
 
 
 def expert_out_fp8_blocks(
@@ -224,35 +214,30 @@ def expert_out_fp8_blocks(
     def of_group(expert: int) -> F32:
         return _runs(pe, scale + expert * B, local_experts * B, widths, N, G, B)
 
-    _out_with_factors(
-        pe, FP8_BLOCKS, of_group, x, w, groups, factors, pairs, codes, out, P, M, K, N, local_experts, weighted, rows
-    )
+    _out_with_factors(pe, FP8_BLOCKS, of_group, x, w, groups, pairs, out, P, M, K, N, local_experts, weighted)
 
 
 def _in_with_factors(
-    pe: Pe, coding: int, of_group: Callable[[int], F32], x: int, w: int, groups: int, factors: int, pairs: int,
-    codes: int, out: int, P: int, M: int, K: int, N: int, local_experts: int, k_stride: int, out_stride: int,
-    weighted: int, rows: int,
+    pe: Pe, coding: int, of_group: Callable[[int], F32], x: int, w: int, groups: int, pairs: int,
+    out: int, P: int, M: int, K: int, N: int, local_experts: int, k_stride: int, out_stride: int, weighted: int,
 ) -> None:  # fmt: skip
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
-        weights = _times_factors(pe, coding, of_group(expert), w + expert * N, groups, factors, K, N, k_stride)
+        weights = _times_factors(pe, coding, of_group(expert), w + expert * N, groups, K, N, k_stride)
         total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
-        _leave(pe, codes, weights, rows)
         pe.write("acc", out + i * out_stride, pe.round_to("acc", total * weight) if weighted else total)
 
 
 def _out_with_factors(
-    pe: Pe, coding: int, of_group: Callable[[int], F32], x: int, w: int, groups: int, factors: int, pairs: int,
-    codes: int, out: int, P: int, M: int, K: int, N: int, local_experts: int, weighted: int, rows: int,
+    pe: Pe, coding: int, of_group: Callable[[int], F32], x: int, w: int, groups: int, pairs: int,
+    out: int, P: int, M: int, K: int, N: int, local_experts: int, weighted: int,
 ) -> None:  # fmt: skip
     pe.write("acc", out, np.zeros(M * N, np.float32))
     stride = local_experts * N
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         if weighted:
             pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
-        weights = _times_factors(pe, coding, of_group(expert), w + expert * N, groups, factors, K, N, stride)
+        weights = _times_factors(pe, coding, of_group(expert), w + expert * N, groups, K, N, stride)
         pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
-        _leave(pe, codes, weights, rows)
 
 
 def _pair_list(pe: Pe, pairs: int, P: int, M: int, local_experts: int) -> list[tuple[int, int, np.float32]]:
@@ -295,16 +280,13 @@ def _runs(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, B: int) 
     return np.stack([np.repeat(pe.read("f32", scale + g * stride, B), width)[:N] for g in range(G)])
 
 
-def _times_factors(
-    pe: Pe, coding: int, of_group: F32, w: int, groups: int, factors: int, K: int, N: int, k_stride: int
-) -> F32:
-    """The weights ``[K, N]``, rounded to activations, of codes and rounded factors; those of the last row are left."""
+def _times_factors(pe: Pe, coding: int, of_group: F32, w: int, groups: int, K: int, N: int, k_stride: int) -> F32:
+    """The weights ``[K, N]``, rounded to activations, of codes and rounded factors."""
     halves = 2 if coding == MXFP4 else 1
     codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
     nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF)
     values = e2m1(nibbles) if coding == MXFP4 else e4m3(codes)
     of_row = pe.round_to("act", of_group[pe.bytes(groups, K)])
-    pe.write("act", factors, of_row[-1])
     return pe.round_to("act", values * of_row)
 
 
@@ -313,9 +295,3 @@ def _sums(pe: Pe, x: int, weights: F32, total: F32) -> F32:
     for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
         total = pe.round_to("acc", total + value * row)
     return total
-
-
-def _leave(pe: Pe, scratch: int, weights: F32, rows: int) -> None:
-    """Write what unpacking leaves in the scratch rows: each holds the last row of weights that was put there."""
-    for k, row in enumerate(weights):
-        pe.write("act", scratch + k % rows * len(row), row)

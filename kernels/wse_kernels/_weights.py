@@ -1,0 +1,191 @@
+"""Weights of a tile as vectors of float32, made in registers of what a PE holds: elements, or codes with scales.
+
+Codes with a scale a group of inputs are multiplied with factors. Groups begin and end elsewhere on every PE, so those
+of a vector's lanes may differ; its factors are kept as long as all of them stay in their groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from wse_kernels._codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, value_ir
+from wse_kernels._elements import narrow_ir, widen_ir
+from wse_kernels._functions import WORD, word
+from wse_kernels._jit import cgutils, ir
+from wse_kernels._lanes import MOST_LANES
+from wse_kernels._vectors import BYTE, WIDTH, any_lane, least_lane, load_lanes, most_lane, spread
+
+__all__ = ["MOST_VECTORS", "CodeWeights", "ElementWeights", "Lanes", "Term", "WeightKind"]
+
+MOST_VECTORS = MOST_LANES // WIDTH + 1
+"""Vectors of a block's lanes, at most, the last one not whole."""
+
+SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
+WIDTHS = ir.VectorType(ir.IntType(32), WIDTH)
+
+
+class Lanes(NamedTuple):
+    """The lanes of a vector: its number in the block, its first lane, and a mask where it is not whole."""
+
+    vector: Any
+    first: Any
+    mask: Any = None
+
+
+class Term(NamedTuple):
+    """A term of the sums: its number among those that are worked on at once, and its row of weights."""
+
+    number: Any
+    k: Any
+
+
+class ElementWeights:
+    """Weights that are elements: one pointer; strides of K and N in rows."""
+
+    def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
+        self.builder, (self.stored,) = builder, kind.stored
+        self.pointer, k_stride, n_stride = arguments
+        self.in_a_row = builder.icmp_signed("<", k_stride, n_stride)
+        self.k_stride, self.n_stride = builder.mul(k_stride, lanes), builder.mul(n_stride, lanes)
+        self.bytes_a_term = word(self.stored.bitwidth // 8)
+
+    def prepare(self, term: Term, lanes: Lanes) -> None:
+        """Do nothing: elements are weights by themselves."""
+
+    def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
+        """Pointer to the weights of a row and an output."""
+        builder = self.builder
+        row = builder.add(builder.mul(k, self.k_stride), builder.mul(n, self.n_stride))
+        return builder.gep(self.pointer, [builder.add(row, lanes.first)])
+
+    def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
+        """The weights of a term and an output."""
+        elements = load_lanes(self.builder, self.place(term.k, n, lanes), lanes.mask)
+        return widen_ir(self.builder, self.stored, elements)
+
+
+class CodeWeights:
+    """Weights that are codes, row by row, times the factors of their groups where they have groups.
+
+    Pointers to codes, groups of rows, outputs of runs with one scale, and scales; then numbers: N, groups, and runs.
+    The stored types are those of activations, to which factors and weights are rounded, and of scales.
+    """
+
+    def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
+        self.builder, self.coding, (self.act, self.scale) = builder, kind.coding, kind.stored
+        self.codes, self.groups, self.widths, self.scales, N, self.group_count, self.runs = arguments
+        self.lanes, self.row = lanes, builder.mul(N, lanes)
+        self.group_row = builder.mul(self.runs if self.coding == FP8_BLOCKS else N, lanes)
+        self.in_a_row = ir.Constant(ir.IntType(1), 0)
+        self.bytes_a_term = word(1)
+        if self.coding in GROUPED:
+            self.ranges = cgutils.alloca_once(builder, WORD, size=word(2 * terms * MOST_VECTORS))
+            self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MOST_VECTORS))
+
+    def prepare(self, term: Term, lanes: Lanes) -> None:
+        """Note the range of groups whose factors a row takes: none where no lane has another than in the row before."""
+        if self.coding not in GROUPED:
+            return
+        builder, zero = self.builder, word(0)
+        begins = builder.icmp_signed("==", term.number, zero)
+        before = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
+        groups = self._groups(term.k, lanes)
+        changes = builder.or_(begins, any_lane(builder, builder.icmp_unsigned("!=", groups, before)))
+        end = builder.add(builder.zext(most_lane(builder, groups), WORD), word(1))
+        end = builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count)
+        low, high = self._range(term, lanes)
+        builder.store(builder.zext(least_lane(builder, groups), WORD), low)
+        builder.store(builder.select(changes, end, zero), high)
+
+    def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
+        """Pointer to the codes of a row and an output."""
+        builder = self.builder
+        row = builder.mul(builder.udiv(k, word(CODES_A_BYTE[self.coding])), self.row)
+        return builder.gep(self.codes, [builder.add(row, self._lane(n, lanes))])
+
+    def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
+        """The weights of a term and an output, which is one of so many that are worked on at once."""
+        builder = self.builder
+        value = value_ir(builder, self.coding, load_lanes(builder, self.place(term.k, n, lanes), lanes.mask), term.k)
+        if self.coding not in GROUPED:
+            return value
+        factors = builder.gep(self.factors, [builder.add(builder.mul(output, word(MOST_VECTORS)), lanes.vector)])
+        low, high = (builder.load(place) for place in self._range(term, lanes))
+        with builder.if_then(builder.icmp_unsigned("<", low, high)):
+            builder.store(ir.Constant(SINGLES, [0.0] * WIDTH), factors)
+            groups = self._groups(term.k, lanes)
+            with cgutils.for_range_slice(builder, low, high, word(1), intp=WORD) as (group, _):
+                in_group = builder.icmp_unsigned("==", groups, spread(builder, builder.trunc(group, BYTE)))
+                self._take_scales(group, in_group, n, lanes, factors)
+        return self._rounded(builder.fmul(value, builder.load(factors)))
+
+    def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
+        """Put the scales of a group in place of the factors of the lanes in it."""
+        builder, row = self.builder, self.builder.mul(group, self.group_row)
+        if self.coding != FP8_BLOCKS:
+            self._take(builder.add(row, self._lane(n, lanes)), in_group, lanes, factors)
+            return
+        output = spread(builder, builder.trunc(n, WIDTHS.element))
+        begin = cgutils.alloca_once_value(builder, ir.Constant(WIDTHS, [0] * WIDTH))
+        with cgutils.for_range(builder, self.runs, intp=WORD) as run:
+            place = builder.gep(self.widths, [self._lane(run.index, lanes)])
+            first = builder.load(begin)
+            end = builder.add(first, builder.zext(load_lanes(builder, place, lanes.mask), WIDTHS))
+            builder.store(end, begin)
+            in_run = builder.and_(
+                builder.icmp_unsigned("<=", first, output), builder.icmp_unsigned("<", output, end)
+            )  # fmt: skip
+            at = builder.add(row, self._lane(run.index, lanes))
+            self._take(at, builder.and_(in_group, in_run), lanes, factors)
+
+    def _take(self, at: Any, taken: Any, lanes: Lanes, factors: Any) -> None:
+        builder = self.builder
+        scales = widen_ir(builder, self.scale, load_lanes(builder, builder.gep(self.scales, [at]), lanes.mask))
+        if self.scale != self.act:
+            scales = self._rounded(scales)
+        builder.store(builder.select(taken, scales, builder.load(factors)), factors)
+
+    def _rounded(self, value: Any) -> Any:
+        return widen_ir(self.builder, self.act, narrow_ir(self.builder, self.act, value))
+
+    def _groups(self, k: Any, lanes: Lanes) -> Any:
+        return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
+
+    def _lane(self, row: Any, lanes: Lanes) -> Any:
+        """The index of a vector's first lane in a row."""
+        return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)
+
+    def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
+        """Pointers to the first group of a term and to that behind its last."""
+        builder = self.builder
+        number = builder.add(builder.mul(term.number, word(MOST_VECTORS)), lanes.vector)
+        low = builder.gep(self.ranges, [builder.mul(number, word(2))])
+        return low, builder.gep(low, [word(1)])
+
+
+class WeightKind(NamedTuple):
+    """What a product's code depends on.
+
+    Attributes:
+        stored: The types of elements: that of weights; of codes, those of activations and of scales.
+        coding: The number of a coding; -1 for elements.
+        outputs: Outputs that are worked on at once.
+    """
+
+    stored: tuple[Any, ...]
+    coding: int = -1
+    outputs: int = 1
+
+    def __str__(self) -> str:
+        return "_".join(map(str, (*self.stored, *([self.coding] if self.coding >= 0 else []))))
+
+    @property
+    def pointers(self) -> int:
+        """How many of the arguments are pointers."""
+        return 1 if self.coding < 0 else 4
+
+    def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:
+        """The weights of a function of a ``builder``, which works on some ``terms`` at once."""
+        made = ElementWeights if self.coding < 0 else CodeWeights
+        return made(builder, self, arguments, lanes, terms)
