@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wse_kernels._elements import clear_rows, multiply_add_rows, narrow_ir, row_pointer, widen_ir
-from wse_kernels._functions import WORD, internal_function, word
+from wse_kernels._functions import WORD, internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
 from wse_kernels._vector_product import block_bytes_of, vector_function
 from wse_kernels._vectors import WIDTH, fetch, load_lanes, store_lanes, whole_mask
@@ -156,7 +156,7 @@ def _following(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
 
 @contextmanager
 def _steps(builder: Any, begin: Any, end: Any, step: int) -> Iterator[Any]:
-    with cgutils.for_range_slice(builder, begin, end, word(step), intp=WORD) as (index, _):
+    with short_loop(builder, begin, end, step) as index:
         yield index
 
 

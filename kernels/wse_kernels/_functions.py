@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from wse_kernels._jit import ir
 
-__all__ = ["WORD", "internal_function", "word"]
+__all__ = ["WORD", "internal_function", "short_loop", "word"]
 
 WORD = ir.IntType(64)
 """The type of indices."""
@@ -52,3 +53,31 @@ def internal_function(
     body(builder, *function.args)
     builder.ret_void()
     return function
+
+
+@contextmanager
+def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[Any]:
+    """A loop of few turns over the indices from ``begin`` to below ``end``; LLVM writes out no turns of it.
+
+    Yields the index. To write out turns that are seldom taken takes registers from the code around them.
+    """
+    before, head = builder.block, builder.append_basic_block("turn")
+    body, after = builder.append_basic_block("turn_body"), builder.append_basic_block("turn_end")
+    builder.branch(head)
+    builder.position_at_end(head)
+    index = builder.phi(WORD)
+    index.add_incoming(begin, before)
+    builder.cbranch(builder.icmp_signed("<", index, end), body, after)
+    builder.position_at_end(body)
+    yield index
+    index.add_incoming(builder.add(index, word(step)), builder.block)
+    builder.branch(head).set_metadata("llvm.loop", _rolled(builder.module))
+    builder.position_at_end(after)
+
+
+def _rolled(module: Any) -> Any:
+    """Metadata of a loop of which no turns are written out; its first operand is the metadata itself."""
+    text = ir.MetaDataString(module, "llvm.loop.unroll.disable")
+    loop = ir.MDValue(module, [module.add_metadata([text])], name=str(len(module.metadata)))
+    loop.operands = (loop, *loop.operands)
+    return loop

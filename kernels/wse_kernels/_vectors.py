@@ -11,11 +11,10 @@ __all__ = [
     "BYTE",
     "CACHE_LINE_BYTES",
     "WIDTH",
-    "any_lane",
     "fetch",
+    "largest_lane",
     "least_lane",
     "load_lanes",
-    "most_lane",
     "rest_mask",
     "spread",
     "store_lanes",
@@ -50,18 +49,12 @@ def rest_mask(builder: Any, count: Any) -> Any:
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 
 
-def any_lane(builder: Any, mask: Any) -> Any:
-    """Whether a mask has any element."""
-    bits = ir.IntType(WIDTH)
-    return builder.icmp_unsigned("!=", builder.bitcast(mask, bits), ir.Constant(bits, 0))
-
-
 def least_lane(builder: Any, bytes_: Any) -> Any:
     """The least of a vector of bytes."""
     return _reduced(builder, "umin", bytes_)
 
 
-def most_lane(builder: Any, bytes_: Any) -> Any:
+def largest_lane(builder: Any, bytes_: Any) -> Any:
     """The largest of a vector of bytes."""
     return _reduced(builder, "umax", bytes_)
 

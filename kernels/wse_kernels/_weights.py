@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from wse_kernels._codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, value_ir
-from wse_kernels._elements import narrow_ir, widen_ir
-from wse_kernels._functions import WORD, word
+from wse_kernels._elements import constant, narrow_ir, widen_ir
+from wse_kernels._functions import WORD, short_loop, word
 from wse_kernels._jit import cgutils, ir
 from wse_kernels._lanes import MOST_LANES
-from wse_kernels._vectors import BYTE, WIDTH, any_lane, least_lane, load_lanes, most_lane, spread
+from wse_kernels._vectors import BYTE, WIDTH, largest_lane, least_lane, load_lanes, spread
 
 __all__ = ["MOST_VECTORS", "CodeWeights", "ElementWeights", "Lanes", "Term", "WeightKind"]
 
@@ -84,19 +84,22 @@ class CodeWeights:
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MOST_VECTORS))
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Note the range of groups whose factors a row takes: none where no lane has another than in the row before."""
+        """Note the range of the groups that lanes of a row are in and were not in the row before."""
         if self.coding not in GROUPED:
             return
-        builder, zero = self.builder, word(0)
-        begins = builder.icmp_signed("==", term.number, zero)
-        before = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
+        builder = self.builder
+        begins = builder.icmp_signed("==", term.number, word(0))
         groups = self._groups(term.k, lanes)
-        changes = builder.or_(begins, any_lane(builder, builder.icmp_unsigned("!=", groups, before)))
-        end = builder.add(builder.zext(most_lane(builder, groups), WORD), word(1))
-        end = builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count)
+        before = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
+        changed = builder.or_(spread(builder, begins), builder.icmp_unsigned("!=", groups, before))
+        first, last = (
+            builder.zext(lane_of(builder, builder.select(changed, groups, constant(groups.type, other))), WORD)
+            for lane_of, other in ((least_lane, 255), (largest_lane, 0))
+        )
+        end = builder.add(last, word(1))
         low, high = self._range(term, lanes)
-        builder.store(builder.zext(least_lane(builder, groups), WORD), low)
-        builder.store(builder.select(changes, end, zero), high)
+        builder.store(first, low)
+        builder.store(builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count), high)
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
         """Pointer to the codes of a row and an output."""
@@ -113,9 +116,10 @@ class CodeWeights:
         factors = builder.gep(self.factors, [builder.add(builder.mul(output, word(MOST_VECTORS)), lanes.vector)])
         low, high = (builder.load(place) for place in self._range(term, lanes))
         with builder.if_then(builder.icmp_unsigned("<", low, high)):
-            builder.store(ir.Constant(SINGLES, [0.0] * WIDTH), factors)
+            begins = builder.icmp_signed("==", term.number, word(0))
+            builder.store(builder.select(begins, constant(SINGLES, 0.0), builder.load(factors)), factors)
             groups = self._groups(term.k, lanes)
-            with cgutils.for_range_slice(builder, low, high, word(1), intp=WORD) as (group, _):
+            with short_loop(builder, low, high) as group:
                 in_group = builder.icmp_unsigned("==", groups, spread(builder, builder.trunc(group, BYTE)))
                 self._take_scales(group, in_group, n, lanes, factors)
         return self._rounded(builder.fmul(value, builder.load(factors)))
@@ -127,7 +131,7 @@ class CodeWeights:
             self._take(builder.add(row, self._lane(n, lanes)), in_group, lanes, factors)
             return
         output = spread(builder, builder.trunc(n, WIDTHS.element))
-        begin = cgutils.alloca_once_value(builder, ir.Constant(WIDTHS, [0] * WIDTH))
+        begin = cgutils.alloca_once_value(builder, constant(WIDTHS, 0))
         with cgutils.for_range(builder, self.runs, intp=WORD) as run:
             place = builder.gep(self.widths, [self._lane(run.index, lanes)])
             first = builder.load(begin)

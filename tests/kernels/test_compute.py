@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.helpers import (
+    COMMON_TYPES,
     EPS,
     EXAMPLES,
     JIT,
@@ -24,6 +25,7 @@ from tests.kernels.shapes import PRIMES, SIZES, Shape, allowed_error, shape_of
 from wse_kernels.library import COMPUTE, compiled_kernel
 
 SMOKE = ("gemv", "rope", "argmax_fold")
+CODE_PRODUCTS = ("matmul_int8", "matmul_fp8", "matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks")
 
 
 def builds() -> Iterator[Any]:
@@ -80,11 +82,11 @@ def test_kernel_equals_oracle_with_several_blocks_a_row_and_lanes_without_a_pe(
 
 @pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")
 @pytest.mark.parametrize("cols", [16, 19, 32, 45])
-@pytest.mark.parametrize("kernel", ["matmul", "matmul_act", "gemv", "matmul_int8", "matmul_mxfp4"])
-def test_a_product_of_many_tokens_in_vectors_of_lanes_equals_its_oracle(kernel: str, cols: int) -> None:
+@pytest.mark.parametrize("kernel", ["matmul", "matmul_act", "gemv", *CODE_PRODUCTS])
+def test_a_product_in_vectors_of_lanes_equals_its_oracle(kernel: str, cols: int) -> None:
     """More tokens, terms and outputs than are worked on at once, and counts that do not divide into blocks."""
     for types in types_of(kernel):
-        for M, K, N in ((2, 1, 4), (3, 5, 6), (19, 17, 5), (5, 33, 9)):
+        for M, K, N in ((1, 19, 5), (2, 1, 4), (3, 5, 6), (19, 17, 5), (5, 33, 9)):
             size = {"M": M, "K": K, "N": N, "rows": 3, "B": 2}
             check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 1, cols, (0, 1), seed=3 * M + cols)
 
@@ -96,6 +98,15 @@ def test_products_of_halves_in_vectors_of_lanes_equal_their_oracle(kernel: str, 
     """Sums are rounded in registers, after each term, to what the accumulators hold."""
     for M, K, N, cols in ((3, 5, 6, 16), (19, 17, 5, 19), (1, 33, 9, 45)):
         check(kernel, (element, element), "serial", {"M": M, "K": K, "N": N}, 1, cols, (0, 1), seed=3 * M + cols)
+
+
+@pytest.mark.skipif(not JIT, reason="vectors are interpreted as other functions")
+@pytest.mark.parametrize("kernel", ["matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"])
+def test_codes_times_factors_are_rounded_to_halves_in_vectors_of_lanes(kernel: str) -> None:
+    """Groups begin elsewhere in every lane, and the last lanes fill no vector."""
+    for M, K, N, cols in ((1, 19, 5, 45), (3, 5, 6, 19)):
+        size = {"M": M, "K": K, "N": N, "rows": 3, "B": 2}
+        check(kernel, COMMON_TYPES, "serial", {n: size[n] for n in SIZES[kernel]}, 1, cols, (0, 1), seed=3 * M + cols)
 
 
 @pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")

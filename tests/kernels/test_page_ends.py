@@ -17,7 +17,7 @@ from tests.kernels import helpers, test_compute, test_transfers
 from tests.kernels.helpers import JIT
 from tests.kernels.shapes import SIZES
 
-PRODUCTS = ["matmul", "matmul_act", "gemv", "matmul_int8", "matmul_int4", "matmul_mxfp4"]
+PRODUCTS = ["matmul", "matmul_act", "gemv", "matmul_int8", "matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"]
 OTHERS = ["attention_scores", "attention_values", "argmax_fold"]
 COLUMNS = [(16, 0), (19, 0), (31, 1), (5, 2)]
 """Columns, and a seed: spare lanes are as many as it is modulo 3."""

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(JIT, reason="interpreted kernels show it in seco
 SABOTAGE = [
     (norm, "sum_squares", "for k in range(K):", "for k in range(K - 1):"),
     (linear, "matmul", "N, K, k_stride, n_stride", "N, K, n_stride, k_stride"),
-    (linear, "matmul_act", "clear_rows(acc, block, out + m * out_stride, N)", "clear_rows(acc, block, out + m * N, N)"),
+    (linear, "matmul_act", "N, K, k_stride, n_stride, out_stride", "N, K, k_stride, n_stride, N"),
     (attention, "attention_max_by_column", "ctl[block_col + lane, SLOTS + t]", "ctl[block_row, SLOTS + t]"),
     (attention, "attention_max", "position <= last", "position < last"),
     (attention, "attention_exp", "last - window + 1", "last - window"),
@@ -42,7 +42,7 @@ SABOTAGE = [
         "scale_rows(acc, wgt, block, out + m * N, scale, N)",
         "scale_rows(acc, wgt, block, out, scale, N)",
     ),
-    (linear, "matmul_int4", "groups + k, scale + g * N", "groups, scale + g * N"),
+    (linear, "matmul_int4", "w, groups, w, scale, M", "w, groups + 1, w, scale, M"),
     (vocabulary, "argmax_fold", "logit > largest[lane]", "logit >= largest[lane]"),
     (router, "router_choose", "fresh and (value > best or", "fresh and (value >= best or"),
     (router, "router_limit", "first, second = value, first", "first = value"),

@@ -186,7 +186,7 @@ LINEAR: Final = (
         ),
         macs=_products,
         read_bytes=lambda b, K, N, G: tile_bytes("int4", b, K, N, G),
-        operation_ps=350,
+        operation_ps=200,
         cycles=lambda c, M, K, N, rows: _scale_a_group_cycles(c, INT4, M, K, N, rows),
     ),
     Kernel(
@@ -203,7 +203,7 @@ LINEAR: Final = (
         ),
         macs=_products,
         read_bytes=lambda b, K, N, G: tile_bytes("mxfp4", b, K, N, G),
-        operation_ps=350,
+        operation_ps=300,
         cycles=lambda c, M, K, N, G, rows: _scale_a_group_cycles(c, MXFP4, M, K, N, rows) + power_cycles(c, N, G),
     ),
     Kernel(
