@@ -41,6 +41,12 @@ MUTATIONS: Final = (
         "tests/kernels/test_compute.py -k equals_oracle[matmul-",
     ),
     Mutation(
+        "kernels/wse_kernels/_weights.py",
+        "for lane_of, other in ((least_lane, 255), (largest_lane, 0))",
+        "for lane_of, other in ((largest_lane, 0), (largest_lane, 0))",
+        "tests/kernels/test_compute.py -k halves_in_vectors",
+    ),
+    Mutation(
         "kernels/wse_kernels/rotary.py",
         "source = x + m * width + h * F + p",
         "source = x + h * F + p",
