@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 DTYPES: Final = ("float32", "float16", "bfloat16")
@@ -99,6 +100,7 @@ CODINGS: Final = {
 _CODINGS_IN_ORDER: Final = (*CODINGS, FP8_BLOCKS)
 
 
+@cache
 def fp8_blocks(outputs: int, inputs: int) -> Coding:
     """The coding of a checkpoint in FP8 whose float32 scales are of blocks of that many outputs and inputs."""
     return replace(CODINGS[FP8], name=FP8_BLOCKS, group=inputs, block=outputs, scale_view="f32")

@@ -115,7 +115,7 @@ class TreeCosts:
             block: replace(
                 block,
                 steps=tuple(
-                    replace(step, pattern=self._patterns[step.tree, step.pattern]) if step.tree in fitted else step
+                    step.copy_with(pattern=self._patterns[step.tree, step.pattern]) if step.tree in fitted else step
                     for step in block.steps
                 ),
             )

@@ -9,6 +9,7 @@ centre, two are MeshGEMV's. Source: He et al., WaferLLM, OSDI 2025, MeshGEMV.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import pairwise
 
 from wse_mappings.cuts.split import balanced_segments, ceil_div
@@ -129,6 +130,7 @@ def _messages(count: int, arrival: Arrival, groups: Groups, *, broadcast: bool) 
     return [*messages, *_outward(_middle(levels[-1][0]), count)] if broadcast else messages  # 3
 
 
+@lru_cache(maxsize=1024)
 def root_of(count: int, groups: Groups = None) -> int:
     """Index of the global root in a segment of ``count`` PEs."""
     return _middle(_levels(count, groups)[-1][0])

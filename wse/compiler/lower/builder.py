@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from wse.compiler.state import (
@@ -174,7 +174,7 @@ class PhaseBuilder:
                 inside.setdefault(step.loop, []).append(index)
         number = {loop: i for i, loop in enumerate(inside)}
         self._steps = [
-            step if number.get(step.loop, -1) == step.loop else replace(step, loop=number[step.loop])
+            step if number.get(step.loop, -1) == step.loop else step.copy_with(loop=number[step.loop])
             for step in draft.steps
         ]
         self._loops = [(steps[0], steps[-1] + 1, draft.turns[loop]) for loop, steps in inside.items()]
@@ -357,7 +357,7 @@ class PhaseBuilder:
 def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, SymAddress | SymNumber]:
     """Operands of a kernel by their index. Raises WseBug where one is missing or is none of its own."""
     record = kernel_named(kernel)
-    if set(operands) != set(record.views):
+    if operands.keys() != record.views.keys():
         message = f"{kernel} takes {list(record.views)}, got {sorted(operands)}"
         raise WseBug(message)
     return {record.index[name]: _operand(operands[name]) for name in record.views}

@@ -8,7 +8,6 @@ nothing in between uses the cache.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft
@@ -24,7 +23,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         beside = _all_reduce_before(draft.steps, shifts)
         if beside is not None:
             loop, overlap = draft.add_loop(1), draft.add_group()
-            group = [replace(draft.steps[i], loop=loop, overlap=overlap) for i in (beside, *shifts)]
+            group = [draft.steps[i].copy_with(loop=loop, overlap=overlap) for i in (beside, *shifts)]
             between = draft.steps[beside + 1 : shifts.start]
             draft.steps[beside : shifts.stop] = [*group, *between]
         first = shifts.stop

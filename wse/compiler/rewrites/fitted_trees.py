@@ -11,7 +11,6 @@ they are. So do reduces, whose roots other steps go by, and all-reduces whose gr
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft
@@ -40,9 +39,9 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         size = _tree_size(c, step)
         if size in fitted:
             pattern = c.patterns.of(with_groups(c.patterns.calls[step.pattern], fitted[size]))
-            draft.steps[index] = replace(step, pattern=pattern, tree=size)
+            draft.steps[index] = step.copy_with(pattern=pattern, tree=size)
         elif size is not None:
-            draft.steps[index] = replace(step, tree=size)
+            draft.steps[index] = step.copy_with(tree=size)
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:

@@ -6,7 +6,6 @@ there: the next kernel, or the sends and receives of a pattern, which the same t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -19,7 +18,7 @@ from wse.compiler.state import SymStep
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
     draft.steps[1:] = [
-        replace(step, joined=True) if _goes_on(before, step) else step for before, step in pairwise(draft.steps)
+        step.copy_with(joined=True) if _goes_on(before, step) else step for before, step in pairwise(draft.steps)
     ]
 
 

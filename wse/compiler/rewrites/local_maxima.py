@@ -102,9 +102,9 @@ def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
         with_operands(largest, out=own),
         compute_step(weights, "round_maxima", x=own, n=heads),
         compute_step(weights, "copy_statistics", out=common, x=own, n=heads),
-        replace(reduce_, loop=loop, overlap=overlap),
-        replace(with_operands(weights, maxima=own), loop=loop, overlap=overlap),
-        *(replace(step, loop=loop, overlap=overlap, in_chain=is_line(step)) for step in steps[exp + 1 : end]),
+        reduce_.copy_with(loop=loop, overlap=overlap),
+        with_operands(weights, maxima=own).copy_with(loop=loop, overlap=overlap),
+        *(step.copy_with(loop=loop, overlap=overlap, in_chain=is_line(step)) for step in steps[exp + 1 : end]),
     ]
 
 

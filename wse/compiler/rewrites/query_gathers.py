@@ -40,9 +40,8 @@ from wse_mappings.schedule import Arrival
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    segments = _rows_of_heads(c)
     for place in [step for step in draft.steps if runs(step, "place_rotated")]:
-        index = draft.steps.index(place)
+        index, segments = draft.steps.index(place), _rows_of_heads(c)
         if len(segments) == c.spec.head_count and _are_queries(draft.steps[index : index + 5]):
             draft.steps[index : index + 5] = _gathered(c, draft.steps[index : index + 5], segments)
 

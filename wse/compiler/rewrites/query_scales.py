@@ -15,7 +15,6 @@ Keys are scaled as before: they stay in the cache.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from wse.compiler.lower.builder import Draft, Operand
@@ -99,14 +98,14 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     loop, overlap = draft.add_loop(1), draft.add_group()
     rooted = _like(scale, compute_step(product, "rms_factors", **factors, eps_atto=number(scale, "eps_atto")))
     steps[at.summed : at.summed + 1] = [
-        replace(line, loop=loop, overlap=overlap),
-        replace(rooted, loop=loop, overlap=overlap),
+        line.copy_with(loop=loop, overlap=overlap),
+        rooted.copy_with(loop=loop, overlap=overlap),
         scaled,
     ]
     # 1. The gain with the squares, and rotation while these are summed.
     rotations = [i for i in range(at.scale + 1, at.scores) if touches(steps[i], q.buffer) and steps[i].loop < 0]
     beside = _beside(draft, at.sums) if rotations else None
-    rotated = [] if beside is None else [replace(steps[i], loop=beside[0], overlap=beside[1]) for i in rotations]
+    rotated = [] if beside is None else [steps[i].copy_with(loop=beside[0], overlap=beside[1]) for i in rotations]
     taken = {at.scale, *(rotations if rotated else ())}
     end = at.sums + 1
     while steps[end].overlap == steps[at.sums].overlap >= 0:
@@ -126,7 +125,7 @@ def _beside(draft: Draft, line: int) -> tuple[int, int] | None:
     if step.overlap < 0 <= step.loop:
         return None
     if step.overlap < 0:
-        draft.steps[line] = replace(step, loop=draft.add_loop(1), overlap=draft.add_group())
+        draft.steps[line] = step.copy_with(loop=draft.add_loop(1), overlap=draft.add_group())
     return draft.steps[line].loop, draft.steps[line].overlap
 
 
@@ -143,7 +142,7 @@ def _like(scale: SymStep, step: SymStep) -> SymStep:
     """A step whose vectors go over heads where those of the one that scaled queries did."""
     kernel = kernel_of(step)
     over_heads = scale.over_heads and kernel is not None and kernel.cycles_over_heads is not None
-    return replace(step, over_heads=over_heads)
+    return step.copy_with(over_heads=over_heads)
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:

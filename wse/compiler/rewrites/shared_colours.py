@@ -8,7 +8,6 @@ place of 10, patterns seldom take turns with colours, and fewer routes are rewri
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft
@@ -28,7 +27,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             continue
         call = c.patterns.calls[step.pattern]
         if call.make in PATTERNS:
-            draft.steps[index] = replace(step, pattern=c.patterns.of(call.with_options(shared_colours=True)))
+            draft.steps[index] = step.copy_with(pattern=c.patterns.of(call.with_options(shared_colours=True)))
 
 
 REWRITE: Final = Rewrite(

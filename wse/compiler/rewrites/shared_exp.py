@@ -12,7 +12,6 @@ neighbours each takes 1 / g, and adds zeros for the others; a sum over the g col
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft, Operand
@@ -54,7 +53,7 @@ def _shared(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
     sets = [part for start, width in segments for part in even_segments(start, width, width // sharers)]  # 1
     operands: dict[str, Operand] = {name: step.operands[i] for name, i in kernel.index.items() if name != "sums"}
     operands |= {"columns": c.cut.cols, "groups": len(segments), "sharers": sharers}
-    share = replace(compute_step(step, "attention_exp_share", **operands), loop=step.loop)  # 2
+    share = compute_step(step, "attention_exp_share", **operands).copy_with(loop=step.loop)  # 2
     weights = SymAddress(buffer=address(step, "out").buffer)
     heads = c.tokens * number(step, "H").fixed
     return [share, gather_step(c, step, ROWS, sets, weights, SymNumber(per_slot=heads))]  # 3
@@ -64,7 +63,7 @@ def _sums(step: SymStep, use: SymStep) -> SymStep:
     """4. The sums of the weights that a step makes, in the loop of the step before which they are taken."""
     operands: dict[str, Operand] = {"x": address(step, "out"), "sums": address(step, "sums")}
     sizes = {name: number(step, name) for name in ("M", "H", "T")}
-    return replace(compute_step(step, "softmax_sums", **operands, **sizes), loop=use.loop)
+    return compute_step(step, "softmax_sums", **operands, **sizes).copy_with(loop=use.loop)
 
 
 REWRITE: Final = Rewrite(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from wse.compiler.lower.builder import Operand, kernel_operands
@@ -140,7 +139,7 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
     None where it is not made in these steps, or the buffer takes turns with another.
     """
-    users = [(i, step) for i, step in enumerate(steps) if touches(step, buffer)]
+    users = [(i, step) for i, step in enumerate(steps) if buffer in step.buffers]
     makers = [i for i, step in users if _makes(step, buffer)]
     before, after = [i for i in makers if i <= index], [i for i in makers if i > index]
     if not before or any(_takes_turns(step) for _, step in users):
@@ -164,7 +163,7 @@ def _takes_turns(step: SymStep) -> bool:
 def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
     """The step with other operands of these names."""
     index = _index(step)
-    return replace(step, operands=step.operands | {index[name]: value for name, value in operands.items()})
+    return step.copy_with(operands=step.operands | {index[name]: value for name, value in operands.items()})
 
 
 def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
@@ -201,16 +200,16 @@ def _alone(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **fields: A
     rows = {i: like.operands[i] for i in (0, 1)}
     routed = any(isinstance(value, SymNumber) and value.per_pair for value in own.values())
     fields |= {"routed": routed, "joined": False, "over_heads": False, "in_chain": False, "operands": rows | dict(own)}
-    return replace(like, loop=-1, overlap=-1, **fields)
+    return like.copy_with(loop=-1, overlap=-1, **fields)
 
 
 def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
     """Let the steps of a range use ``to``, from element ``elements`` on, in place of ``buffer``."""
     for i in (i for i in within if touches(steps[i], buffer)):
         moved: dict[int, SymAddress | SymNumber] = {
-            place: replace(operand, buffer=to, offset=operand.offset + elements)
+            place: operand.moved_to(to, elements)
             for place, operand in steps[i].operands.items()
             if isinstance(operand, SymAddress) and operand.buffer is buffer
         }
         if moved:
-            steps[i] = replace(steps[i], operands=steps[i].operands | moved)
+            steps[i] = steps[i].copy_with(operands=steps[i].operands | moved)

@@ -8,7 +8,6 @@ cycle. Every sum keeps its order, and a PE takes whichever of the two ways takes
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lower.builder import Draft
@@ -19,7 +18,7 @@ from wse.compiler.state import SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    draft.steps[:] = [replace(step, over_heads=True) if _has_heads(step) else step for step in draft.steps]
+    draft.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in draft.steps]
 
 
 def _has_heads(step: SymStep) -> bool:
