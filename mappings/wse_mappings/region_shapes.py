@@ -25,10 +25,18 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     if demand.listed:
         return [(share.rect.rows, share.rect.cols) for share in shares if share.rect is not None]
     rows, cols = layout.mesh or demand.mesh(turned=layout.turned)
+    return list(_shapes(demand, layout.bands, rows, cols, tuple(shares)))
+
+
+@lru_cache(maxsize=256)  # what is tried has its bytes counted before
+def _shapes(
+    demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Rows and columns of regions that share so many rows and columns of each wafer."""
     if demand.as_released:
         bands = groupby(shares, key=lambda share: (share.wafer, share.band))
         across = [proportional([share.bytes for share in band], cols) for _, band in bands]
-        return [(rows // layout.bands, width) for widths in across for width in widths]
+        return tuple((rows // band_count, width) for widths in across for width in widths)
     sizes = _sizes(demand, shares)
     wafers = [
         [list(band) for _, band in groupby(of_wafer, key=lambda one: one[0].band)]
@@ -47,14 +55,14 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
         for bands in zip(wafers, widths, strict=True)
     )
     # 2
-    bands_have_all = layout.bands == 1
+    bands_have_all = band_count == 1
     heights = [[rows] for _ in wafers] if bands_have_all else band_heights(fullest, _row_shares(demand.row_share, rows))
-    return [
+    return tuple(
         (height, width)
         for of_wafer in zip(heights, widths, strict=True)
         for height, across in zip(*of_wafer, strict=True)
         for width in across
-    ]
+    )
 
 
 @lru_cache(maxsize=64)
@@ -63,7 +71,8 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
     return tuple(map(row_share, range(1, rows + 1)))
 
 
-def fullest_bytes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> float:
+@lru_cache(maxsize=4096)
+def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> float:
     """Bytes of weights, cache and a block on the fullest PE of the regions that `region_shapes` makes."""
     shapes = region_shapes(demand, layout, shares)
     return max(

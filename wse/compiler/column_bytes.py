@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from wse.compiler.options import Options
 from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, Held
@@ -25,7 +26,14 @@ _SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
 _WAYS = _SHARED_SCALES + 1
 
 
-@lru_cache(maxsize=4)
+class _Held(NamedTuple):
+    """The types that weights and cache are held in, the placement of experts, and the tokens of all caches."""
+
+    types: Held
+    experts: str
+    cache_tokens: int
+
+
 def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
     """The bytes of a column of a region, given its layers and parts of them, and its tables of the vocabulary.
 
@@ -33,15 +41,20 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
     its features, for each group that it touches; those of what sums over hidden features count with its rows
     (`wse.compiler.passes.contraction.Held.row_share`). Scales of attention count as if none was there twice.
-    The function is one object for all regions that hold the same.
+    The function is one object for all regions that hold the same, on any number of wafers.
     """
-    float_bytes = ELEMENT_BYTES[options.activation_type]
-    table_bytes = spec.vocab_size * spec.hidden_size * float_bytes
-    of_layer = cache(lambda layer, parts: _layer_bytes(spec, options, layer, parts))
-    held, shape = Held(dtype=options.dtype, float_bytes=float_bytes), replace(spec, layers=())
-    shares = cache(lambda cols: _shares(shape, held, held.expert_placement(shape, options.experts, cols), cols))
+    types = Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
+    return _column_bytes(spec, _Held(types, options.experts, options.context * options.batch))
 
-    padding = cache(lambda cols, parts: _padding_of_parts(shape, held, options.experts, cols, parts))
+
+@lru_cache(maxsize=4)
+def _column_bytes(spec: ModelSpec, held: _Held) -> Callable[[LayerRange, int], ColumnBytes]:
+    types, shape = held.types, replace(spec, layers=())
+    table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
+    of_layer = cache(lambda layer, parts: _layer_bytes(spec, held, layer, parts))
+    placement = cache(lambda cols: types.expert_placement(shape, held.experts, cols))
+    shares = cache(lambda cols: _shares(shape, types, placement(cols), cols))
+    padding = cache(lambda cols, parts: _padding_of_parts(shape, placement(cols), cols, parts))
 
     @cache
     def of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
@@ -50,14 +63,16 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
         for (layer, parts), count in layers:
             sizes = of_layer(layer, parts)
             if parts.cuts_block and parts.block is not None:
-                cut.append((parts.block, [sizes[way] if way in _SCALES else 0.0 for way in range(_WAYS)]))
+                cut.append((parts.block, sizes))
             whole = [size + count * more for size, more in zip(whole, sizes, strict=True)]
+        held_ways = [(way, size) for way, size in enumerate(whole) if size]
 
         def bytes_of(cols: int) -> float:
-            of_cols = shares(cols)
-            total: float = sum(size * share for size, share in zip(whole, of_cols, strict=True))
+            of_cols, total = shares(cols), 0.0
+            for way, size in held_ways:
+                total += size * of_cols[way]
             for parts, sizes in cut:
-                for way, more in padding(cols, parts).items():
+                for way, more in padding(cols, parts):
                     total += sizes[way] * of_cols[way] * more
             return total
 
@@ -74,13 +89,22 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """The bytes of what gate and up make of a token in a dense block, which what becomes of it takes the place of."""
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
-    size = (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")]
+    return _block_bytes(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
+
+
+@lru_cache(maxsize=16)
+def _block_bytes(features: int, size: int) -> ColumnBytes:
     return lambda cols: float(size * ceil_div(features, cols))
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """The bytes of a token's scores with all entries of the cache on a column, in all of its rows."""
-    of_entry = options.context * ELEMENT_BYTES[options.element_type("acc")]
+    return _score_bytes(replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")])
+
+
+@lru_cache(maxsize=16)
+def _score_bytes(spec: ModelSpec, of_entry: int) -> ColumnBytes:
+    """The bytes of a token's scores where each entry has so many for a head."""
 
     @cache
     def of_columns(cols: int) -> float:
@@ -124,40 +148,36 @@ def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[flo
     )
 
 
-def _padding_of_parts(spec: ModelSpec, held: Held, placement: str, cols: int, parts: Parts) -> dict[int, float]:
-    """The share of the bytes of parts of a block that a column has beyond a whole one's, by how columns cut them.
+def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
+    """How columns cut parts of a block, and the share of the bytes that a column has beyond a whole block's.
 
     The parts are cut into whole features of a column by themselves.
     """
-    extents, lines = {_FFN: spec.ffn_size}, {_FFN: cols, _SHARED: cols}
+    lines = [(_FFN, spec.ffn_size, cols)]
     if spec.experts is not None:
-        placed = held.expert_placement(spec, placement, cols)
-        extents |= {_SHARED: spec.experts.shared_size, _EXPERTS: spec.experts.ffn_size}
-        lines[_EXPERTS] = columns_of_expert(cols, spec.experts.count, placed)
-    further = {}
-    for way, extent in extents.items():
+        of_expert = columns_of_expert(cols, spec.experts.count, placement)
+        lines += [(_SHARED, spec.experts.shared_size, cols), (_EXPERTS, spec.experts.ffn_size, of_expert)]
+    further = []
+    for way, extent, columns in lines:
         first, last = parts.features(extent)
         if last > first:
-            of_whole, of_parts = (
-                ceil_div(extent, lines[way]) / extent,
-                ceil_div(last - first, lines[way]) / (last - first),
-            )
-            further[way] = of_parts / of_whole - 1
+            of_whole, of_parts = ceil_div(extent, columns) / extent, ceil_div(last - first, columns) / (last - first)
+            further.append((way, of_parts / of_whole - 1))
     return further
 
 
-def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer, parts: Parts) -> list[float]:
+def _layer_bytes(spec: ModelSpec, held: _Held, layer: Layer, parts: Parts) -> list[float]:
     """The bytes of the weights and cache of parts of a layer by how columns cut them, scales as `column_bytes` counts.
 
     Parts of a block count as so much of it.
     """
-    float_bytes = ELEMENT_BYTES[options.activation_type]
+    float_bytes = held.types.float_bytes
     sizes = [0.0] * _WAYS
     if parts.has_attention:
-        sizes[_HEADS] += spec.cache_features * float_bytes * options.context * options.batch
+        sizes[_HEADS] += spec.cache_features * float_bytes * held.cache_tokens
     of_attention, of_block = unit_bytes([parts], 1.0, 0.0)[0], unit_bytes([parts], 0.0, 1.0)[0]
     for name, shape in layer_shapes(spec, layer).items():
-        held = of_block if in_block(name) else of_attention
+        share = of_block if in_block(name) else of_attention
         block, _, tensor = name.rpartition(".")
         if tensor in ("q", "k", "v", "o"):
             way = _HEADS
@@ -165,13 +185,13 @@ def _layer_bytes(spec: ModelSpec, options: Options, layer: Layer, parts: Parts) 
             way = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]
         else:
             way = _EVEN
-        coding = coding_of(spec, f"layers.0.{name}", options.dtype)
+        coding = coding_of(spec, f"layers.0.{name}", held.types.dtype)
         if coding is None:
-            sizes[way] += held * tensor_bytes(shape, None, float_bytes)
+            sizes[way] += share * tensor_bytes(shape, None, float_bytes)
             continue
         outputs, inputs = shape
-        sizes[way] += held * coding.code_bytes(inputs, outputs)
+        sizes[way] += share * coding.code_bytes(inputs, outputs)
         if tensor not in HIDDEN_IN:
             groups = 1 if way in _SCALES else coding.groups(inputs)
-            sizes[_SCALES.get(way, way)] += held * outputs * groups * coding.scale_bytes(float_bytes) / coding.block
+            sizes[_SCALES.get(way, way)] += share * outputs * groups * coding.scale_bytes(float_bytes) / coding.block
     return sizes

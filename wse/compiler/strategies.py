@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from wse.errors import UnknownName
 from wse.plugins import STRATEGIES, with_plugins
 from wse_mappings.strategies.bundled import bundled_strategies
-from wse_mappings.strategies.strategy import Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 
 @cache
@@ -35,6 +35,12 @@ def strategy(name: str, *, where: str = "") -> Strategy:
     if name not in strategies():
         raise UnknownName("mapping", name, strategies(), where=where)
     return strategies()[name]
+
+
+@lru_cache(maxsize=1024)  # a search cuts one layout for several meshes and requests
+def shares_of(demand: Demand, layout: Layout) -> tuple[Share, ...]:
+    """The layers of every region of a layout, as its strategy divides them. Errors as of `strategy`."""
+    return tuple(strategy(layout.mapping).partition(demand, layout))
 
 
 def _names(thing: Any) -> tuple[str]:

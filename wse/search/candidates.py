@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64
-from wse.compiler.strategies import strategy
+from wse.compiler.strategies import shares_of
 from wse_mappings.cuts.layer_parts import LayerRange
 from wse_mappings.region_shapes import fullest_bytes
 from wse_mappings.strategies.strategy import Demand, Layout, Share
@@ -54,8 +55,6 @@ class Candidates:
     least_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _known: set[Layout] = field(default_factory=set)
-    _spreads: dict[tuple[str, int, int, int], _Spread] = field(default_factory=dict)
-    _partitions: dict[tuple[str, int, int, int], Sequence[Share]] = field(default_factory=dict)
 
     def add(self, layouts: Iterable[Layout]) -> None:
         """Add those that are not there."""
@@ -73,7 +72,7 @@ class Candidates:
 
     def _numbers(self, layout: Layout) -> tuple[float, float, float, float, float, float]:
         """Rows and columns of a region, and evenly, stages, and bytes on the fullest PE."""
-        spread = self._spread(layout)
+        spread = _spread(self.demand, layout.of_bands)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
         least = self._padded_bytes(layout) or spread.fullest / (max(1, rows) * max(1, cols))
@@ -94,30 +93,18 @@ class Candidates:
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
             return None
-        shares = self._shares(layout)
+        shares = shares_of(demand, layout.of_bands)
         if any(share.wafers > 1 or share.experts for share in shares):
             return None
-        return fullest_bytes(demand, layout, shares)
-
-    def _spread(self, layout: Layout) -> _Spread:
-        key = (layout.mapping, layout.bands, layout.per_band, layout.block_parts)
-        if key not in self._spreads:
-            self._spreads[key] = _spread(self._shares(layout), layout, self.demand)
-        return self._spreads[key]
-
-    def _shares(self, layout: Layout) -> Sequence[Share]:
-        """The layers of every region, whatever the size of regions."""
-        key = (layout.mapping, layout.bands, layout.per_band, layout.block_parts)
-        if key not in self._partitions:
-            self._partitions[key] = strategy(layout.mapping).partition(self.demand, layout)
-        return self._partitions[key]
+        return fullest_bytes(demand, layout._replace(groups=None, experts=None), shares)
 
 
-def _spread(shares: Iterable[Share], layout: Layout, demand: Demand) -> _Spread:
+@lru_cache(maxsize=1024)
+def _spread(demand: Demand, layout: Layout) -> _Spread:
     """Bands are as high, and regions of a band as wide, as their bytes, or, where their shape is stated, all alike."""
     bands: dict[tuple[int, int], list[Share]] = defaultdict(list)
     beside = 0.0
-    for share in shares:
+    for share in shares_of(demand, layout):
         if share.experts:
             beside += share.bytes / share.wafers
         else:

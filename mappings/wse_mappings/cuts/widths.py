@@ -12,7 +12,7 @@ PRECISION = 5e-4
 """The relative distance from the least bound on bytes at which the search for it ends."""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
     """Columns of every region: the fullest PE of all is as empty as can be, and no column is there for nothing.
 

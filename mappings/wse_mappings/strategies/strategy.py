@@ -127,6 +127,11 @@ class Layout(NamedTuple):
     experts: str | None = None
     block_parts: int = 0
 
+    @property
+    def of_bands(self) -> Layout:
+        """The layout with all that its layers are divided by, and nothing of the size of its regions."""
+        return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
+
     def region(self, demand: Demand) -> tuple[int, int]:
         """Rows and columns of a region where all have as many; of listed ones the fewest that any has."""
         if demand.listed:

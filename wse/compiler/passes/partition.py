@@ -15,7 +15,7 @@ from itertools import groupby
 from wse.compiler.demand import demand_of
 from wse.compiler.options import MODEL, THIN_GEMM
 from wse.compiler.state import StagePlan, State
-from wse.compiler.strategies import strategy
+from wse.compiler.strategies import shares_of
 from wse.errors import BadInput, BadMesh
 from wse.models.graph import PartsOfLayers, op_graph
 from wse_mappings.region_shapes import region_shapes
@@ -39,7 +39,7 @@ def partition(state: State) -> State:
         block_parts=choice.block_parts,
     )
     demand = demand_of(spec, state.wafer, options)
-    shares = strategy(options.mapping).partition(demand, layout)
+    shares = shares_of(demand, layout)
     regions = [share for share in shares if not share.experts]
     _check_layers(state, regions)
     shapes = _shapes(state, demand, layout, regions)
