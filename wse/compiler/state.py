@@ -330,7 +330,8 @@ class State:
     cuts_of_parts: dict[tuple[int, Parts], RegionCut] = field(
         default_factory=dict
     )  # shard: by stage, of its cut blocks
-    tiles: tuple[SymTile, ...] = ()  # shard
+    weights: tuple[SymBuffer, ...] = ()  # shard: the buffers of all tiles
+    tiles: tuple[SymTile, ...] = ()  # shard; none in a model in small, of which no weights are held
     phases: tuple[SymPhase, ...] = ()  # schedule
     patterns: tuple[LineSchedule, ...] = ()  # schedule
     pattern_calls: tuple[PatternCall, ...] = ()  # schedule: of each pattern

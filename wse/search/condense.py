@@ -19,6 +19,7 @@ from wse.arrays import F64, I64
 from wse.compiler.options import REPORT, Choice, Options, Rewrites, Trees
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.partition import partition, placed_parts
+from wse.compiler.passes.place import place
 from wse.compiler.passes.shard import tiling_of
 from wse.compiler.pipeline import PIPELINE, PLACING, first_state
 from wse.compiler.state import StagePlan, State
@@ -32,6 +33,7 @@ from wse.program.steps import Kind, Steps
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse.search.least_bytes import least_bytes
+from wse.search.tile_sizes import size_tiles
 from wse_mappings.cuts.layer_parts import Parts
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
@@ -59,9 +61,7 @@ class Condensed:
     def placed(self) -> Condensed:
         """The model in small with all of its tiles and regions."""
         state = self.state
-        for step in PLACING if not state.stages else ():
-            state = step(state)
-        return replace(self, state=state)
+        return self if state.stages else replace(self, state=place(size_tiles(state)))
 
     def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> Condensed:
         """The model in small with other rewrites, in every phase; tiles are cut anew where they go by these."""
@@ -105,7 +105,7 @@ class Condensed:
     def _further_bytes(self, state: State) -> tuple[int, ...]:
         """The bytes of layers of the whole that are not in small, by stage, once `lowered`."""
         further = [0] * len(state.plans)
-        for buffer in (*(tile.buffer for tile in state.tiles), *state.sym_buffers):
+        for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
             if layer is not None and buffer.permanent:
                 size = aligned_bytes(buffer.elements * element_bytes(state, buffer.view))

@@ -72,7 +72,7 @@ def allocate(state: State) -> State:
     spans, begins = lifetimes(state), steps_before(state.phases)
     replacements = replacing_steps(state)
     reserved = reserved_bytes(state.wafer, state.software)
-    sym_buffers = [t.buffer for t in state.tiles] + list(state.sym_buffers)
+    sym_buffers = [*state.weights, *state.sym_buffers]
     addresses: dict[SymBuffer, int] = {}
     all_buffers: list[Buffer] = []
     stages: list[Stage] = []

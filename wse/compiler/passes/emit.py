@@ -114,7 +114,7 @@ def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
 
 
 def _padding(state: State) -> float:
-    """Share of the weight elements in SRAM that are padding."""
+    """Share of the weight elements in SRAM that are padding; 0 where no tiles are held."""
     elements = real = 0
     for sym_tile in state.tiles:
         tile = sym_tile.tile
@@ -123,4 +123,4 @@ def _padding(state: State) -> float:
         cut = state.cuts[tile.stage]
         elements += tile.outer * tile.inner * cut.rows * cut.cols
         real += sym_tile.real_elements
-    return 1.0 - real / elements
+    return 1.0 - real / elements if elements else 0.0

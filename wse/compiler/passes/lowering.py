@@ -48,7 +48,7 @@ def lower_ops(state: State) -> State:
             "passes over several tokens take the most likely ids, on the wafer: leave out what draws ids on the host"
         )
         raise BadInput(message)
-    buffers, patterns = Buffers(tile.buffer for tile in state.tiles), Patterns()
+    buffers, patterns = Buffers(state.weights), Patterns()
     layers: dict[_Demand, _Layers] = {}
     phases: list[SymPhase] = []
     by_demand: dict[_Demand, SymPhase] = {}

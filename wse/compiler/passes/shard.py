@@ -66,9 +66,14 @@ class RegionShape(NamedTuple):
         return self.cols_of_wafer * self.span
 
 
+def with_cuts(state: State) -> State:
+    """Fill ``cuts`` and ``cuts_of_parts``."""
+    return replace(state, cuts=cuts_of(state), cuts_of_parts=_cuts_of_parts(state))
+
+
 def shard(state: State) -> State:
-    """Fill ``cuts`` and ``tiles``."""
-    state = replace(state, cuts=cuts_of(state), cuts_of_parts=_cuts_of_parts(state))
+    """Fill ``cuts``, ``tiles`` and ``weights``."""
+    state = with_cuts(state)
     shape, tiling, tiles = model_shape(state), tiling_of(state), []
     real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # layers of a kind have the same
     of_op = partial(_tiles_of, state, shape, tiling)
@@ -77,7 +82,7 @@ def shard(state: State) -> State:
     for stage, (with_layers, rotates) in enumerate(tables_held(state)):
         for tile in region_tables(shape, state.cuts[stage], with_layers=with_layers, rotates=rotates):
             tiles.append(_sym_tile(replace(tile, stage=stage), real(tile, state.cuts[stage])))
-    return replace(state, tiles=tuple(tiles))
+    return replace(state, tiles=tuple(tiles), weights=tuple(tile.buffer for tile in tiles))
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
@@ -140,11 +145,16 @@ def each_once(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator
     names: set[tuple[int, str]] = set()
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
-        for tile in tiles(op.in_layer(0), stage):  # layers of one kind differ in names alone
+        for tile in tiles(_in_first_layer(op), stage):  # layers of one kind differ in names alone
             key = (stage, named_in(tile.name, op.layer))
             if key not in names:
                 names.add(key)
                 yield op, stage, tile
+
+
+@lru_cache(maxsize=1 << 12)
+def _in_first_layer(op: Op) -> Op:
+    return op.in_layer(0)
 
 
 def tables_held(state: State) -> list[tuple[bool, bool]]:
@@ -339,7 +349,11 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
     """A tile with the buffer that holds it."""
-    buffer = SymBuffer(
-        stage=tile.stage, name=tile.name, use="weights", view=tile.view, elements=tile.elements, permanent=True
+    return SymTile(
+        buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )
-    return SymTile(buffer=buffer, tile=tile, real_elements=real_elements)
+
+
+def weights_buffer(stage: int, name: str, view: str, elements: int) -> SymBuffer:
+    """The buffer that holds a tile."""
+    return SymBuffer(stage=stage, name=name, use="weights", view=view, elements=elements, permanent=True)

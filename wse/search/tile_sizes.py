@@ -1,0 +1,85 @@
+"""The sizes of tiles, without what they hold: all that a search asks of them.
+
+They go by the shape of a region and the kind of layer, of which a search sees few, and are worked out once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from wse.compiler.passes.contraction import Held
+from wse.compiler.passes.shard import (
+    RegionShape,
+    Tiling,
+    each_once,
+    held_types,
+    model_shape,
+    op_tiles,
+    region_cut,
+    region_tables,
+    regions_of,
+    tables_held,
+    tiling_of,
+    weights_buffer,
+    with_cuts,
+)
+from wse.compiler.state import State
+from wse.models.graph import Op, named_in
+from wse.models.spec import ModelSpec
+from wse.program.program import Tile
+from wse_mappings.cuts.layer_parts import BLOCK
+
+
+class TileSize(NamedTuple):
+    """A tile without what it holds: its name, the view of its elements, and their number on a PE."""
+
+    name: str
+    view: str
+    elements: int
+
+
+class Sizes(NamedTuple):
+    """Sizes of the tiles of a model: of an op on a region, and of tables there, as `region_tables` has them."""
+
+    of_op: Callable[[RegionShape, Op], list[TileSize]]
+    of_tables: Callable[[RegionShape, bool, bool], list[TileSize]]
+
+
+def size_tiles(state: State) -> State:
+    """Fill ``cuts`` and ``weights``, as `wse.compiler.passes.shard.shard` does, without any tiles."""
+    sizes, regions = sizes_of(state), regions_of(state)
+    weights = [
+        weights_buffer(stage, named_in(tile.name, op.layer) if op.layer > 0 else tile.name, tile.view, tile.elements)
+        for op, stage, tile in each_once(state, lambda op, stage: sizes.of_op(regions[stage], op))
+    ]
+    weights += [
+        weights_buffer(stage, *tile)
+        for stage, (region, tables) in enumerate(zip(regions, tables_held(state), strict=True))
+        for tile in sizes.of_tables(region, *tables)
+    ]
+    return replace(with_cuts(state), weights=tuple(weights))
+
+
+def sizes_of(state: State) -> Sizes:
+    """The sizes of the tiles of a partitioned model, of any layers."""
+    return _sizes(model_shape(state), held_types(state.options), state.options.scope, tiling_of(state))
+
+
+@lru_cache(maxsize=4)
+def _sizes(spec: ModelSpec, held: Held, scope: str, tiling: Tiling) -> Sizes:
+    def of_op(region: RegionShape, op: Op) -> list[TileSize]:
+        parts = op.parts if op.parts.cuts_block else BLOCK
+        return _sized(op_tiles(spec, tiling, op, region_cut(spec, held, scope, region, parts)))
+
+    def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
+        cut = region_cut(spec, held, scope, region)
+        return _sized(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
+
+    return Sizes(cache(of_op), cache(of_tables))
+
+
+def _sized(tiles: list[Tile]) -> list[TileSize]:
+    return [TileSize(tile.name, tile.view, tile.elements) for tile in tiles]
