@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from wse_kernels import library
 
 settings.register_profile("plain", max_examples=25)
 settings.load_profile("plain")
@@ -20,6 +24,17 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no shared data: {folder} is missing (set WSE_SHARED to the folder)")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_core() -> Iterator[None]:
+    """Run each step of an engine on one core: the others have tests of their own, and no kernel is compiled twice.
+
+    What `parallel_core_s` measures goes by what else runs on the machine; tests of the builds for all cores say so.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "parallel_core_s", lambda: inf)
+        yield
 
 
 def pytest_collection_finish() -> None:

@@ -15,7 +15,7 @@ from wse.isa.instructions import kernel_named
 from wse.isa.operands import FIRST_OPERAND
 from wse_kernels import library
 from wse_kernels._jit import build_of
-from wse_kernels.library import LEAST_CORE_S, TRIALS, WAKES, compiled_kernel
+from wse_kernels.library import LEAST_CORE_S, TRIALS, WAKES, compiled_kernel, parallel_core_s
 from wse_mappings.schedule import Arrival
 
 PROMPT = (1, 410, 469, 347)
@@ -57,7 +57,7 @@ def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pyte
     for step_s, expected_s in ((0.0, 0.0), (1.0, WAKES / TRIALS)):
         ticks = itertools.count(0.0, step_s)
         monkeypatch.setattr(library.time, "perf_counter", lambda ticks=ticks: next(ticks))
-        assert library.parallel_core_s.__wrapped__() == pytest.approx(expected_s)
+        assert parallel_core_s.__wrapped__() == pytest.approx(expected_s)
 
 
 def test_it_goes_by_time_and_not_by_operations() -> None:
