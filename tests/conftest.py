@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from math import inf
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from wse.request.basis import Placeable
+from wse.search.search import Compilation
+from wse.studies.compile import choose
 from wse_kernels import library
 
 settings.register_profile("plain", max_examples=25)
@@ -34,6 +37,26 @@ def one_core() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "parallel_core_s", lambda: inf)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_search() -> Iterator[None]:
+    """Search for a Program once where tests of a file ask for the same: by command, from Python, and as JSON."""
+    compile_fastest, found = choose.compile_fastest, dict[Hashable, Compilation]()
+
+    def compile_once(prepared: Placeable) -> Compilation:
+        p = prepared
+        before_pass = p.middle_before_pass if p.options.verify_tokens else None
+        asked = (p.spec, p.wafer, p.software, p.options, p.middle_context, before_pass, p.new_tokens)
+        if p.meshes:
+            return compile_fastest(p)
+        if asked not in found:
+            found[asked] = compile_fastest(p)
+        return found[asked]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "compile_fastest", compile_once)
         yield
 
 

@@ -49,7 +49,7 @@ def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path)
 def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     """The prompt gives it; what concerns further tokens is absent, not zero."""
     config = write_config(tmp_path, num_hidden_layers=4)
-    placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4")
+    placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4", "--schedule", "released")
     arguments = ("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "1")
     report = json.loads(wse(*arguments, "--json").out)
     assert not {"decode", "crossing", "bounds", "schedule", "energy", "cost"} & report.keys()
@@ -59,7 +59,8 @@ def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
 
 def test_the_answer_has_grades_behind_its_numbers_and_names_them_as_the_field_does(wse: Wse, tmp_path: Path) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
-    out = wse("estimate", config, "--mesh", "8x8", "--prompt-len", "9", "--new-tokens", "8").out
+    placed = ("--mesh", "8x8", "--mapping", "region", "--schedule", "released")
+    out = wse("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "8").out
     answer = out.partition("Answer")[2].partition("What limits")[0]
     assert re.search(r"^ {2}wafers +1 {2}[MVDRIU] {2}each 8x8 PEs", answer, re.MULTILINE)
     assert re.search(r"^ {2}TTFT .* first token", answer, re.MULTILINE)
@@ -74,6 +75,7 @@ def test_a_trace_is_named_in_the_report_and_can_be_looked_into(wse: Wse, tmp_pat
         config,
         "--mesh=8x8",
         "--mapping=region",
+        "--schedule=released",
         "--prompt-len",
         "9",
         "--new-tokens",

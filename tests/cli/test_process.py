@@ -54,8 +54,13 @@ READ = {*LISTED, "h5py"}
         pytest.param(["models"], {*LISTED, "tokenizers"}, marks=pytest.mark.slow),
         (["inspect {trace}", "inspect {trace} --links --json"], READ),
         pytest.param(["export {trace} --to csv --what token -o tables"], READ, marks=pytest.mark.slow),
-        (["compile {model} --mesh 2x2 --schedule released --dtype float32"], PLACED),
-        (["estimate {model} --mesh 2x2 --schedule released --dtype float32 --prompt-len 4 --new-tokens 4"], PLACED),
+        (
+            [
+                "compile {model} --mesh 2x2 --schedule released --dtype float32",
+                "estimate {model} --mesh 2x2 --schedule released --dtype float32 --prompt-len 4 --new-tokens 4",
+            ],
+            PLACED,
+        ),
         pytest.param(["view {trace} -o view.html"], {*READ, "jinja2", "matplotlib"}, marks=pytest.mark.slow),
         pytest.param(["estimate llama-3-8b --prompt-len 8 --new-tokens 8 --json"], PLACED, marks=pytest.mark.slow),
     ],
@@ -79,7 +84,7 @@ def test_a_command_loads_the_libraries_that_it_needs(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
-    process = start(tmp_path, "run")
+    process = start(tmp_path, "run", "--mesh", "14x14", "--schedule", "released", "--new-tokens", "200")
     assert process.stdout is not None
     process.stdout.read(100)  # beyond the prompt: it generates
     process.send_signal(signal.SIGINT)

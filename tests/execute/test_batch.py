@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from wse.errors import DoesNotFit
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler, Sampling
 from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
 from wse.program.steps import Kind
@@ -92,51 +94,70 @@ def compiled(
     return Engine(program, spec, tensors(spec).__getitem__, draws), program, machine
 
 
-def ran(engine: Engine, prompts: Sequence[Sequence[int]]) -> tuple[list[list[int]], npt.NDArray[np.float32]]:
-    """Tokens by step and user, and logits [step, user, vocabulary]."""
-    for _ in engine.prefill(*prompts):
-        pass
+class Batch(NamedTuple):
+    """What a run of all users made: tokens by step and user, logits ``[step, user, vocabulary]``, words and bytes.
+
+    Attributes:
+        costs: What the fast model has each pass take, with the choice of experts of the run.
+        links: Words that left each PE.
+        crossed: Bytes from wafer to wafer.
+    """
+
+    tokens: list[list[int]]
+    logits: npt.NDArray[np.float32]
+    costs: list[PhaseCost]
+    links: npt.NDArray[np.int64]
+    crossed: int
+
+
+@cache
+def batch_run(name: str) -> Batch:
+    """The run of a case, or of experts on their own columns."""
+    engine, program, machine = compiled(PROMPTS, *CASES.get(name, OWN_EXPERTS))
+    fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
+    costs = [fabric.prefill_cost(index, dict(pairs)) for index in engine.prefill(*PROMPTS)]
     tokens, logits = [engine.tokens], [engine.logits]
-    for _ in range(STEPS):
+    for step in range(STEPS):
         tokens.append(engine.decode())
         logits.append(engine.logits)
-    return tokens, np.stack(logits)
+        costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), pairs=dict(pairs)))
+    return Batch(tokens, np.stack(logits), costs, engine.link_words(), sum(engine.streams.crossed.values()))
+
+
+def users_of(name: str) -> tuple[int, int]:
+    """Two of the four users of a case, who are others in the next."""
+    first = [*CASES, "own experts"].index(name) % 4
+    return first, (first + 1) % 4
 
 
 @pytest.mark.parametrize("name", slow_but([*CASES, "own experts"], *set(CASES) - SECOND_LOOKS))
 def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
     mesh, wanted, choice = CASES.get(name, OWN_EXPERTS)
-    tokens, logits = ran(compiled(PROMPTS, mesh, wanted, choice)[0], PROMPTS)
-    for user, prompt in enumerate(PROMPTS):
-        alone = compiled([prompt], mesh, wanted, choice, context=len(prompt) + STEPS)[0]
-        expected, expected_logits = ran(alone, [prompt])
-        assert [step[user] for step in tokens] == [step[0] for step in expected], user
-        np.testing.assert_array_equal(logits[:, user], expected_logits[:, 0])
+    together = batch_run(name)
+    for user in users_of(name):
+        prompt = PROMPTS[user]
+        engine = compiled([prompt], mesh, wanted, choice, context=len(prompt) + STEPS)[0]
+        for _ in engine.prefill(prompt):
+            pass
+        for step in range(STEPS + 1):
+            assert engine.tokens == [together.tokens[step][user]], (user, step)
+            np.testing.assert_array_equal(together.logits[step, user], engine.logits[0])
+            if step < STEPS:
+                engine.decode()
 
 
 @pytest.mark.parametrize("name", slow_but(CASES, *set(CASES) - SECOND_LOOKS))
 def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
-    mesh, wanted, choice = CASES[name]
-    engine, program, machine = compiled(PROMPTS, mesh, wanted, choice)
-    fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
-    costs = [fabric.prefill_cost(index, dict(pairs)) for index in engine.prefill(*PROMPTS)]
-    for step in range(STEPS):
-        engine.decode()
-        costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), pairs=dict(pairs)))
-    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
-    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(engine.link_words().sum())
-    assert sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+    found = batch_run(name)
+    assert np.array_equal(sum(cost.links for cost in found.costs), found.links)
+    assert sum(int(cost.traffic.hops.sum()) for cost in found.costs) == int(found.links.sum())
+    assert sum(int(cost.traffic.bytes.sum()) for cost in found.costs) == found.crossed
 
 
 def test_words_to_experts_on_their_own_columns_are_by_what_all_users_chose() -> None:
-    engine, program, machine = compiled(PROMPTS, *OWN_EXPERTS)
-    fabric, chosen = Fabric(program, machine, SOFTWARE), engine.routing.pairs
-    costs = [fabric.prefill_cost(index, dict(chosen)) for index in engine.prefill(*PROMPTS)]
-    for step in range(STEPS):
-        engine.decode()
-        costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), pairs=dict(chosen)))
-    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
-    assert len({cost.cycles for cost in costs[-STEPS:]}) > 1
+    found = batch_run("own experts")
+    assert np.array_equal(sum(cost.links for cost in found.costs), found.links)
+    assert len({cost.cycles for cost in found.costs[-STEPS:]}) > 1
 
 
 @pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline"])

@@ -16,7 +16,7 @@ EAST, WEST, SOUTH, NORTH = 1, 3, 2, 0
 
 
 @pytest.mark.parametrize("axis", [ROWS, COLUMNS])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows=st.integers(1, 5), cols=st.integers(1, 5), elements=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
 def test_each_message_loads_every_link_of_its_way(axis: int, rows: int, cols: int, elements: int, seed: int) -> None:
     along_columns = axis == COLUMNS

@@ -13,6 +13,7 @@ import pytest
 from dequantised import Dequantised
 from plain_decoder import plain_logits
 from session import SOFTWARE, golden, model, session, wafer
+from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
@@ -233,7 +234,7 @@ def nll(logits: Logits, tokens: list[int]) -> float:
     return float((normaliser - wide[np.arange(len(tokens)), tokens]).mean())
 
 
-@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("coding", slow_but(CODINGS, "int8", "int4"))
 def test_greedy_tokens_are_the_same_on_every_mesh(shared: Path, coding: str) -> None:
     folder = shared / "models" / "stories260k"
     told = [

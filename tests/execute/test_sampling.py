@@ -40,7 +40,7 @@ def test_what_may_be_drawn_is_what_transformers_draws_from(case: dict[str, Any])
 NUMBERS = st.floats(-12, 12, width=16)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     logits=st.lists(NUMBERS, min_size=4, max_size=30, unique=True),
     seen=st.lists(st.integers(0, 3), min_size=1, max_size=6),

@@ -39,7 +39,7 @@ def indices(random: np.random.Generator, lanes: int, count: int, size: int, orde
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.integers(1, 4),
     cols=st.integers(1, 5),

@@ -209,7 +209,7 @@ def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     key=st.sampled_from([*numeric_fields(WaferSpec), "name", "base", "x"]),
     value=st.sampled_from(["0", "-1", "1e400", "nan", "''", "[]", "{}", "true", "1979-05-27", "9" * 30])

@@ -39,11 +39,14 @@ def write_past_the_end(x):
     x[0] = x[len(x) - x.size + 1]
 """
 
-PRINT = "from wse_kernels import caller; print(caller.probe(1), caller.KERNEL_FILES.folder, end='')"
+PRINT = """
+from wse_kernels import caller
+print(caller.probe(1), caller.KERNEL_FILES.folder, caller.probe(1.5), end=" ")
+print(sum(caller.probe.stats.cache_misses.values()))
+"""
 MISSED = """
 from wse_kernels import caller
-for argument in ({arguments},):
-    caller.probe(argument)
+caller.probe({argument})
 print(sum(caller.probe.stats.cache_misses.values()))
 """
 TROUBLE = "from wse_kernels import caller; print(caller.probe(1), caller.KERNEL_FILES.trouble)"
@@ -69,12 +72,15 @@ def python(package: Path, code: str, **settings: str) -> subprocess.CompletedPro
     return subprocess.run(command, env=clean | home | settings, capture_output=True, text=True, check=False)
 
 
-def test_an_edited_helper_in_another_file_is_seen(package: Path) -> None:
+def test_kernels_are_found_by_the_next_process_for_all_types_and_an_edited_helper_in_another_file_is_seen(
+    package: Path,
+) -> None:
     first = python(package, PRINT).stdout.split()
     again = python(package, PRINT).stdout.split()
     (package / "helper.py").write_text(HELPER.format(added=20))
     edited = python(package, PRINT).stdout.split()
     assert [first[0], again[0], edited[0]] == ["22", "22", "42"]
+    assert [first[2:], again[2:], edited[2:]] == [["23.0", "2"], ["23.0", "0"], ["43.0", "2"]]
     assert first[1] == again[1] != edited[1]
     for folder in (first[1], edited[1]):
         assert Path(folder).is_relative_to(package.parent / "cache")
@@ -96,7 +102,7 @@ def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path)
     assert compiled
     other = package.parent / "other" / package.name
     shutil.copytree(package, other)
-    first, place = python(other, PRINT, XDG_CACHE_HOME=str(package.parent / "cache")).stdout.split()
+    first, place, *_ = python(other, PRINT, XDG_CACHE_HOME=str(package.parent / "cache")).stdout.split()
     assert (first, Path(place)) == ("22", folder)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == compiled
 
@@ -105,10 +111,6 @@ def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path)
 def test_a_cache_folder_that_the_user_names_is_kept(package: Path) -> None:
     mine = package.parent / "mine"
     assert Path(python(package, PRINT, NUMBA_CACHE_DIR=str(mine)).stdout.split()[1]).parent == mine
-
-
-def test_each_combination_of_types_is_found_by_the_next_process(package: Path) -> None:
-    assert [python(package, MISSED.format(arguments="1, 1.5")).stdout for _ in range(2)] == ["2\n", "0\n"]
 
 
 def test_a_file_that_was_cut_short_is_none(tmp_path: Path) -> None:
@@ -173,6 +175,6 @@ def test_processes_that_compile_at_the_same_time_keep_what_each_of_them_compiled
     """Numba's own cache numbers the files of a function, and two processes may give one number to different types."""
     arguments = ["1", "1.5", "True", "1j"]
     with ThreadPoolExecutor(len(arguments)) as pool:
-        codes = [MISSED.format(arguments=argument) for argument in arguments]
+        codes = [MISSED.format(argument=argument) for argument in arguments]
         assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["1\n"] * 4
         assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["0\n"] * 4

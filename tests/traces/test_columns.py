@@ -25,7 +25,7 @@ def keys_of(shape):
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_indexing_gives_what_numpy_gives(sample, data):
     path = data.draw(st.sampled_from(["links/words", "steps/cycles_by", "tokens/cycles", "graph/ops/name"]))
     with open_trace(sample) as trace, h5py.File(sample, locking=False) as file:

@@ -30,7 +30,7 @@ def test_cycles_are_stepped_through_in_order(sample):
     assert steps == [(0, [1]), (1, [4, 2]), (4, [1]), (5, [4, 2])]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 4), st.integers(0, 4)), max_size=40))
 def test_a_replay_is_what_was_appended(tmp_path_factory, moves):
     path = tmp_path_factory.mktemp("replay") / "t.h5"

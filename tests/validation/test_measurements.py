@@ -181,7 +181,7 @@ CELL = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 @given(st.sampled_from(sorted(TABLES)), st.lists(st.lists(CELL, min_size=0, max_size=20), max_size=4), st.data())
 def test_no_file_ends_in_a_traceback(table: str, rows: list[list[str]], data: st.DataObject) -> None:
     """Rows of cells from here and there, some with the right number of cells and good numbers."""
@@ -202,7 +202,7 @@ def test_no_file_ends_in_a_traceback(table: str, rows: list[list[str]], data: st
         )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.text(max_size=200))
 def test_no_text_ends_in_a_traceback(text: str) -> None:
     header = ",".join('"M,N,K"' if c == "M,N,K" else c for c in TABLES["microbench"])

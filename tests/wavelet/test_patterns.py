@@ -124,7 +124,7 @@ def test_a_multicast_needs_one_colour(length: int, root: int) -> None:
     other=st.integers(0, 999),
     wafer=st.sampled_from([WSE2, WSE3]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_values_and_link_words_are_those_of_the_messages(
     name: str, length: int, words: int, gap: int, other: int, wafer: WaferSpec
 ) -> None:
@@ -189,7 +189,7 @@ def test_the_snake_is_a_chain_of_all_pes(rows: int, cols: int) -> None:
 
 
 @given(length=st.integers(1, 17), words=st.integers(1, 70), seed=st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_the_ring_gives_every_pe_the_sum(length: int, words: int, seed: int) -> None:
     schedule = ring_all_reduce(length, 1, ADD)
     machine = Machine(WSE2, 1, length, words)

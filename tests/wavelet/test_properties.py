@@ -58,7 +58,7 @@ def distinct(machine: Machine) -> np.ndarray[tuple[int, ...], np.dtype[np.float3
 
 
 @given(multicasts())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_word_arrives_once_in_order_and_nothing_is_left(
     case: tuple[Machine, list[tuple[Place, list[Place], int]]],
 ) -> None:
@@ -73,7 +73,7 @@ def test_every_word_arrives_once_in_order_and_nothing_is_left(
 
 
 @given(multicasts())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
     case: tuple[Machine, list[tuple[Place, list[Place], int]]],
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
 
 
 @given(multicasts())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_wavelet_comes_by_the_link_that_it_left_its_neighbour_on(
     case: tuple[Machine, list[tuple[Place, list[Place], int]]],
 ) -> None:
@@ -131,7 +131,7 @@ def same(one: MachineRun, other: MachineRun) -> None:
 
 
 @given(multicasts(), st.integers(0, 2**16))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_the_order_of_queues_and_the_number_of_cores_change_nothing(
     case: tuple[Machine, list[tuple[Place, list[Place], int]]], seed: int
 ) -> None:

@@ -82,7 +82,7 @@ def test_an_index_is_cut_at_groups_where_blocks_stay_as_long() -> None:
 
 
 @given(extent=st.integers(1, 200), parts=st.integers(1, 60), group=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_a_cut_takes_is_known_without_its_blocks(extent: int, parts: int, group: int) -> None:
     for cut, index in (
         (even_cut(extent, parts, group), padded_blocks(extent, parts)),

@@ -122,7 +122,7 @@ def test_only_matrices_of_linear_layers_are_quantised() -> None:
     axis=st.sampled_from([ROWS, COLUMNS]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_every_row_of_a_tile_finds_the_scale_of_its_own_group(lines: int, inputs: int, axis: int, seed: int) -> None:
     """For any share of the contraction: contiguous or not, with padding anywhere."""
     random = np.random.default_rng(seed)

@@ -81,7 +81,7 @@ def cycles(pattern: LineSchedule, words: int) -> float:
 
 
 @given(length=st.integers(2, 300), words=st.integers(1, 4096), grouping=st.sampled_from([None, *Grouping]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_chain_broadcast_and_snake_are_exactly_the_fast_model(
     length: int, words: int, grouping: Grouping | None
 ) -> None:

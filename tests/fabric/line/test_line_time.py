@@ -27,7 +27,7 @@ def chain(length: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
 
 
 @given(length=st.integers(2, 512), words=st.integers(1, 8192))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_chain_reduce_takes_words_plus_six_a_stage_and_a_constant(length: int, words: int) -> None:
     """T = B + (2 T_R + 2)(P - 1) + constant; the constant is that of one stage, whatever P and B."""
     constant = line_cycles(chain(2), 1, WSE2).total - (1 + 6)
@@ -35,7 +35,7 @@ def test_chain_reduce_takes_words_plus_six_a_stage_and_a_constant(length: int, w
 
 
 @given(length=st.integers(2, 512), words=st.integers(1, 8192))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_flooding_broadcast_takes_words_plus_distance_plus_the_ramps(length: int, words: int) -> None:
     """T = B + P + 2 T_R, from the first operation to the last word in memory."""
     pattern = multicast(length, 1, 0)

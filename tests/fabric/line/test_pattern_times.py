@@ -30,7 +30,7 @@ def cycles(*transfers: LinePattern) -> float:
 
 
 @given(length=st.integers(2, 80), words=st.integers(1, 900), more=st.integers(1, 900), axis=st.sampled_from([0, 1]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_two_shifts_at_once_take_what_one_of_all_their_words_does(
     length: int, words: int, more: int, axis: int
 ) -> None:
@@ -41,7 +41,7 @@ def test_two_shifts_at_once_take_what_one_of_all_their_words_does(
 
 
 @given(words=st.integers(1, 500), start=st.integers(0, 60), end=st.integers(0, 60))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_streams_on_one_line_take_at_least_the_longest_and_at_most_one_after_the_other(
     words: int, start: int, end: int
 ) -> None:
@@ -72,7 +72,7 @@ def test_contention_is_what_an_all_reduce_takes_beyond_its_reduce_and_its_multic
 
 
 @given(length=st.integers(2, 40), words=st.integers(1, 300), gap=st.integers(0, 60))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_ring_of_two_is_two_exchanges_and_longer_ones_take_as_many_steps(length: int, words: int, gap: int) -> None:
     times = PatternTimes(LineCosts.of(WSE2, gap))
 

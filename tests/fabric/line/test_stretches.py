@@ -27,7 +27,7 @@ def head_groups(sizes: list[int]) -> tuple[tuple[int, int], ...]:
 
 
 @given(SIZES, st.integers(1, 300))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_line_takes_what_the_slowest_of_its_stretches_takes(sizes: list[int], words: int) -> None:
     schedule = k_tree(sum(sizes), 1, Arrival.ADD, broadcast=True, segments=head_groups(sizes))
     got = PatternTimes(COSTS).time([LinePattern(schedule, 0, words, ROWS)]).cycles

@@ -179,7 +179,7 @@ def stretched(schedule: LineSchedule, places: I32) -> LineSchedule:
 
 
 @given(st.sampled_from(sorted(PATTERNS)), st.lists(st.integers(1, 5), min_size=1, max_size=14), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_longer_ways_cost_what_they_do_on_a_longer_line(name: str, hops: list[int], words: int) -> None:
     places = np.array([0, *accumulate(hops)], np.int32)
     pattern = PATTERNS[name](len(places))
@@ -192,7 +192,7 @@ def test_longer_ways_cost_what_they_do_on_a_longer_line(name: str, hops: list[in
 
 
 @given(st.lists(st.integers(1, 5), min_size=3, max_size=20), st.integers(1, 60))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_rounds_that_stream_cost_what_they_do_on_a_longer_line(hops: list[int], words: int) -> None:
     places = np.array([0, *accumulate(hops)], np.int32)
     pattern = ring_reduce(len(places))

@@ -41,7 +41,7 @@ def data_of(page: bytes) -> dict[str, Any]:
     return json.loads(found[0])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.sampled_from([(0, 255), (0, 2**16 - 1), (0, 2**32 - 1), (-(2**31), 2**31 - 1), (0, 2**53)]).flatmap(
         lambda ends: hnp.arrays(

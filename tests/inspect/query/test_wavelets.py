@@ -79,7 +79,7 @@ def test_the_summary_is_that_of_the_moves(logged: tuple[dict[str, Any], Path, li
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cuts=st.lists(st.integers(0, 10**4), max_size=3))
 def test_ranges_that_follow_each_other_replay_the_log(
     logged: tuple[dict[str, Any], Path, list[Move]], cuts: list[int]

@@ -102,7 +102,7 @@ def check(rows: Rows, length: int) -> None:
     np.testing.assert_array_equal(cache.control[:, HEADER_WORDS:], rows.slots)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(request=requests(), replicated=st.booleans())
 def test_a_prompt_and_decoded_tokens_stay_balanced_and_in_order_up_to_the_last_slot(
     request: tuple[int, int, int], *, replicated: bool
@@ -119,7 +119,7 @@ def test_a_prompt_and_decoded_tokens_stay_balanced_and_in_order_up_to_the_last_s
     assert rows.cache.slots == rows.cache.capacity == ceil_div(context, row_count)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     rows=st.integers(1, 9),
     chunks=st.lists(st.integers(1, 12), min_size=1, max_size=5),
@@ -192,7 +192,7 @@ def test_entries_move_one_row_up_and_the_first_row_passes_none(rows: int, length
     assert cache.control[-1, RECEIVED_SLOT] == -1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rows=st.integers(1, 9),
     prompt=st.integers(0, 20),

@@ -12,7 +12,7 @@ from wse_mappings.cuts.heights import band_heights
 BANDS = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=3).map(tuple)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     by_wafer=st.lists(BANDS, min_size=1, max_size=2).map(tuple),
     parts=st.lists(st.integers(1, 12), min_size=3, max_size=9).map(tuple),

@@ -12,7 +12,7 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import PRECISION, region_widths
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     regions=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 20)), min_size=2, max_size=3), cols=st.integers(3, 12)
 )

@@ -84,7 +84,7 @@ def test_nor_wavelet_by_wavelet(operation: Operation, length: int, words: int) -
     words=st.integers(1, 300),
     pick=st.randoms(use_true_random=False),
 )
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_every_member_of_every_family_does_the_operation(
     operation: Operation, length: int, words: int, pick: object
 ) -> None:

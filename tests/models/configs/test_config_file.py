@@ -70,7 +70,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.dictionaries(st.sampled_from([*CONFIG, "rope_scaling", "rope_parameters", "x"]), JSON))
 def test_any_values_are_read_or_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     path = write_config(tmp_path, **changes)
@@ -85,7 +85,7 @@ CONFIGS += [SIZES | new for _, new, _ in SPELLINGS.values()]
 TABLES = ("text_config", "rope_parameters", "rope_scaling")
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_values_in_a_config_of_any_family_are_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     config = copy.deepcopy(data.draw(st.sampled_from(CONFIGS)))

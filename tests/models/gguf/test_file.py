@@ -164,7 +164,7 @@ def test_every_cut_of_a_good_file_is_refused(tmp_path: Path) -> None:
         refusal(BadModel, GgufFile, path)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_file_with_any_bytes_changed_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     path = write_arrays(tmp_path / "m.gguf", {"k": "text", "words": ["a", "b"], "n": 3}, {"a": A, "b": A[0]})

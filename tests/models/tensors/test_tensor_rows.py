@@ -49,7 +49,7 @@ PIECES: list[dict[str, Any]] = [
 ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(given_=st.sampled_from(PIECES), begin=st.integers(0, 6), count=st.integers(0, 6))
 def test_a_stretch_of_a_piece(given_: dict[str, Any], begin: int, count: int) -> None:
     array = np.arange(60.0).reshape(10, 6)

@@ -59,7 +59,7 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path: Path) -> LibraryTokenize
     return json_tokenizer(write(tmp_path / "tokenizer.json"), spec, NONE)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(alphabet="ab éß😀\n", max_size=20))
 def test_text_comes_back(tokenizer: LibraryTokenizer, text: str) -> None:
     ids = tokenizer.encode(text)
@@ -69,7 +69,7 @@ def test_text_comes_back(tokenizer: LibraryTokenizer, text: str) -> None:
     assert tokenizer.decode(ids[1:]) == text
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ids=st.lists(st.integers(0, 258) | st.integers(195, 264), max_size=30))
 def test_a_stream_joins_to_the_decoded_text(tokenizer: LibraryTokenizer, ids: list[int]) -> None:
     ids = [i for i in ids if i < tokenizer.vocab_size]

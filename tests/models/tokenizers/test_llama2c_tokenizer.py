@@ -62,7 +62,7 @@ def reference_encode(text: str) -> list[int]:
         ids[best : best + 2] = [ID[PIECES[ids[best]] + PIECES[ids[best + 1]]]]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(text=st.text(alphabet="ab é", max_size=40) | st.text(max_size=10))
 def test_encoding_is_that_of_the_plain_scan_and_decodes_back(text: str) -> None:
     tokenizer = small()
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, data: bytes, tail: str) -> No
     assert refusal(BadModel, read, tmp_path, data) == f"{tmp_path / 'tokenizer.bin'}: {tail}"
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.binary(max_size=80)
     | st.builds(

@@ -100,7 +100,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     assert "not a SentencePiece model ('utf-8' codec can't decode" in message
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(which=st.integers(0, 1), at=st.floats(0, 1, exclude_max=True), new=st.binary(max_size=6), cut=st.booleans())
 def test_any_damage_is_refused_or_read(tmp_path: Path, which: int, at: float, new: bytes, *, cut: bool) -> None:
     whole = WHOLE[which]

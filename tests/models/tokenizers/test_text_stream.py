@@ -47,7 +47,7 @@ def pushed(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
 CHARACTERS = st.text(alphabet="aé北😀👍🏽\u0301\n ", min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(parts=st.lists(CHARACTERS.map(str.encode) | st.binary(max_size=5), max_size=6))
 def test_any_bytes_join_to_what_decode_says(made: Made, parts: list[bytes]) -> None:
     tokenizer, spell = made
@@ -55,7 +55,7 @@ def test_any_bytes_join_to_what_decode_says(made: Made, parts: list[bytes]) -> N
     assert "".join(pushed(tokenizer, ids)) == tokenizer.decode(ids)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=CHARACTERS)
 def test_no_character_in_pieces_is_replaced(made: Made, text: str) -> None:
     """Byte by byte, each character comes whole, no earlier than its last byte."""

@@ -13,7 +13,7 @@ from plain_router import MIXTURES, mixture_spec
 from tiny_model import tensors
 
 from tests.models.helpers import tiny_tensors, write_config, write_model
-from wse.compiler.options import Options
+from wse.compiler.options import FUSED, RELEASED, Options
 from wse.fabric.expert_costs import Pairs
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
@@ -42,14 +42,22 @@ def same(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "wafers", "batch"),
-    [("region", 1, 1), ("region", 2, 2), ("pipeline", 1, 2), ("pipeline", 2, 1), ("tensor", 2, 2)],
+    ("mapping", "wafers", "batch", "schedule"),
+    [
+        ("region", 1, 1, FUSED),
+        ("region", 2, 2, RELEASED),
+        ("pipeline", 1, 2, RELEASED),
+        ("pipeline", 2, 1, FUSED),
+        ("tensor", 2, 2, RELEASED),
+    ],
 )
-def test_a_model_estimated_and_the_same_model_executed(tmp_path: Path, mapping: str, wafers: int, batch: int) -> None:
+def test_a_model_estimated_and_the_same_model_executed(
+    tmp_path: Path, mapping: str, wafers: int, batch: int, schedule: str
+) -> None:
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")
     prompt, new = (3, 5, 7, 9, 11), 20
-    placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27}
+    placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27, "schedule": schedule}
     asked = {"prompt_ids": prompt} if batch == 1 else {"prompt_ids": (prompt, prompt[::-1])}
     prepared = prepare(RunRequest(model=str(tmp_path), new_tokens=new, **placed, **asked))
     executed = execute(prepared, compile_program(prepared)).to_dict()
@@ -131,7 +139,13 @@ def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
     write_model(tmp_path, tiny_tensors(), max_position_embeddings=128)
     prepared = prepare(
         RunRequest(
-            model=str(tmp_path), mesh="6x5", wafers=2, prompt_ids=((1, 2, 3), (4, 5, 6, 7, 8, 9, 10)), new_tokens=90
+            model=str(tmp_path),
+            mesh="6x5",
+            wafers=2,
+            mapping="region",
+            schedule=RELEASED,
+            prompt_ids=((1, 2, 3), (4, 5, 6, 7, 8, 9, 10)),
+            new_tokens=90,
         )
     )
     program = compile_program(prepared)

@@ -39,7 +39,13 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
 
 @pytest.fixture(scope="module")
 def result(request_: EstimateRequest) -> EstimateResult:
-    return estimate(replace(request_, sensitivity=True))
+    return estimate(request_)
+
+
+@pytest.fixture(scope="module")
+def sensitive(request_: EstimateRequest) -> EstimateResult:
+    """One that tells what moves it, by the released schedule, for which nothing is searched on other wafers."""
+    return estimate(replace(request_, schedule="released", sensitivity=True))
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +130,8 @@ def test_grades_are_those_of_the_weakest_constant(report: dict[str, Any], reques
 def test_the_busiest_links_are_where_they_are_said_to_be(tmp_path: Path) -> None:
     """Against the map of all links of the same tokens."""
     config = write_config(tmp_path, num_hidden_layers=4)
-    request = EstimateRequest(model=str(config), mesh="8x7", wafers=2, prompt_len=3, new_tokens=9)
+    placed: dict[str, Any] = {"mesh": "8x7", "wafers": 2, "mapping": "region", "schedule": "released"}
+    request = EstimateRequest(model=str(config), **placed, prompt_len=3, new_tokens=9)
     prepared = prepare_estimate(request)
     program = compile_program(prepared)
     links = sum(Fabric(program, prepared.wafer, prepared.software).decode_cost(3 + i).links for i in range(8))
@@ -154,7 +161,7 @@ def test_joules_and_dollars_follow_from_power_price_and_rate(report: dict[str, A
 def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequest, tmp_path: Path) -> None:
     file = tmp_path / "power.toml"
     file.write_text("wafer_power_w = 11_500\n")
-    found = estimate(replace(request_, batch=1, new_tokens=2, economics=str(file))).to_dict()
+    found = estimate(replace(request_, batch=1, new_tokens=2, schedule="released", economics=str(file))).to_dict()
     assert found["energy"]["joules_per_token"] == pytest.approx(2 * 11_500 / found["decode"]["tokens_per_s"])
     assert found["energy"]["grade"] == "U"
 
@@ -182,17 +189,18 @@ def test_every_cause_and_every_bound_has_a_grade() -> None:
 def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
-    found = estimate(replace(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1)).to_dict()
+    found = estimate(replace(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1, schedule="released")).to_dict()
     assert found["grades"]["decode.cycles_per_token"] == {"grade": "U", "source": "assumed", "weakest": "hop_cycles"}
 
 
 def test_another_wafer_is_the_same_request_on_it(
-    report: dict[str, Any], request_: EstimateRequest, tmp_path: Path
+    sensitive: EstimateResult, request_: EstimateRequest, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
+    report = sensitive.to_dict()
     slower, roomier, linked, research = report["sensitivity"]
-    found = estimate(replace(request_, wafer=str(file))).to_dict()
+    found = estimate(replace(request_, schedule="released", wafer=str(file))).to_dict()
     assert slower["tokens_per_s_per_user"] == found["decode"]["tokens_per_s_per_user"]
     assert slower["factors"]["tokens_per_s_per_user"] < 1
     assert roomier["factors"]["kv_capacity_tokens"] > 1.05
@@ -204,7 +212,7 @@ def test_another_wafer_is_the_same_request_on_it(
 
 
 def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequest) -> None:
-    crammed = replace(request_, mesh="1x2", wafers=1, mapping="region", context=512)
+    crammed = replace(request_, mesh="1x2", wafers=1, mapping="region", context=512, schedule="released")
     with pytest.raises(DoesNotFit, match="too many: code"):
         estimate(crammed)
     found = estimate(replace(crammed, capacity="report")).to_dict()
@@ -216,11 +224,12 @@ def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequ
 
 @pytest.mark.parametrize("columns", [80, 100])
 def test_what_is_printed_fits_the_terminal(
-    result: EstimateResult, columns: int, monkeypatch: pytest.MonkeyPatch
+    result: EstimateResult, sensitive: EstimateResult, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     out = io.StringIO()
-    print_result(result, out, detail=True)
+    for found in (result, sensitive):
+        print_result(found, out, detail=True)
     text = out.getvalue()
     assert max(map(len, text.split("\n"))) <= columns
     assert "…" not in text
