@@ -48,7 +48,7 @@ def one_search() -> Iterator[None]:
     def compile_once(prepared: Placeable) -> Compilation:
         p = prepared
         before_pass = p.middle_before_pass if p.options.verify_tokens else None
-        asked = (p.spec, p.wafer, p.software, p.options, p.middle_context, before_pass, p.new_tokens)
+        asked = (p.spec, p.wafer, p.software, p.options, tuple(p.middle_context), before_pass, p.new_tokens)
         if p.meshes:
             return compile_fastest(p)
         if asked not in found:
