@@ -47,6 +47,12 @@ MUTATIONS: Final = (
         "tests/kernels/test_compute.py -k halves_in_vectors",
     ),
     Mutation(
+        "kernels/wse_kernels/transfers.py",
+        "for col in range(min(start, end), max(start, end) + 1):\n                        copy_turned",
+        "for col in range(min(start, end), max(start, end)):\n                        copy_turned",
+        "tests/kernels/test_transfers.py -k turned",
+    ),
+    Mutation(
         "kernels/wse_kernels/rotary.py",
         "source = x + m * width + h * F + p",
         "source = x + h * F + p",

@@ -64,15 +64,16 @@ def fill_lanes(
 ) -> None:
     """Give n elements of a PE, a lane of block ``sender``, to the PEs of columns ``west`` to ``east`` of its mesh row.
 
-    The blocks of the row follow block ``base``.
+    The blocks of the row follow block ``base``. Indices are unsigned, as in `deliver`.
     """
     lanes = view.shape[2]
     for block in range(west // lanes, east // lanes + 1):
         first, end = max(west - block * lanes, 0), min(east + 1 - block * lanes, lanes)
+        receiver = np.uint64(base + block)
         for e in range(n):
-            new = view[sender, source + e, lane]
-            for receiver_lane in range(first, end):
-                view[base + block, target + e, receiver_lane] = new
+            new, at = view[sender, source + e, lane], np.uint64(target + e)
+            for to in range(np.uint64(first), np.uint64(end)):
+                view[receiver, at, to] = new
 
 
 @helper_function

@@ -14,10 +14,19 @@ import numpy as np
 from wse_kernels._elements import narrow, row_pointer, widen
 from wse_kernels._functions import internal_function, word
 from wse_kernels._jit import cgutils, config, intrinsic, populate_array, types
-from wse_kernels._moved_rows import larger_of, sums_of
+from wse_kernels._moved_rows import copies_of, larger_of, sums_of
 from wse_kernels._vectors import WIDTH, load_lanes, store_lanes, transposed, whole_mask
 
-__all__ = ["TURNED_COLUMNS", "WIDTH", "add_turned", "take_larger_turned", "turn_back", "turn_in", "turned_values"]
+__all__ = [
+    "TURNED_COLUMNS",
+    "WIDTH",
+    "add_turned",
+    "copy_turned",
+    "take_larger_turned",
+    "turn_back",
+    "turn_in",
+    "turned_values",
+]
 
 TURNED_COLUMNS: Final = 2048
 """Elements that are turned at once, each of sixteen rows, at most: those of so many columns."""
@@ -131,6 +140,11 @@ def _take_larger_turned(turned: Any, to: int, origin: int) -> None:
         turned[to * WIDTH + row] = new if widen(new) > widen(old) else old
 
 
+def _copy_turned(turned: Any, to: int, origin: int) -> None:
+    for row in range(WIDTH):
+        turned[to * WIDTH + row] = turned[origin * WIDTH + row]
+
+
 _INTERPRETED = bool(config.DISABLE_JIT)
 
 turned_values: Any = _turned_values if _INTERPRETED else _turned_values_compiled
@@ -151,3 +165,6 @@ add_turned: Any = _add_turned if _INTERPRETED else _combination(sums_of)
 
 take_larger_turned: Any = _take_larger_turned if _INTERPRETED else _combination(larger_of)
 """``take_larger_turned(turned, to, origin)``: the element at place ``to`` = the larger of the two, in all rows."""
+
+copy_turned: Any = _copy_turned if _INTERPRETED else _combination(copies_of)
+"""``copy_turned(turned, to, origin)``: the element at place ``to`` = the one at ``origin``, in all rows."""

@@ -23,6 +23,7 @@ from wse_kernels._moved_rows import fetch_rows
 from wse_kernels._turned_rows import (
     TURNED_COLUMNS,
     add_turned,
+    copy_turned,
     take_larger_turned,
     turn_back,
     turn_in,
@@ -55,7 +56,8 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
     ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks a row, 3 source
     address, 4 target address (elements of ``view``), 5 elements of all parts.
 
-    Rows that carry out the same messages do so together, sixteen at the most; long runs of sums on turned rows.
+    Rows that carry out the same messages do so together, sixteen at the most; long runs of sums, with the multicasts
+    behind them, on turned rows.
     """
     per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
     few = min(max(LEAST_ROWS, NEAR_ELEMENTS // max(1, a[5])), MOST_ROWS)
@@ -88,10 +90,12 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 @helper_function
 def _run_of_sums(messages: Any, i: int, end: int) -> Any:
-    """The message behind a run of sums from message i on, the first column of the run, and its columns."""
-    west, east = np.int64(messages[i, 0]), np.int64(messages[i, 0])
-    while i < end and (messages[i, 2] == ADD or messages[i, 2] == MAX):
-        start, stop = np.int64(messages[i, 0]), np.int64(messages[i, 1])
+    """The end of a run of sums from message i on with the multicasts behind them, its first column, and its columns."""
+    west, east, begin = np.int64(messages[i, 0]), np.int64(messages[i, 0]), i
+    while i < end:
+        start, stop, arrival = np.int64(messages[i, 0]), np.int64(messages[i, 1]), messages[i, 2]
+        if arrival != ADD and arrival != MAX and (arrival != MULTICAST or i == begin):
+            break
         west, east = min(west, start, stop), max(east, start, stop)
         i += 1
     return i, west, east - west + 1
@@ -112,7 +116,7 @@ def _turned_sums(
     address: int,
     n: int,
 ) -> None:
-    """Carry out messages i to ``run``, sums in place, in rows from that of block ``base`` on, few elements at once."""
+    """Carry out messages i to ``run``, in place, in rows from that of block ``base`` on, few elements at once."""
     lanes = view.shape[2]
     first_block, end_block = west // lanes, (west + columns - 1) // lanes + 1
     west = first_block * lanes  # of whole blocks
@@ -131,6 +135,9 @@ def _turned_sums(
             for e in range(begin, stop):
                 if arrival == ADD:
                     add_turned(turned, end * at_once + e, start * at_once + e)
+                elif arrival == MULTICAST:
+                    for col in range(min(start, end), max(start, end) + 1):
+                        copy_turned(turned, col * at_once + e, start * at_once + e)
                 else:
                     take_larger_turned(turned, end * at_once + e, start * at_once + e)
         for block in range(first_block, end_block):
