@@ -117,7 +117,7 @@ def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int)
     chain = [(col, col + 1) for col in range(middle)] + [(col, col - 1) for col in range(cols - 1, middle, -1)]
     parts = [(n // 2, n - n // 2), (0, n // 2)]
     messages = [(*ends, arrival, *part) for part in parts for ends in chain]
-    messages += [(middle, 0, MULTICAST, 0, n), (3, 9, REPLACE, 1, 1)]
+    messages += [(middle, 0, MULTICAST, 0, n), (middle, cols - 1, MULTICAST, 1, 1), (3, 9, REPLACE, 1, 1)]
     others = [*messages[5:9], (7, 2, REPLACE, 0, n), *messages[2:40]]
     first = np.array([0, len(messages), len(messages) + len(others)], np.int32)
     variant = (np.arange(rows) // 3 == 4).astype(np.int32)
