@@ -168,19 +168,27 @@ def _exp(
             f32[block, sums + mh, lane] = np.float32(0.0)
         for t in range(T):
             e = scores + mh * T + t
-            _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
-            for lane in range(lanes):
+            seen = _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
+            for lane in range(lanes if seen else 0):
                 values[lane] = exponential(values[lane] - f32[block, maxima + mh, lane])
+            for lane in range(0 if seen else lanes):
+                values[lane] = ZERO
             for lane in range(lanes):
                 stored = narrow(values[lane], act[block, out, lane])
                 act[block, out + mh * T + t, lane] = stored
-                f32[block, sums + mh, lane] += widen(stored)
+                values[lane] = widen(stored)
+            for lane in range(lanes):
+                f32[block, sums + mh, lane] += values[lane]
 
 
 @helper_function
 def _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity):
-    """values = the scores with entry t, ``acc[e]``, times the scale; -inf where it is not visible."""
+    """values = the scores with entry t, ``acc[e]``, times the scale; -inf where it is not visible.
+
+    Returns whether any lane may see it: exponentials of -inf, which are as slow as any, are 0 beforehand.
+    """
     lanes = len(values)
+    seen = True
     if capacity == BY_COLUMN:
         columns = min(lanes, len(ctl) - block_col)
         for lane in range(columns):
@@ -191,12 +199,12 @@ def _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, l
             values[lane] = UNSEEN
     else:
         position = ctl[block_row, SLOTS + (oldest + t) % capacity]
-        if position >= first and position <= last:
-            for lane in range(lanes):
-                values[lane] = widen(acc[block, e, lane]) * scale
-        else:
-            for lane in range(lanes):
-                values[lane] = UNSEEN
+        seen = position >= first and position <= last
+        for lane in range(lanes if seen else 0):
+            values[lane] = widen(acc[block, e, lane]) * scale
+        for lane in range(0 if seen else lanes):
+            values[lane] = UNSEEN
+    return seen
 
 
 @helper_function

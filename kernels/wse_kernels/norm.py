@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._elements import narrow, widen
+from wse_kernels._lanes import lane_values
 from wse_kernels._shares import share_of_place
 
 
@@ -82,24 +83,28 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
     """x[M, N] /= sqrt(sums[M] / size + eps)."""
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     lanes = acc.shape[2]
+    scales = lane_values(lanes)
     for m in range(M):
+        for lane in range(lanes):
+            scales[lane] = np.float32(1.0) / np.sqrt(widen(acc[block, sums + m, lane]) / size + eps)
         for e in range(x + m * N, x + m * N + N):
             for lane in range(lanes):
-                scale = np.float32(1.0) / np.sqrt(widen(acc[block, sums + m, lane]) / size + eps)
-                acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scale, acc[block, e, lane])
+                acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scales[lane], acc[block, e, lane])
 
 
 def rms_scale_share(block, block_row, acc, x, sums, M, n, parts, size, eps_atto, length, groups):
     """`rms_scale_sums` for the PE's own share (`share_of_place`) of the n features of parts of x[M, parts, n]."""
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     lanes = acc.shape[2]
+    scales = lane_values(lanes)
     first, last = share_of_place(block_row, length, groups, n)
     for m in range(M):
+        for lane in range(lanes):
+            scales[lane] = np.float32(1.0) / np.sqrt(widen(acc[block, sums + m, lane]) / size + eps)
         for part in range(parts):
             for e in range(x + (m * parts + part) * n + first, x + (m * parts + part) * n + last):
                 for lane in range(lanes):
-                    scale = np.float32(1.0) / np.sqrt(widen(acc[block, sums + m, lane]) / size + eps)
-                    acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scale, acc[block, e, lane])
+                    acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scales[lane], acc[block, e, lane])
 
 
 def l2_scale(block, act, f32, x, sums, M, K, size, eps_atto):
