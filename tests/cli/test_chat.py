@@ -84,6 +84,8 @@ def test_a_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
         "6",
         "--mesh",
         "3x3",
+        "--schedule",
+        "released",
     )
     told = json.loads(wse(*options).out)
     assert told["prompt_tokens"] == 10

@@ -18,12 +18,13 @@ NUMBERS = re.compile(
     r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "
     r"KV cache [0-9,]+, the rest [0-9,]+; the largest is (\S.*) \((\w+)\) with"
 )
+RELEASED = ["--schedule", "released"]
 CASES = [
-    ["--mesh", "5x5", "--wafers", "2"],
-    ["--mesh", "12x12", "--region", "4x4", "--mapping", "region"],
-    ["--mesh", "7x7", "--new-tokens", "500"],
-    ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16"],
-    ["--mesh", "2x2", "--dtype", "int8"],
+    ["--mesh", "5x5", "--wafers", "2", *RELEASED],
+    ["--mesh", "12x12", "--region", "4x4", "--mapping", "region", *RELEASED],
+    ["--mesh", "7x7", "--new-tokens", "500", *RELEASED],
+    ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16", *RELEASED],
+    ["--mesh", "2x2", "--dtype", "int8", *RELEASED],
 ]
 
 

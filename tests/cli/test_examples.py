@@ -13,6 +13,9 @@ from tests.cli.conftest import Wse
 
 STORY = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story.h5"
 
+RELEASED = ["--schedule", "released"]
+MORE = {"run": ["--new-tokens", "3", *RELEASED], "compile": RELEASED, "estimate": RELEASED}
+
 
 @pytest.mark.parametrize(
     ("command", "least", "shown"),
@@ -27,12 +30,12 @@ STORY = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story.h5"
     ],
 )
 def test_the_examples_of_the_help_work(wse: Wse, empty: Path, command: str, least: int, shown: str) -> None:
-    """Where text is generated, with fewer tokens."""
+    """Without a search for rewrites; where text is generated, with fewer tokens."""
     for name in ("wse-run", "before", "after"):
         shutil.copy(STORY, empty / f"{name}.h5")
     examples = re.findall(rf"^ {{4}}wse ({command}.*)$", wse(command, "--help").out, re.MULTILINE)
     assert len(examples) >= least
     for example in examples:
-        outcome = wse(*shlex.split(example), *(["--new-tokens", "3"] if command == "run" else []))
+        outcome = wse(*shlex.split(example), *MORE.get(command, []))
         assert outcome.code == 0, (example, outcome.err)
         assert shown in outcome.out

@@ -14,6 +14,7 @@ from wse.request import prompts
 from wse_traces.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")
+FEW = ("--new-tokens", "4", "--schedule", "released", "--trace", "none")
 MESH = ("--mesh", "3x3", "--new-tokens", "7", "--schedule", "released", "--json")
 
 
@@ -54,18 +55,18 @@ def test_a_file_holds_lines_or_a_list(wse: Wse, empty: Path) -> None:
     texts = ["Once upon a time", "Tim had a", "A dog, é"]
     (empty / "texts").write_bytes("\r\n".join(texts).encode() + b"\n")
     (empty / "texts.json").write_text(json.dumps(texts))
-    options = ("--new-tokens", "3", "--json", "--trace", "none")
+    options = ("--new-tokens", "3", "--schedule", "released", "--json", "--trace", "none")
     from_lines, from_list = (report_of(wse, "--prompts", name, *options)["users"] for name in ("texts", "texts.json"))
     assert from_lines == from_list == report_of(wse, *each("--prompt", tuple(texts)), *options)["users"]
     assert [user["text"].startswith(text) for user, text in zip(from_list, texts, strict=True)] == [True] * 3
 
 
 def test_answers_are_printed_one_after_another(wse: Wse, tiny: Path) -> None:
-    out = wse("run", "--prompt", "Tim had a", "--prompt", "The dog", "--new-tokens", 4, "--trace", "none").out
+    out = wse("run", "--prompt", "Tim had a", "--prompt", "The dog", *FEW).out
     assert out.index("Prompt 1") < out.index("Tim had a") < out.index("Prompt 2") < out.index("The dog")
     assert "2 users, a token each" in out
     assert "for each of 2 users" in " ".join(out.split())
-    out = wse("run", tiny, *each("--prompt-ids", IDS), "--new-tokens", 4, "--logits", "--trace", "none").out
+    out = wse("run", tiny, *each("--prompt-ids", IDS), "--logits", *FEW).out
     assert "5 tokens, and" in out
     assert "Logits after the prompt 3" in out
 

@@ -11,11 +11,11 @@ import pytest
 from tests.cli.conftest import Wse
 from wse_traces import open_trace, problems
 
-ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4")
+ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "released")
 
 
 def test_every_pass_has_the_tensors_that_were_asked_for(wse: Wse, tiny: Path) -> None:
-    asked = ("run", tiny, *ASKED, "--logits", "--json", "--trace", "t.h5", "--schedule", "released")
+    asked = ("run", tiny, *ASKED, "--logits", "--json", "--trace", "t.h5")
     report = json.loads(wse(*asked, "--record", "activations").out)
     assert problems("t.h5") == []
     with open_trace("t.h5") as trace:

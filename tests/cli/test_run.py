@@ -135,11 +135,24 @@ def test_kernels_that_cannot_be_kept_are_no_reason_to_stop(
 
 
 def test_text_is_streamed_before_the_summary(wse: Wse) -> None:
-    outcome = wse("run", "--prompt", "Once upon a time", "--new-tokens", "12", "--trace", "none")
+    outcome = wse(
+        "run", "--prompt", "Once upon a time", "--new-tokens", "12", "--schedule", "released", "--trace", "none"
+    )
     assert outcome.out.startswith("Once upon a time")
     assert outcome.out.index("Once upon") < outcome.out.index("Placement")
     report = json.loads(
-        wse("run", "--prompt", "Once upon a time", "--new-tokens", "12", "--trace", "none", "--json").out
+        wse(
+            "run",
+            "--prompt",
+            "Once upon a time",
+            "--new-tokens",
+            "12",
+            "--schedule",
+            "released",
+            "--trace",
+            "none",
+            "--json",
+        ).out
     )
     assert outcome.out.startswith(report["text"])
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -139,12 +141,16 @@ def test_what_is_refused(wse: Wse, empty: Path, options: list[str], says: list[s
     assert [part for part in says if part not in line] == [], line
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two patterns instead of all."""
+@pytest.fixture(scope="module")
+def few() -> Iterator[None]:
+    """Two patterns instead of all; what is compared is compared once."""
     few_samples = {name: against_wavelet.samples()[name] for name in ("chain", "k_tree all-reduce")}
-    monkeypatch.setattr(against_wavelet, "samples", lambda: few_samples)
-    monkeypatch.setattr(against_wavelet, "CONFIGURATIONS_PER_PATTERN", 1)
+    agreement = cache(against_wavelet.agreement)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(against_wavelet, "samples", lambda: few_samples)
+        patch.setattr(against_wavelet, "CONFIGURATIONS_PER_PATTERN", 1)
+        patch.setattr(against_wavelet, "agreement", lambda each, seed, on_progress: agreement(each, seed))
+        yield
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from wse.isa.instructions import kernel_named
 from wse.isa.operands import FIRST_OPERAND
 from wse_kernels import library
 from wse_kernels._jit import build_of
-from wse_kernels.library import LEAST_CORE_S, TRIALS, WAKES, compiled_kernel, parallel_core_s
+from wse_kernels.library import LEAST_CORE_S, TRIALS, WAKES, CompiledKernel, compiled_kernel, parallel_core_s
 from wse_mappings.schedule import Arrival
 
 PROMPT = (1, 410, 469, 347)
@@ -87,12 +88,25 @@ def test_short_steps_of_a_token_run_on_one_core(shared: Path, monkeypatch: pytes
     assert True in builds(small)
 
 
+SPREAD = ("store_numbers", "gemv", "matmul", "activate_share", "attention_values", "along_rows", "along_columns")
+"""Kernels of each kind of loop over what cores share: stored tiles, blocks of PEs, rows, columns."""
+
+
 @pytest.mark.slow
 def test_tokens_on_all_cores_are_those_on_one_bit_for_bit(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logits = []
-    for threshold_s in (1.0, 0.0):
-        spread(monkeypatch, threshold_s)
+    logits, kernels = [], {id(compiled_kernel(name)) for name in SPREAD}
+    for chosen in (set[int](), kernels):
+        called = set[int]()
+
+        def for_time(
+            kernel: CompiledKernel, core_s: float, chosen: set[int] = chosen, called: set[int] = called
+        ) -> Any:
+            called.add(id(kernel))
+            return kernel.parallel if id(kernel) in chosen else kernel.serial
+
+        monkeypatch.setattr(CompiledKernel, "for_time", for_time)
         session = run(shared, (16, 16))
         session.greedy(4)
+        assert kernels <= called
         logits.append(session.engine.logits)
     np.testing.assert_array_equal(*logits)

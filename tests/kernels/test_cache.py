@@ -173,8 +173,8 @@ def test_a_user_without_a_home_has_no_cache(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.slow
 def test_processes_that_compile_at_the_same_time_keep_what_each_of_them_compiled(package: Path) -> None:
     """Numba's own cache numbers the files of a function, and two processes may give one number to different types."""
-    arguments = ["1", "1.5", "True", "1j"]
+    arguments = ["1", "1.5"]
     with ThreadPoolExecutor(len(arguments)) as pool:
         codes = [MISSED.format(argument=argument) for argument in arguments]
-        assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["1\n"] * 4
-        assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["0\n"] * 4
+        assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["1\n"] * 2
+        assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["0\n"] * 2

@@ -79,7 +79,7 @@ def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest
 
 
 def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> None:
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=30))
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=30, schedule="released"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=5)
     assert problems(partial) == []
     assert inspect_trace(InspectRequest(trace=partial, links=True)).to_dict()["layer_links"] == []

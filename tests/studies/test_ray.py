@@ -145,7 +145,13 @@ def test_a_sweep_is_that_of_one_machine_though_a_worker_is_killed(tmp_path: Path
 
 @pytest.mark.usefixtures("cluster")
 def test_a_comparison_is_that_of_one_machine() -> None:
-    asked: dict[str, Any] = {"mesh": "24x24", "wafers": (1, 2), "prompt_len": 8, "new_tokens": 8}
+    asked: dict[str, Any] = {
+        "mesh": "24x24",
+        "wafers": (1, 2),
+        "prompt_len": 8,
+        "new_tokens": 8,
+        "schedule": "released",
+    }
     assert wse.compare("story", **asked, engine="ray").to_dict() == wse.compare("story", **asked, jobs=1).to_dict()
 
 

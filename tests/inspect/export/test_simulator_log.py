@@ -27,7 +27,9 @@ from wse_traces import TraceWriter
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on two wafers with its last pass logged."""
     folder = tmp_path_factory.mktemp("logged")
-    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=2)
+    request = RunRequest(
+        model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=2, schedule="released"
+    )
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=folder / "run.h5", wavelets=True)
     return folder / "run.h5"

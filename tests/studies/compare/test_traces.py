@@ -29,7 +29,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     model = str(write_model(folder))
     reports, paths = [], []
     for wafers in (1, 2):
-        request = RunRequest(model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9)
+        request = RunRequest(
+            model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9, schedule="released"
+        )
         prepared = prepare(request)
         paths.append(folder / f"on{wafers}.h5")
         reports.append(execute(prepared, compile_program(prepared), trace=paths[-1]).to_dict())
@@ -110,7 +112,9 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
     mine = tmp_path / "mine.toml"
     mine.write_text('base = "wse2"\n')
     model = str(path.parent)
-    prepared = prepare(RunRequest(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=9))
+    prepared = prepare(
+        RunRequest(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=9, schedule="released")
+    )
     execute(prepared, compile_program(prepared), trace=tmp_path / "other.h5")
     known, unknown = compare_traces(path, tmp_path / "other.h5").to_dict()["rows"]
     assert {"power_w", "joules_per_token", "usd_per_million_tokens"} <= set(known)
@@ -120,7 +124,7 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
 
 def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
-    request = RunRequest(model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1)
+    request = RunRequest(model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1, schedule="released")
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=tmp_path / "one.h5")
     with pytest.raises(BadTrace, match=r"one\.h5: has no pass that decoded a token"):

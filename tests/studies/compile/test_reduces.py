@@ -70,12 +70,13 @@ def of(request: RunRequest) -> Placed:
     return prepared, program, slots, rows_of(prepared, program, slots)
 
 
-@pytest.fixture(params=slow_but(REQUESTS, *REQUESTS[:2]), ids=str)
-def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Placed:
-    return of(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), schedule="released", **request.param))
+@pytest.fixture(scope="module", params=slow_but(REQUESTS, *REQUESTS[:2]), ids=str)
+def placed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Placed:
+    model = str(write_model(tmp_path_factory.mktemp("model")))
+    return of(RunRequest(model=model, prompt_ids=(1, 2, 3), schedule="released", **request.param))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def story() -> Placed:
     return of(RunRequest(model="story", prompt_ids=(1, 2, 3)))
 

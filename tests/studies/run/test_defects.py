@@ -38,7 +38,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12}
+ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12, "schedule": "released"}
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +170,6 @@ def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit) as caught:
         compile_program(prepared)
     assert "--mesh" not in str(caught.value)
-    prepared = prepare(RunRequest(mesh="12x12", defects=listed, new_tokens=4))
+    prepared = prepare(RunRequest(mesh="12x12", defects=listed, new_tokens=4, schedule="released"))
     with pytest.raises(BadInput, match="the wavelet reference knows whole meshes alone"):
         execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5", wavelets=True)

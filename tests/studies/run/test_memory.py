@@ -37,13 +37,18 @@ LARGER = {
 """35 million parameters."""
 
 
+RELEASED: dict[str, Any] = {"schedule": "released"}
+
+
 def needed(**options: Any) -> int:
-    return required_bytes(compile_program(prepare(RunRequest(trace=None, **options))))
+    return required_bytes(compile_program(prepare(RunRequest(trace=None, **RELEASED | options))))
 
 
 def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path) -> None:
     """Within 2 % of what is held once weights are stored, and 15 % of the peak, with what is on its way there."""
-    request = RunRequest(model=write_config(tmp_path, **LARGER), weights="random:7", new_tokens=40, mesh="80x80")
+    request = RunRequest(
+        model=write_config(tmp_path, **LARGER), weights="random:7", new_tokens=40, mesh="80x80", **RELEASED
+    )
     prepared = prepare(request, to_run=True)
     program = compile_program(prepared)
     weights = weights_of(request, prepared.loaded)
@@ -75,7 +80,7 @@ def test_settings_that_are_named_fit_and_wider_ones_do_not(
     free = needed(model=config, **options) * 4 // 5
     monkeypatch.setattr(memory, "free_bytes", lambda: free)
     with pytest.raises(InsufficientMemory) as refused:
-        wse.run(config, weights="random:7", trace=None, **options)
+        wse.run(config, weights="random:7", trace=None, **RELEASED, **options)
     found = re.fullmatch(r".* any of these would fit: (.*); or free some memory.*", str(refused.value))
     assert found, refused.value
     for remedy in found[1].split(", "):
@@ -91,7 +96,7 @@ def test_settings_that_are_named_fit_and_wider_ones_do_not(
                 pytest.fail(f"{other}: no such option")
         assert needed(model=config, **options | changes) <= free, remedy
     monkeypatch.setattr(memory, "free_bytes", lambda: needed(model=config, **options))
-    memory.check_memory(*_compiled(RunRequest(model=config, trace=None, **options)))
+    memory.check_memory(*_compiled(RunRequest(model=config, trace=None, **RELEASED, **options)))
 
 
 def _compiled(request: RunRequest) -> Any:
@@ -103,7 +108,7 @@ def _compiled(request: RunRequest) -> Any:
 def test_a_smaller_model_is_named_where_weights_are_random(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 1 << 30)
     with pytest.raises(InsufficientMemory, match="the model smollm2-135m; or free some memory") as refused:
-        wse.run("llama-3-8b", weights="random:7", wafer="wse3", dtype="float16", new_tokens=4, trace=None)
+        wse.run("llama-3-8b", weights="random:7", wafer="wse3", dtype="float16", new_tokens=4, trace=None, **RELEASED)
     assert "--dtype" not in str(refused.value)
     assert needed(model="smollm2-135m", weights="random:7", wafer="wse3", dtype="float16", new_tokens=4) <= 1 << 30
 
@@ -112,7 +117,7 @@ def test_a_smaller_model_is_named_where_weights_are_random(monkeypatch: pytest.M
 def test_where_nothing_fits_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
     with pytest.raises(InsufficientMemory, match=r"1\.00 kB are free; nothing that was tried would fit: free some"):
-        wse.run(new_tokens=4, mesh="10x10", trace=None)
+        wse.run(new_tokens=4, mesh="10x10", trace=None, **RELEASED)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the size of a process is read from Linux")
@@ -121,7 +126,7 @@ def test_a_command_under_a_limit_is_refused_in_one_line(tmp_path: Path) -> None:
     """It is not killed, and allocates nothing."""
     line = "run tinyllama-1.1b --weights random:7 --wafer wse3 --dtype float16 --new-tokens 2 --trace none"
     done = subprocess.run(
-        [sys.executable, "-m", "wse", *shlex.split(line)],
+        [sys.executable, "-m", "wse", *shlex.split(line), "--schedule", "released"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

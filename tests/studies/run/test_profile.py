@@ -16,7 +16,7 @@ from wse.studies.run.profile import ProfileResult
 from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
 
-REQUEST = RunRequest(prompt="One day", new_tokens=5, mesh="16x16", dtype="float16", trace=None)
+REQUEST = RunRequest(prompt="One day", new_tokens=5, mesh="16x16", dtype="float16", trace=None, schedule="released")
 PASSES = 4  # after the prompt, whose last one gives the first token
 
 
