@@ -78,9 +78,18 @@ def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
 @pytest.mark.parametrize(
     ("command", "old", "new"),
     [
-        (["run", "--trace", "none", "--json"], ["--max-new-tokens", "2"], ["--new-tokens", "2"]),
+        (
+            ["run", "--trace", "none", "--schedule", "released", "--json"],
+            ["--max-new-tokens", "2"],
+            ["--new-tokens", "2"],
+        ),
         pytest.param(
-            *(["compile", "story", "--json"], ["--max-new-tokens", "2"], ["--new-tokens", "2"]), marks=pytest.mark.slow
+            *(
+                ["compile", "story", "--schedule", "released", "--json"],
+                ["--max-new-tokens", "2"],
+                ["--new-tokens", "2"],
+            ),
+            marks=pytest.mark.slow,
         ),
         (["export", "t.h5", "--to", "perfetto", "--json"], ["--out", "t.json.gz"], ["--output", "t.json.gz"]),
         (["export", "t.h5", "--to", "simulator-log"], ["--wafer", "7"], ["--wafer-index", "7"]),
