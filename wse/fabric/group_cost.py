@@ -74,6 +74,7 @@ class GroupCosts:
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
         self._of_steps: dict[Steps, _GroupClasses] = {}
+        self._at_first: dict[tuple[Steps, bool], GroupCost] = {}  # of all classes in turn, with some slots
         self._known: dict[tuple[_GroupClass, bool, tuple[int, ...]], GroupCost] = {}
         self._of_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
@@ -85,8 +86,17 @@ class GroupCosts:
         if phase.steps not in self._of_steps:
             self._of_steps[phase.steps] = self._classes(phase.steps, classes, first)
         of_groups, rows = self._of_steps[phase.steps]
-        known = [self._of_class(phase, of_group, slots) for of_group in of_groups]
-        return GroupCost(*(np.concatenate(columns)[rows] for columns in zip(*known, strict=True)))
+        place = phase.steps, phase.begins
+        if place not in self._at_first:
+            self._at_first[place] = _in_turn([self._of_class(phase, of_group, slots) for of_group in of_groups])
+        costs, begin = _in_turn([self._at_first[place]]), 0
+        for of_group in of_groups:
+            end = begin + len(of_group.group)
+            if of_group.growing_stages and not of_group.routed:  # the others cost the same again
+                for column, own in zip(costs, self._of_class(phase, of_group, slots), strict=True):
+                    column[begin:end] = own
+            begin = end
+        return GroupCost(costs.by_cause[rows], costs.contention[rows], costs.streams[rows], costs.first_turn[rows])
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
         """The classes of groups of steps, by the ``classes`` of steps."""
@@ -155,6 +165,16 @@ def first_steps(phase: Phase) -> I64:
     alone = (phase.steps.loop < 0) | (phase.steps.overlap < 0)
     same = (phase.steps.overlap[1:] == phase.steps.overlap[:-1]) & (phase.steps.loop[1:] == phase.steps.loop[:-1])
     return np.flatnonzero(np.append(True, alone[1:] | ~same))
+
+
+def _in_turn(costs: Sequence[GroupCost]) -> GroupCost:
+    """The costs of steps one after another."""
+    return GroupCost(
+        by_cause=np.concatenate([cost.by_cause for cost in costs]),
+        contention=np.concatenate([cost.contention for cost in costs]),
+        streams=np.concatenate([cost.streams for cost in costs]),
+        first_turn=np.concatenate([cost.first_turn for cost in costs]),
+    )
 
 
 def _no_cost(steps: int) -> GroupCost:

@@ -80,9 +80,8 @@ class Context:
     @property
     def cut(self) -> RegionCut:
         """The cut of extents over the current stage's region, of a feed-forward block those of the current parts."""
-        if self.parts.cuts_block:
-            return self.cuts_of_parts[self.builder.stage, self.parts]
-        return self.cuts[self.builder.stage]
+        stage = self.builder.stage
+        return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 
     @property
     def heads(self) -> tuple[int, int, int, int]:

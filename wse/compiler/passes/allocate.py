@@ -197,16 +197,16 @@ def _packed(
 def _lowest(intervals: list[_Interval], needs: Sequence[_Need], start: int) -> int:
     """The lowest address at which none of the ``needs`` clashes with what is live in any of the same steps."""
     during = reduce(or_, (need.during for need in needs))
-    others = [other for other in intervals if other.need.during & during]
-
-    def is_free(address: int) -> bool:
-        return not any(
-            other.address < address + need.size and address < other.end and other.need.during & need.during
-            for other in others
-            for need in needs
-        )
-
-    return next(filter(is_free, sorted({start, *(other.end for other in others)})))
+    others = [(other.address, other.end, other.need.during) for other in intervals if other.need.during & during]
+    ends = sorted({start, *(end for _, end, _ in others)})
+    sizes = [(need.size, need.during) for need in needs]
+    for address in ends[:-1]:
+        for begin, end, live in others:
+            if address < end and any(begin < address + size and live & needed for size, needed in sizes):
+                break
+        else:
+            return address
+    return ends[-1]  # behind all others
 
 
 def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:

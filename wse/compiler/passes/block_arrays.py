@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -12,8 +13,11 @@ from wse.compiler.state import Block, BlockRun, SymAddress
 from wse.isa.operands import VIEWS
 from wse.program.steps import OPERAND_COUNT
 
+NUMBERS: Final = ("kind", "code", "pattern", "axis", "view", "op", "loop", "overlap")
 FLAGS: Final = ("routed", "joined", "over_heads", "in_chain")
-"""The flags of a step: fields of ``wse.program.steps.Steps`` and of SymStep by the same names."""
+"""The numbers and flags of a step: fields of ``wse.program.steps.Steps`` and of SymStep by the same names."""
+
+flags_of = attrgetter(*FLAGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,19 +70,11 @@ def block_arrays(block: Block) -> BlockArrays:
         terms[:, *np.array(places).T] = np.array(values, np.int64).T
     operands = dict(zip(("fixed", "per_slot", "per_round", "per_slot_round", "per_pair"), terms, strict=True))
     operands["odd"] = np.zeros_like(terms[0])
-    columns = {
-        "kind": [s.kind for s in steps],
-        "code": [s.code for s in steps],
-        "pattern": [s.pattern for s in steps],
-        "axis": [s.axis for s in steps],
-        "view": [VIEWS.index(s.view) for s in steps],
-        "op": [s.op for s in steps],
-        "loop": [s.loop for s in steps],
-        "overlap": [s.overlap for s in steps],
-    }
+    numbers = [(s.kind, s.code, s.pattern, s.axis, VIEWS.index(s.view), s.op, s.loop, s.overlap) for s in steps]
+    flags = [flags_of(s) for s in steps]
     return BlockArrays(
-        fields={name: np.array(values, np.int32) for name, values in columns.items()}
-        | {name: np.array([getattr(s, name) for s in steps], np.bool_) for name in FLAGS}
+        fields=dict(zip(NUMBERS, np.array(numbers, np.int32).reshape(-1, len(NUMBERS)).T.copy(), strict=True))
+        | dict(zip(FLAGS, np.array(flags, np.bool_).reshape(-1, len(FLAGS)).T.copy(), strict=True))
         | operands,
         at=np.array(at, np.int64).reshape(-1, 3).T,
         turns=np.array(turns, np.int64).reshape(-1, 4).T,

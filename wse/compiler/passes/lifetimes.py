@@ -70,7 +70,9 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
         if step.loop >= 0 and not _has_its_turn(step, block):
             first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
         for buffer, is_output, is_inner in _uses(step):
-            life = lives.setdefault(buffer, _Life())
+            life = lives.get(buffer)
+            if life is None:
+                life = lives[buffer] = _Life()
             begins = is_output and not is_inner and not life.has_unread_part
             if life.stretches and (not begins or life.stretches[-1][1] >= first):
                 life.stretches[-1] = (min(life.stretches[-1][0], first), max(life.stretches[-1][1], last))
@@ -104,14 +106,16 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
     The buffer of odd rounds is always filled by the round before.
     """
     overwritten = _overwritten(step)
-    addresses = [
-        (place in overwritten, operand) for place, operand in step.operands.items() if isinstance(operand, SymAddress)
-    ]
-    first = [(operand.buffer, is_output, operand.offset > 0) for is_output, operand in addresses]
-    turns = [
-        (operand.odd_round_buffer, True, False) for _, operand in addresses if operand.odd_round_buffer is not None
-    ]
-    return sorted(first + turns, key=lambda use: use[1])
+    read: list[tuple[SymBuffer, bool, bool]] = []
+    made: list[tuple[SymBuffer, bool, bool]] = []
+    turns = []
+    for place, operand in step.operands.items():
+        if isinstance(operand, SymAddress):
+            is_output = place in overwritten
+            (made if is_output else read).append((operand.buffer, is_output, operand.offset > 0))
+            if operand.odd_round_buffer is not None:
+                turns.append((operand.odd_round_buffer, True, False))
+    return read + made + turns
 
 
 def _overwritten(step: SymStep) -> frozenset[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from wse.compiler.passes.lifetimes import steps_before
@@ -53,10 +52,7 @@ def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBu
             source, target = (step.operands[place] for place in places)
             if not (isinstance(source, SymAddress) and isinstance(target, SymAddress)):
                 continue
-            whole = all(
-                replace(operand, buffer=source.buffer) == SymAddress(buffer=source.buffer)
-                for operand in (source, target)
-            )
+            whole = source == SymAddress(buffer=source.buffer) and target == SymAddress(buffer=target.buffer)
             narrower = size[target.buffer.view] <= size[source.buffer.view]
             if whole and narrower and source.buffer is not target.buffer:
                 replacing.append((index, source.buffer, target.buffer))

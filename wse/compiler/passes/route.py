@@ -84,13 +84,12 @@ def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
 
 def _painted(state: State, same: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
     """The stages with colours for all of their routes, and the rewrites of routes of each step by phase."""
-    available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, same)
+    routes = _Routes(state, same)
+    available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)
     for number, stage in enumerate(stages):
-        _assign(state, stage, available, number, same)
+        _assign(stage, available, number, routes)
     is_prompt = {phase.steps: phase.name == PREFILL for phase in state.phases}
-    return stages, {
-        steps: _repaints(state, steps, stages, same, is_prompt=prompt) for steps, prompt in is_prompt.items()
-    }
+    return stages, {steps: _repaints(steps, stages, routes, is_prompt=prompt) for steps, prompt in is_prompt.items()}
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
@@ -107,16 +106,29 @@ def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
     return same_routes
 
 
-def _key(state: State, step: SymStep, same: list[int]) -> tuple[Key, int] | None:
-    """The route of a step and the colours that it needs, if any."""
-    if step.kind != Kind.TRANSFER:
-        return None
-    has_pattern = step.pattern >= 0
-    colours = TRANSFERS[step.code].colours(state.patterns[step.pattern] if has_pattern else None)
-    return ((step.code, same[step.pattern] if has_pattern else NO_PATTERN, step.axis), colours) if colours else None
+class _Routes:
+    """The routes of the patterns of a state. ``same`` as of `same_routes`."""
+
+    def __init__(self, state: State, same: list[int]) -> None:
+        self._patterns, self._same = state.patterns, same
+        self._of_blocks: dict[Block, list[tuple[Key, int] | None]] = {}
+
+    def of(self, block: Block) -> list[tuple[Key, int] | None]:
+        """The route of each step of a block and the colours that it needs, if any."""
+        if block not in self._of_blocks:
+            self._of_blocks[block] = [self._of_step(step) for step in block.steps]
+        return self._of_blocks[block]
+
+    def _of_step(self, step: SymStep) -> tuple[Key, int] | None:
+        if step.kind != Kind.TRANSFER:
+            return None
+        has_pattern = step.pattern >= 0
+        colours = TRANSFERS[step.code].colours(self._patterns[step.pattern] if has_pattern else None)
+        pattern = self._same[step.pattern] if has_pattern else NO_PATTERN
+        return ((step.code, pattern, step.axis), colours) if colours else None
 
 
-def _demand(state: State, same: list[int]) -> list[_Stage]:
+def _demand(state: State, routes: _Routes) -> list[_Stage]:
     stages = [_Stage() for _ in state.plans]
     phases = distinct_phases(state.phases)
     is_released = state.options.schedule == RELEASED
@@ -125,7 +137,7 @@ def _demand(state: State, same: list[int]) -> list[_Stage]:
         phase, is_of_tokens = state.phases[number], number in of_tokens
         weight = count * (1 if phase.name == PREFILL else DECODE_WEIGHT)
         for (stage, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
-            _count_block(state, stages[stage], block, same, runs * weight, is_of_tokens=is_of_tokens)
+            _count_block(stages[stage], block, routes, runs * weight, is_of_tokens=is_of_tokens)
         if is_of_tokens and not is_released:
             for stage, runs_of_stage in groupby(sorted(phase.steps.runs, key=_stage_of), key=_stage_of):
                 blocks = ((block, len(list(alike))) for block, alike in groupby(run.block for run in runs_of_stage))
@@ -137,13 +149,10 @@ def _stage_of(run: BlockRun) -> int:
     return run.stage
 
 
-def _count_block(
-    state: State, demand: _Stage, block: Block, same: list[int], weight: int, *, is_of_tokens: bool
-) -> None:
+def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, is_of_tokens: bool) -> None:
     """Add what a block of so much weight needs."""
     groups: dict[int, list[Key]] = defaultdict(list)
-    for step in block.steps:
-        need = _key(state, step, same)
+    for step, need in zip(block.steps, routes.of(block), strict=True):
         if need is None:
             continue
         key, demand.colours[need[0]] = need
@@ -159,7 +168,7 @@ def _count_block(
     demand.groups += [frozenset(group) for group in groups.values()]
 
 
-def _assign(state: State, stage: _Stage, available: int, number: int, same: list[int]) -> None:
+def _assign(stage: _Stage, available: int, number: int, routes: _Routes) -> None:
     """Give each route colours. Raises DoesNotFit where routes that run together need more than there are."""
     stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
     groups = set(stage.groups)
@@ -171,7 +180,7 @@ def _assign(state: State, stage: _Stage, available: int, number: int, same: list
     for group in groups:
         for key, other in permutations(group, 2):
             beside[stage.number[key]] |= 1 << stage.number[other]
-    visits = {block: _route_visits(state, stage, block, same) for phase in stage.tokens for block, _ in phase}
+    visits = {block: _route_visits(stage, block, routes) for phase in stage.tokens for block, _ in phase}
     uses = stage.prompt_uses or stage.uses
     demand = RouteDemand(
         widths=tuple(stage.colours[key] for key in stage.number),
@@ -191,9 +200,10 @@ def _assign(state: State, stage: _Stage, available: int, number: int, same: list
     stage.colouring = found
 
 
-def _route_visits(state: State, stage: _Stage, block: Block, same: list[int]) -> Visits:
+def _route_visits(stage: _Stage, block: Block, routes: _Routes) -> Visits:
     """The routes that a block needs, in order, by number."""
-    needs = ((_key(state, block.steps[index], same), times) for index, times in _visits(block))
+    of_block = routes.of(block)
+    needs = ((of_block[index], times) for index, times in _visits(block))
     return tuple((stage.number[need[0]], times) for need, times in needs if need is not None)
 
 
@@ -209,7 +219,7 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
         index = end
 
 
-def _repaints(state: State, phase: SymSteps, stages: list[_Stage], same: list[int], *, is_prompt: bool) -> I32:
+def _repaints(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prompt: bool) -> I32:
     """The number of rewrites of the routes of each step in one run of the phase, over all turns of its loop.
 
     A prompt's chunk puts back the routes that tokens find in place, at its last step with a route.
@@ -221,8 +231,9 @@ def _repaints(state: State, phase: SymSteps, stages: list[_Stage], same: list[in
         stage = stages[run.stage]
         if stage.all_own:
             continue
+        of_block = routes.of(run.block)
         for inside, times in _visits(run.block):
-            need = _key(state, run.block.steps[inside], same)
+            need = of_block[inside]
             if need is None:
                 continue
             last[run.stage] = run.step + inside
