@@ -5,9 +5,11 @@ Values, link loads, cycles and routes of a pattern all follow from this one desc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -112,6 +114,11 @@ class LineSchedule:
         )
 
 
+def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
+    """int32 ``[messages, 3]``: sources, targets and arrivals."""
+    return np.fromiter(chain.from_iterable(messages), np.int32).reshape(-1, 3)
+
+
 def uniform_schedule(
     name: str,
     length: int,
@@ -122,7 +129,7 @@ def uniform_schedule(
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
     """A schedule in which every line does the same."""
-    array = np.array(messages, np.int32).reshape(-1, 3)
+    array = _messages(messages)
     return LineSchedule(
         name=name,
         length=length,
@@ -146,12 +153,11 @@ def varied_schedule(
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
     """A schedule whose lines choose among several groups of messages, ``variants`` int32 ``[rounds, lines]``."""
-    flat = [message for group in groups for message in group]
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
     return LineSchedule(
         name=name,
         length=length,
-        messages=np.array(flat, np.int32).reshape(-1, 3),
+        messages=_messages(chain.from_iterable(groups)),
         first=first.astype(np.int32),
         variants=np.ascontiguousarray(variants, np.int32),
         colours=colours,

@@ -9,10 +9,13 @@ from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_schedule, varied_schedule
 
 
-def _from(root: int, length: int) -> list[tuple[int, int, Arrival]]:
-    """The two streams of a root; at its own PE a copy, so that it too finds the words at the target address."""
+def _from(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
+    """The two streams of a root to the ends of its stretch, from ``start`` to before ``end``.
+
+    At its own PE there is a copy, so that it too finds the words at the target address.
+    """
     messages = [(root, root, Arrival.COPY)]
-    messages += [(root, end, Arrival.MULTICAST) for end in (length - 1, 0) if end != root]
+    messages += [(root, last, Arrival.MULTICAST) for last in (end - 1, start) if last != root]
     return messages
 
 
@@ -26,16 +29,16 @@ def multicast(length: int, lines: int, root: int, stretches: int = 1, *, shared_
     """
     cols_of_stretch = length // stretches
     messages = [
-        (start + source, start + target, arrival)
+        message
         for start in range(0, length, cols_of_stretch)
-        for source, target, arrival in _from(root, cols_of_stretch)
+        for message in _from(start + root, start, start + cols_of_stretch)
     ]
     return uniform_schedule("multicast", length, lines, messages, colours=1 if shared_colours else COLOURS)
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
     """Multicast on a square: line i gets the words of its PE i. A vector cut on one axis is then cut on the other."""
-    groups = [_from(root, length) for root in range(length)]
+    groups = [_from(root, 0, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
     return varied_schedule("diagonal_multicast", length, groups, variants, colours=COLOURS, slowest=(0, length - 1))
 
@@ -52,14 +55,9 @@ def shared_multicast(
     for residue in range(min(stride, lines)):
         roots = range(first + residue, first + count, stride)
         starts = [0, *(root - residue for root in roots[1:]), length]
-        messages = []
-        for root, start, end in zip(roots, starts[:-1], starts[1:], strict=True):
-            messages += [
-                (start + source, start + target, arrival)
-                for source, target, arrival in _from(root - start, end - start)
-            ]
-        variants.append(messages)
-        farthest.append(max(abs(end - source) for source, end, _ in messages))
+        stretches = list(zip(roots, starts[:-1], starts[1:], strict=True))
+        variants.append([message for stretch in stretches for message in _from(*stretch)])
+        farthest.append(max(max(root - start, end - 1 - root) for root, start, end in stretches))
     of_line = np.arange(lines, dtype=np.int32)[None, :] % len(variants)
     slowest = (int(np.argmax(farthest)),)
     colours = 1 if shared_colours else COLOURS
