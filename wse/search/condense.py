@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -216,6 +217,7 @@ def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
     return handing
 
 
+@lru_cache(maxsize=2)  # the least bytes of a layout are counted before it is tried
 def condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> Condensed:

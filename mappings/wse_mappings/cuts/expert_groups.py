@@ -85,7 +85,8 @@ class ExpertGroups:
 def _rows(groups: ExpertGroups) -> I32:
     features = np.where(groups.features < 0, np.iinfo(np.int32).min // 2, groups.features).astype(np.int32)
     rows = groups.experts[:, :, None] * np.int32(groups.size) + features[:, None, :]
-    np.maximum(rows, np.int32(-1), out=rows)  # below 0 where one of the two is padding
+    if groups.experts.min(initial=0) < 0 or groups.features.min(initial=0) < 0:
+        np.maximum(rows, np.int32(-1), out=rows)  # below 0 where one of the two is padding
     rows.flags.writeable = False
     return rows.reshape(len(rows), -1)
 

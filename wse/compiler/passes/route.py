@@ -112,12 +112,22 @@ class _Routes:
     def __init__(self, state: State, same: list[int]) -> None:
         self._patterns, self._same = state.patterns, same
         self._of_blocks: dict[Block, list[tuple[Key, int] | None]] = {}
+        self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
         """The route of each step of a block and the colours that it needs, if any."""
         if block not in self._of_blocks:
             self._of_blocks[block] = [self._of_step(step) for step in block.steps]
         return self._of_blocks[block]
+
+    def visits(self, block: Block) -> list[tuple[int, Key, int]]:
+        """The steps of a block that need a route, in the order in which they run: step, route, and how often."""
+        if block not in self._visits:
+            needs = self.of(block)
+            self._visits[block] = [
+                (index, need[0], times) for index, times in _visits(block) if (need := needs[index]) is not None
+            ]
+        return self._visits[block]
 
     def _of_step(self, step: SymStep) -> tuple[Key, int] | None:
         if step.kind != Kind.TRANSFER:
@@ -202,9 +212,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes) -> None
 
 def _route_visits(stage: _Stage, block: Block, routes: _Routes) -> Visits:
     """The routes that a block needs, in order, by number."""
-    of_block = routes.of(block)
-    needs = ((of_block[index], times) for index, times in _visits(block))
-    return tuple((stage.number[need[0]], times) for need, times in needs if need is not None)
+    return tuple((stage.number[key], times) for _, key, times in routes.visits(block))
 
 
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
@@ -231,13 +239,9 @@ def _repaints(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prom
         stage = stages[run.stage]
         if stage.all_own:
             continue
-        of_block = routes.of(run.block)
-        for inside, times in _visits(run.block):
-            need = of_block[inside]
-            if need is None:
-                continue
+        for inside, key, times in routes.visits(run.block):
             last[run.stage] = run.step + inside
-            visit = (stage.number[need[0]], times)
+            visit = (stage.number[key], times)
             count, painted[run.stage] = rewrites((visit,), painted[run.stage], stage.colouring.conflicts)
             counts[run.step + inside] += count
     for number, stage in enumerate(stages):
