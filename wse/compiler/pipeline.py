@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from wse.compiler.check import check
 from wse.compiler.options import Choice, Options
 from wse.compiler.passes.allocate import allocate
-from wse.compiler.passes.emit import emit
+from wse.compiler.passes.emit import emit, padding_fraction, tiles_at
 from wse.compiler.passes.lowering import lower_ops
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.place import place
@@ -53,3 +54,18 @@ def compile_choice(
         check(state, after=step.__name__)
     assert state.program is not None
     return state.program
+
+
+def with_tiles(
+    program: Program,
+    spec: ModelSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    choice: Choice,
+) -> Program:
+    """A Program that was compiled without its tiles, with them."""
+    state = shard(partition(first_state(spec, wafer, software, options, choice)))
+    check(state, after=shard.__name__)
+    tiles = tiles_at(state, program.stages, program.buffers)
+    return replace(program, tiles=tiles, padding_fraction=padding_fraction(state))

@@ -25,7 +25,7 @@ from wse.compiler.options import (
     check_types,
     unsupported_on_mesh,
 )
-from wse.compiler.pipeline import compile_choice
+from wse.compiler.pipeline import compile_choice, with_tiles
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
@@ -36,6 +36,7 @@ from wse.search.chunks import largest_chunks
 from wse.search.explore import emptiest_trials, explore
 from wse.search.misfits import Misfits
 from wse.search.rewriting import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
+from wse.search.tile_sizes import WITHOUT_TILES
 from wse.search.trees import FittedTrees, fit_trees, without_trees
 from wse.search.trial import Timing, Trial
 from wse.search.trials import TrialSetup
@@ -139,10 +140,10 @@ def search(
     costs = [0.0] if cost is None or len(finalists) == 1 else [cost(one.program) for one in finalists]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     best_finalist = finalists[order[0]]
-    trees = best_finalist.trees
+    trees, chosen_options = best_finalist.trees, setup.options_on(best_finalist.trial.layout)
     return Compilation(
-        program=best_finalist.program,
-        options=setup.options_on(best_finalist.trial.layout),
+        program=with_tiles(best_finalist.program, spec, wafer, software, chosen_options, trees.choice),
+        options=chosen_options,
         choice=trees.choice,
         trials=tuple(trials),
         compiled=tuple((finalists[i].trial, costs[i] if len(costs) > 1 else None) for i in order),
@@ -152,7 +153,7 @@ def search(
 
 
 class _Finalist(NamedTuple):
-    """A trial, everything chosen for it with what its trees save, and the whole Program."""
+    """A trial, everything chosen for it with what its trees save, and the whole Program, without tiles."""
 
     trial: Trial
     trees: FittedTrees
@@ -160,10 +161,10 @@ class _Finalist(NamedTuple):
 
 
 def _compiled(setup: TrialSetup, trial: Trial, *, fits_trees: bool) -> _Finalist:
-    """A trial compiled whole. Raises DoesNotFit."""
+    """A trial compiled whole, but for the indices of its tiles. Raises DoesNotFit."""
     options, choice = setup.options_on(trial.layout), largest_chunks(setup, trial)
     trees = fit_trees(setup, trial.layout, choice) if fits_trees else FittedTrees(choice, {})
-    program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice)
+    program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
     return _Finalist(trial, trees, program)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from wse.compiler.passes.contraction import Held
 from wse.compiler.passes.shard import (
@@ -21,11 +21,13 @@ from wse.compiler.passes.shard import (
     region_cut,
     region_tables,
     regions_of,
+    shard,
     tables_held,
     tiling_of,
     weights_buffer,
     with_cuts,
 )
+from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State
 from wse.models.graph import Op, named_in
 from wse.models.spec import ModelSpec
@@ -61,6 +63,10 @@ def size_tiles(state: State) -> State:
         for tile in sizes.of_tables(region, *tables)
     ]
     return replace(with_cuts(state), weights=tuple(weights))
+
+
+WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else step for step in PIPELINE)
+"""The passes that make Programs without tiles, which cost and move the same: their indices take most of the memory."""
 
 
 def sizes_of(state: State) -> Sizes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from wse.compiler.state import State, SymBuffer, SymPhase, SymSteps
 from wse.isa.operands import VIEWS
 from wse.models.graph import ops_in_order
 from wse.program.phase import Phase
-from wse.program.program import Program
+from wse.program.program import Buffer, Program, Stage, Tile
 from wse.program.steps import Steps
 from wse_mappings.patterns.k_tree import root_of
 
@@ -24,7 +25,6 @@ def emit(state: State) -> State:
     assert state.addresses is not None
     ops = ops_in_order(state.graph)
     place = {op.name: i for i, op in enumerate(ops)}
-    tiles = tuple(replace(t.tile, address=_element(state, t.buffer)) for t in state.tiles)
     program = Program(
         model_name=state.spec.name,
         mapping_name=state.options.mapping_name,
@@ -44,7 +44,7 @@ def emit(state: State) -> State:
         patterns=state.patterns,
         phases=_phases(state),
         buffers=state.buffers,
-        tiles=tiles,
+        tiles=tiles_at(state, state.stages, state.buffers),
         op_names=tuple(op.name for op in ops),
         op_kinds=tuple(op.kind for op in ops),
         op_layers=tuple(op.layer for op in ops),
@@ -55,10 +55,21 @@ def emit(state: State) -> State:
         root_row=_root_row(state),
         logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
-        padding_fraction=_padding(state),
+        padding_fraction=padding_fraction(state),
         mixtures=tuple(cut.mixture for cut in state.cuts),
     )
     return replace(state, program=program)
+
+
+def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -> tuple[Tile, ...]:
+    """The tiles of a state at the addresses of their buffers."""
+    addresses = {(buffer.stage, buffer.name): buffer.address for buffer in buffers if buffer.use == "weights"}
+    tiles = []
+    for each in state.tiles:
+        stage, name = each.buffer.stage, each.buffer.name
+        offset = addresses[stage, name] - stages[stage].sram_base_byte
+        tiles.append(replace(each.tile, address=offset // element_bytes(state, each.buffer.view)))
+    return tuple(tiles)
 
 
 def _root_row(state: State) -> int:
@@ -113,7 +124,7 @@ def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
     )
 
 
-def _padding(state: State) -> float:
+def padding_fraction(state: State) -> float:
     """Share of the weight elements in SRAM that are padding; 0 where no tiles are held."""
     elements = real = 0
     for sym_tile in state.tiles:
