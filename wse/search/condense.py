@@ -19,7 +19,7 @@ import numpy.typing as npt
 from wse.arrays import F64, I64
 from wse.compiler.options import REPORT, Choice, Options, Rewrites, Trees
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes
-from wse.compiler.passes.partition import partition, placed_parts
+from wse.compiler.passes.partition import placed_parts, plan_stages
 from wse.compiler.passes.place import place
 from wse.compiler.passes.shard import tiling_of
 from wse.compiler.pipeline import PIPELINE, PLACING, first_state
@@ -235,7 +235,7 @@ def condense(
     Raises BadMesh where the mesh has no room for its regions.
     """
     # 1. The whole, divided.
-    whole = partition(first_state(spec, wafer, software, options, choice))
+    whole = plan_stages(first_state(spec, wafer, software, options, choice))
     # 2. Classes of equal stages.
     classes: dict[tuple[object, ...], list[StagePlan]] = defaultdict(list)
     crossings = [not b.experts and b.wafer != a.wafer for a, b in pairwise(whole.plans)]

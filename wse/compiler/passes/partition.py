@@ -23,6 +23,12 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 
 def partition(state: State) -> State:
+    """Fill ``plans``, and the ops of the parts of layers that stages have. Errors as of `plan_stages`."""
+    state = plan_stages(state)
+    return replace(state, graph=op_graph(state.spec, state.options.scope, placed_parts(state.plans)))
+
+
+def plan_stages(state: State) -> State:
     """Fill ``plans``.
 
     Raises:
@@ -78,7 +84,7 @@ def partition(state: State) -> State:
         for share in shares
         if share.experts
     ]
-    return replace(state, plans=tuple(plans), graph=op_graph(spec, options.scope, placed_parts(plans)))
+    return replace(state, plans=tuple(plans))
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
