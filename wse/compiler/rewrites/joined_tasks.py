@@ -25,8 +25,9 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 def _goes_on(before: SymStep, step: SymStep) -> bool:
     """Whether a step follows one that computes, in the same turn of a loop: alone, or in the chain of its group."""
     follows = step.loop == before.loop and step.overlap == before.overlap and (step.overlap < 0 or step.in_chain)
-    same_rows = all(step.operands[i] == before.operands[i] for i in (0, 1))
-    return follows and same_rows and kernel_of(before) is not None and (kernel_of(step) is not None or is_line(step))
+    if not follows or kernel_of(before) is None or (kernel_of(step) is None and not is_line(step)):
+        return False
+    return (step.operands[0], step.operands[1]) == (before.operands[0], before.operands[1])
 
 
 REWRITE: Final = Rewrite(
