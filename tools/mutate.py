@@ -108,8 +108,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/compiler/passes/allocate.py",
-        "other.address < address + need.size and address < other.end",
-        "other.address < address and address < other.end",
+        "begin < address + size and live & needed",
+        "begin < address and live & needed",
         "tests/compiler/passes/test_allocate.py",
     ),
     Mutation(
