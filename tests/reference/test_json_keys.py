@@ -26,20 +26,21 @@ VIEWED = {
     "inspect --diff": ["--diff", TRACE.replace("story.h5", "story-two-wafers.h5")],
     "inspect --check": ["--check"],
 }
+RELEASED = ["--schedule", "released"]
 STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
 PRINTED = {
     "run": ["run", "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
     "run of two users, by wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
-    "run of drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none"],
+    "run of drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none", *RELEASED],
     "run among defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
     "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12"],
     "compile among defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
     "estimate": ["estimate", "story", *STORY, "--mapping", "auto", "--batch", "2"],
-    "estimate of what moves it": ["estimate", "story", *STORY, "--sensitivity"],
-    "estimate of wafers, traced": ["estimate", "story", *STORY, "--wafers", "2", "--trace", "t.h5"],
+    "estimate of what moves it": ["estimate", "story", *STORY, *RELEASED, "--sensitivity"],
+    "estimate of wafers, traced": ["estimate", "story", *STORY, *RELEASED, "--wafers", "2", "--trace", "t.h5"],
     "estimate of a pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
     "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
-    "compare": ["compare", "story", *STORY, "--wafers", "1,2", "--mapping", "pipeline"],
+    "compare": ["compare", "story", *STORY, *RELEASED, "--wafers", "1,2", "--mapping", "pipeline"],
     "sweep": ["sweep", "story", "--set", "mesh=24x24", "--set", "prompt_len=16", "--set", "new_tokens=8"],
     "models": ["models"],
     "wafers": ["wafers"],
