@@ -36,8 +36,8 @@ class Mutation(NamedTuple):
 MUTATIONS: Final = (
     Mutation(
         "kernels/wse_kernels/_chunk_product.py",
-        "e, x + m * x_stride + k, w + k * k_stride, N, n_stride)",
-        "e, x + m * x_stride, w + k * k_stride, N, n_stride)",
+        "(builder.mul(stride, lanes) for stride in strides)",
+        "(builder.mul(stride, lanes) for stride in strides[:1] * 2)",
         "tests/kernels/test_compute.py -k equals_oracle[matmul-",
     ),
     Mutation(
