@@ -14,7 +14,7 @@ from hypothesis import settings
 from wse.request.basis import Placeable
 from wse.search.search import Compilation
 from wse.studies.compile import choose
-from wse_kernels import library
+from wse_kernels import library, precompile
 
 settings.register_profile("plain", max_examples=25)
 settings.load_profile("plain")
@@ -31,12 +31,13 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_core() -> Iterator[None]:
-    """Run each step of an engine on one core: the others have tests of their own, and no kernel is compiled twice.
+    """Run each step of an engine on one core, and compile on it: other cores have tests of their own.
 
     What `parallel_core_s` measures goes by what else runs on the machine; tests of the builds for all cores say so.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "parallel_core_s", lambda: inf)
+        patch.setattr(precompile, "_cores", lambda: 1)
         yield
 
 

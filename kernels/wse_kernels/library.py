@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cache
+from math import inf
 from types import FunctionType, ModuleType
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from wse_kernels import (
     wavelet,
 )
 from wse_kernels._blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
-from wse_kernels._jit import KERNEL_FILES, kernel, parallel_kernel, spread_kernel
+from wse_kernels._jit import KERNEL_FILES, config, kernel, parallel_kernel, spread_kernel
 
 __all__ = [
     "COMPUTE",
@@ -80,8 +81,10 @@ def parallel_core_s() -> float:
     """Seconds of one core above which a step is spread over all, measured once in a process.
 
     To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and milliseconds now and then
-    where other programs have the cores: the mean counts.
+    where other programs have the cores: the mean counts. One thread has no others to wake.
     """
+    if config.NUMBA_NUM_THREADS == 1:
+        return inf
     kernel, view, operands = compiled_kernel("clear").parallel, np.zeros((2, 1, 16), np.float32), np.zeros(25, np.int64)
     operands[1:3] = 2, 1
     for trial in range(TRIALS + TRIALS // 4):

@@ -13,7 +13,12 @@ import pytest
 from tests.cli.conftest import Wse
 from wse_traces.read import open_trace
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+    "COLUMNS": "80",
+    "NUMBA_NUM_THREADS": "1",
+}
 WSE = [sys.executable, "-m", "wse"]
 TRACE = Path(__file__).parents[2] / "traces/golden/v2/story.h5"
 
@@ -84,7 +89,9 @@ def test_a_command_loads_the_libraries_that_it_needs(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
-    process = start(tmp_path, "run", "--mesh", "14x14", "--schedule", "released", "--new-tokens", "200")
+    process = start(
+        tmp_path, "run", "--mesh", "14x14", "--schedule", "released", "--dtype", "float32", "--new-tokens", "200"
+    )
     assert process.stdout is not None
     process.stdout.read(100)  # beyond the prompt: it generates
     process.send_signal(signal.SIGINT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,16 @@ def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold(mo
 @pytest.mark.skipif(not JIT, reason="interpreted kernels wake nobody")
 def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the clock stands still it takes nothing; else a share of what all tries take."""
+    monkeypatch.setattr(library.config, "NUMBA_NUM_THREADS", 2)
     for step_s, expected_s in ((0.0, 0.0), (1.0, WAKES / TRIALS)):
         ticks = itertools.count(0.0, step_s)
         monkeypatch.setattr(library.time, "perf_counter", lambda ticks=ticks: next(ticks))
         assert parallel_core_s.__wrapped__() == pytest.approx(expected_s)
+
+
+def test_nothing_is_spread_where_there_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.config, "NUMBA_NUM_THREADS", 1)
+    assert parallel_core_s.__wrapped__() == math.inf
 
 
 def test_it_goes_by_time_and_not_by_operations() -> None:
