@@ -31,6 +31,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if not item.get_closest_marker("full_size")]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_core() -> None:
+    """Leave the choice of cores as users have it, unlike other tests."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_search() -> None:
+    """Search each time that a benchmark asks, unlike other tests."""
+
+
 @pytest.fixture(scope="session")
 def by_size(pytestconfig: pytest.Config) -> BySize:
     """Give the value for the size that was asked for: ``by_size(small=1, full=9)``."""
