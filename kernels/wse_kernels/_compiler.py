@@ -83,9 +83,12 @@ class KernelCompiler(CompilerBase):
     lowering: Any = _KernelLowering
 
     def define_pipelines(self) -> list[Any]:
-        """Numba's pipeline, with another lowering where that is of one core."""
+        """Numba's pipeline, with this class's lowering in the place of numba's."""
         manager = Passes.define_nopython_pipeline(self.state)
-        manager.passes = [(self.lowering if p is Lowering else p, text) for p, text in manager.passes]
+        if self.state.flags.auto_parallel.enabled:  # loops over ``prange`` have a lowering of their own
+            return [manager]
+        [lowering] = (i for i, (one, _) in enumerate(manager.passes) if one is Lowering)
+        manager.passes[lowering] = self.lowering, manager.passes[lowering][1]
         manager.finalize()
         return [manager]
 
