@@ -17,7 +17,8 @@ from tests.kernels import helpers, test_compute, test_transfers
 from tests.kernels.helpers import JIT
 from tests.kernels.shapes import SIZES
 
-PRODUCTS = ["matmul", "matmul_act", "gemv", "matmul_int8", "matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"]
+CODED = ["matmul_int8", "matmul_fp8", "matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"]
+PRODUCTS = ["matmul", "matmul_act", "gemv", *CODED]
 OTHERS = ["attention_scores", "attention_values", "argmax_fold"]
 COLUMNS = [(16, 0), (19, 0), (31, 1), (5, 2)]
 """Columns, and a seed: spare lanes are as many as it is modulo 3."""
@@ -35,8 +36,8 @@ def run_at_page_ends() -> None:
         helpers.to_lanes = test_transfers.to_lanes = placed
         for cols, seed in COLUMNS:
             for kernel in (*PRODUCTS, *OTHERS):
-                size = {name: {"M": 3, "K": 5, "N": 7}.get(name, 2) for name in SIZES[kernel]}
-                for shift in (0, 3, 6):  # other orders of buffers
+                for shift, tokens in ((0, 1), (0, 3), (3, 1), (3, 3), (6, 3)):  # other orders of buffers
+                    size = {name: {"M": tokens, "K": 5, "N": 7}.get(name, 2) for name in SIZES[kernel]}
                     types = ("float32", "float32")
                     test_compute.check(kernel, types, "serial", size, 1, cols, (0, 1), seed + shift)
             for by_column in (0, 1):
