@@ -20,9 +20,9 @@ from inspect import getsource, signature
 from textwrap import dedent
 from typing import Any
 
-from wse_kernels._ahead import fetch_ahead
 from wse_kernels._cores import over_cores
 from wse_kernels._jit import part_function, words_of
+from wse_kernels._prefetch import fetch_ahead
 
 _PLACE_WORDS = ("_first_row", "_rows", "_blocks_per_row")
 
@@ -66,7 +66,7 @@ def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
     taken = ", ".join((*views_of(function), "a"))
     part = part_function(_loop(function, ("_first_block", "_end_block", taken), "range(_first_block, _end_block)"))
     text = f"def {function.__name__}({taken}):\n    over_cores(part, {_BEGIN}, {_END}, ({taken}))\n"
-    return _executed(function, text, {"__name__": function.__module__, "over_cores": over_cores, "part": part})
+    return _define(function, text, {"__name__": function.__module__, "over_cores": over_cores, "part": part})
 
 
 def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | None:
@@ -94,8 +94,8 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
     assert isinstance(part_loop, ast.For)
     part_loop.target, part_loop.body, part.body = loop.target, loop.body, [*before, part_loop]
     names = function.__globals__
-    compiled = part_function(_executed(function, ast.Module([part], []), {**names}))
-    return _executed(function, ast.Module([whole], []), {**names, "over_cores": over_cores, "part": compiled})
+    compiled = part_function(_define(function, ast.Module([part], []), {**names}))
+    return _define(function, ast.Module([whole], []), {**names, "over_cores": over_cores, "part": compiled})
 
 
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
@@ -129,10 +129,10 @@ def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str)
     [loop] = loop_definition.body
     assert isinstance(loop, ast.For)
     loop.body += definition.body
-    return _executed(function, loop_text, {**function.__globals__, "words_of": words_of, "fetch_ahead": fetch_ahead})
+    return _define(function, loop_text, {**function.__globals__, "words_of": words_of, "fetch_ahead": fetch_ahead})
 
 
-def _executed(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:
+def _define(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:
     """The function of the name of ``function`` that a text defines, as one of the same file."""
     exec(compile(text, function.__code__.co_filename, "exec"), names)
     made: Callable[..., None] = names[function.__name__]

@@ -44,7 +44,7 @@ class KernelFiles:
     def read(self, name: str) -> bytes | None:
         """The content of a file; None where there is none, or not the whole of it."""
         try:
-            if self.folder is None or _foreign(self.folder):
+            if self.folder is None or _reason_to_distrust(self.folder):
                 return None
             data = (self.folder / name).read_bytes()
         except OSError:
@@ -62,7 +62,7 @@ class KernelFiles:
             return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            reason = _foreign(self.folder)
+            reason = _reason_to_distrust(self.folder)
             if not reason:
                 _write(self.folder / name, sha256(content).digest() + content)
         except OSError as error:
@@ -92,7 +92,7 @@ def _write(target: Path, data: bytes) -> None:
             raise
 
 
-def _foreign(folder: Path) -> str:
+def _reason_to_distrust(folder: Path) -> str:
     """Why what is in a folder is not to be run; empty where it is the user's own. Raises OSError without one."""
     status = folder.stat()
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():

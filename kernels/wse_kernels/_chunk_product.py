@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from wse_kernels._elements import clear_rows, multiply_add_rows, narrow_ir, row_pointer, widen_ir
+from wse_kernels._elements import narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, short_loop, word
-from wse_kernels._jit import cgutils, config, intrinsic, ir, types
-from wse_kernels._vector_product import block_bytes_of, vector_function
-from wse_kernels._vectors import WIDTH, fetch, load_lanes, store_lanes, whole_mask
+from wse_kernels._jit import cgutils, config, intrinsic, types
+from wse_kernels._vector_product import block_bytes_of, multiply_vector, vector_function
+from wse_kernels._vectors import SINGLES, WIDTH, fetch, load_lanes, store_lanes, whole_mask
 from wse_kernels._weights import MOST_VECTORS, Lanes, Term, WeightKind
 
 __all__ = ["multiply_chunk", "product_of"]
@@ -25,8 +25,6 @@ TOKENS, OUTPUTS = 2, 4
 
 TERMS, MOST_TOKENS = 16, 16
 """Terms of the sums, and tokens, whose weights and activations are widened at once: those stay in near caches."""
-
-VECTOR = ir.VectorType(ir.FloatType(), WIDTH)
 
 
 @intrinsic
@@ -61,7 +59,7 @@ def product_of(
         rows: The first rows of sums and of activations.
         sizes: M, K and N.
         strides: Those of activations and sums along M, in rows.
-        add: Whether it is added to what there is.
+        add: Whether the product is added to what there is.
         kind: What weights are made of.
         weights: The arguments for these.
     """
@@ -78,7 +76,7 @@ def product_of(
     )  # fmt: skip
     with builder.if_else(many) as (in_vectors, one_by_one):
         with in_vectors:
-            function = _chunk_function(builder.module, stored, kind, pointers, len(weights))
+            function = _chunk_function(builder.module, stored, kind, pointers)
             builder.call(function, [outs, xs, *weights, M, K, N, x_stride, out_stride, add, lanes])
         with one_by_one:
             size = block_bytes_of(context, builder, views[0], values[0])
@@ -91,9 +89,7 @@ def product_of(
                 builder.call(function, [sums, token, *weights, K, N, add, lanes, size])
 
 
-def _chunk_function(
-    module: Any, stored: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any], of_weights: int
-) -> Any:  # fmt: skip
+def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any]) -> Any:
     """The function of pointers that do not alias, M, K, N, strides of x and out, add, and lanes.
 
     For some terms of the sums and some tokens at a time:
@@ -106,58 +102,57 @@ def _chunk_function(
     of what was there before any is put back. The last vector may begin among the lanes of the one before.
     """
 
+    of_weights = kind.pointers + kind.numbers
+
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
         M, K, N, x_stride, out_stride, add, lanes = arguments[of_weights:]
         weights = kind.weights(builder, arguments[:of_weights], lanes, TERMS)
         code = _Code(builder, (outs, xs), stored, weights, (x_stride, out_stride, lanes))
         zero, last_vector = word(0), builder.sub(lanes, word(WIDTH))
-        with builder.if_then(builder.icmp_signed("==", add, zero)), _steps(builder, zero, M, 1) as m:
+        with builder.if_then(builder.icmp_signed("==", add, zero)), short_loop(builder, zero, M) as m:
             code.clear(m, N)
         with (
-            _steps(builder, zero, K, TERMS) as first_term,
-            _steps(builder, zero, M, MOST_TOKENS) as first_token,
+            short_loop(builder, zero, K, TERMS) as first_term,
+            short_loop(builder, zero, M, MOST_TOKENS) as first_token,
         ):
             terms = _least(builder, builder.sub(K, first_term), word(TERMS))
             count = _least(builder, builder.sub(M, first_token), word(MOST_TOKENS))
-            with _steps(builder, zero, terms, 1) as k, _vectors(builder, lanes) as vector:  # 1
+            with short_loop(builder, zero, terms) as k, _vectors(builder, lanes) as vector:  # 1
                 term = Term(k, builder.add(first_term, k))
                 weights.prepare(term, vector)
-                with _steps(builder, zero, count, 1) as m:
+                with short_loop(builder, zero, count) as m:
                     code.widen_activation(builder.add(first_token, m), term, m, vector)
-            with _steps(builder, zero, N, OUTPUTS) as n:
-                outputs = _following(builder, n, N, OUTPUTS)
+            with short_loop(builder, zero, N, OUTPUTS) as n:
+                outputs = _block_indices(builder, n, N, OUTPUTS)
                 with (  # 2
-                    _steps(builder, zero, terms, 1) as k,
+                    short_loop(builder, zero, terms) as k,
                     _vectors(builder, lanes) as vector,
-                    _steps(builder, zero, word(OUTPUTS), 1) as j,
+                    short_loop(builder, zero, word(OUTPUTS)) as j,
                 ):
                     output = _least(builder, builder.add(n, j), builder.sub(N, word(1)))
                     code.widen_weights(Term(k, builder.add(first_term, k)), output, j, vector)
-                with _steps(builder, zero, lanes, WIDTH) as begin, _steps(builder, zero, count, TOKENS) as m:  # 3
-                    tokens = _following(builder, m, count, TOKENS)
+                with (  # 3
+                    short_loop(builder, zero, lanes, WIDTH) as begin,
+                    short_loop(builder, zero, count, TOKENS) as m,
+                ):
+                    tokens = _block_indices(builder, m, count, TOKENS)
                     code.multiply(first_token, tokens, outputs, terms, begin, _least(builder, begin, last_vector))
 
     name = "wse_multiply_chunk_" + "_".join(map(str, (*stored, kind)))
-    return internal_function(module, name, pointers, of_weights - kind.pointers + 7, body, inlined=False)
+    return internal_function(module, name, pointers, kind.numbers + 7, body, inlined=False)
 
 
 @contextmanager
 def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
-    with _steps(builder, word(0), lanes, WIDTH) as begin:
+    with short_loop(builder, word(0), lanes, WIDTH) as begin:
         first = _least(builder, begin, builder.sub(lanes, word(WIDTH)))
         yield Lanes(builder.udiv(begin, word(WIDTH)), first)
 
 
-def _following(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
+def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
     """The indices from ``first`` on, ``count`` of them; the last below ``end`` stands for each that is not below it."""
     last = builder.sub(end, word(1))
     return [_least(builder, builder.add(first, word(i)), last) for i in range(count)]
-
-
-@contextmanager
-def _steps(builder: Any, begin: Any, end: Any, step: int) -> Iterator[Any]:
-    with short_loop(builder, begin, end, step) as index:
-        yield index
 
 
 def _least(builder: Any, one: Any, other: Any) -> Any:
@@ -171,15 +166,14 @@ class _Code:
         self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, stored
         self.weights, (self.x_stride, self.out_stride, self.lanes) = weights, numbers
         self.widened, self.activations = (
-            cgutils.alloca_once(builder, VECTOR, size=word(TERMS * most * MOST_VECTORS))
+            cgutils.alloca_once(builder, SINGLES, size=word(TERMS * most * MOST_VECTORS))
             for most in (OUTPUTS, MOST_TOKENS)
         )
 
     def clear(self, token: Any, N: Any) -> None:
         """Set the sums of a token to 0."""
         builder = self.builder
-        bytes_each = self.outs.type.pointee.width // 8 if isinstance(self.outs.type.pointee, ir.IntType) else 4
-        size = builder.mul(builder.mul(N, self.lanes), word(bytes_each))
+        size = builder.mul(builder.mul(N, self.lanes), word(self.acc.bitwidth // 8))
         cgutils.memset(builder, self.at(self.outs, word(0), (token, self.out_stride)), size, 0)
 
     def widen_activation(self, token: Any, term: Term, m: Any, vector: Lanes) -> None:
@@ -206,7 +200,7 @@ class _Code:
         before, loop, after = builder.block, builder.append_basic_block("k"), builder.append_basic_block("k_end")
         builder.branch(loop)
         builder.position_at_end(loop)
-        k, totals = builder.phi(WORD), [builder.phi(VECTOR) for _ in outs]
+        k, totals = builder.phi(WORD), [builder.phi(SINGLES) for _ in outs]
         made: list[Any] = []
         weights = [builder.load(self.weight_place(vector, k, word(j)), align=WIDTH) for j in range(OUTPUTS)]
         for m in tokens:
@@ -257,23 +251,20 @@ class _Code:
         store_lanes(self.builder, narrow_ir(self.builder, stored, value), pointer, None)
 
 
-def _multiply_by_rows(
+def _multiply_by_tokens(
     acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, M: int, K: int, N: int,
     x_stride: int, k_stride: int, n_stride: int, out_stride: int, add: int,
 ) -> None:  # fmt: skip
-    for m in range(M if add == 0 else 0):
-        clear_rows(acc, block, out + m * out_stride, N)
-    for k in range(K):
-        for m in range(M):
-            e = out + m * out_stride
-            multiply_add_rows(acc, act, wgt, block, e, x + m * x_stride + k, w + k * k_stride, N, n_stride)
+    for m in range(M):
+        out_m, x_m = out + m * out_stride, x + m * x_stride
+        multiply_vector(acc, act, wgt, block, out_m, x_m, w, K, N, k_stride, n_stride, add)
 
 
-multiply_chunk: Any = _multiply_by_rows if config.DISABLE_JIT else _multiply_compiled
+multiply_chunk: Any = _multiply_by_tokens if config.DISABLE_JIT else _multiply_compiled
 """``multiply_chunk(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride, out_stride, add)``.
 
 acc[out + m out_stride + n] = the sum over k < K of act[x + m x_stride + k] * wgt[w + k k_stride + n n_stride], for
-m < M and n < N; it begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views;
-all lanes take part. Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside a view
-are not noticed.
+m < M and n < N; the sum begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the
+views; all lanes take part. Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside
+a view are not noticed.
 """

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._elements import constant, narrow, narrow_ir, row_pointer, shaped, widen, widen_ir
+from wse_kernels._elements import constant, narrow, narrow_ir, row_pointer, type_like, widen, widen_ir
 from wse_kernels._functions import WORD, internal_function
 from wse_kernels._jit import cgutils, config, intrinsic, ir, kernel, types
 from wse_kernels._vectors import BYTE, spread
@@ -28,10 +28,6 @@ __all__ = [
     "MXFP4",
     "code_value",
     "scale_rows",
-    "unpack_e2m1",
-    "unpack_fp8",
-    "unpack_int4",
-    "unpack_int8",
     "unpack_scaled",
     "unpack_with_factors",
     "value_ir",
@@ -46,7 +42,6 @@ E4M3_BIAS = 256.0
 E2M1_BIAS = 16384.0
 """The factor from a half to the e2m1 value likewise: 2^(15 - 1)."""
 
-
 CODES_A_BYTE = (1, 1, 2, 2, 1)
 """Codes that share a byte, by coding: those of an even row, in the lower half, and of the row behind it."""
 GROUPED = (INT4, MXFP4, FP8_BLOCKS)
@@ -55,27 +50,27 @@ GROUPED = (INT4, MXFP4, FP8_BLOCKS)
 
 def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
     """Instructions that make a float32 of the code of row ``k`` in a byte, or of each of a vector."""
-    single = shaped(byte, ir.FloatType())
+    single = type_like(byte, ir.FloatType())
     if coding == INT8:
-        return builder.sitofp(builder.sext(byte, shaped(byte, ir.IntType(32))), single)
+        return builder.sitofp(builder.sext(byte, type_like(byte, ir.IntType(32))), single)
     shift = builder.shl(builder.and_(k, ir.Constant(WORD, 1)), ir.Constant(WORD, 2))
     if coding == INT4:  # to the top of a word and down again, by which the sign is carried on
-        up = _like(builder, byte, builder.trunc(builder.sub(ir.Constant(WORD, 28), shift), ir.IntType(32)))
-        wide = builder.shl(builder.zext(byte, shaped(byte, ir.IntType(32))), up)
+        up = _splat_like(builder, byte, builder.trunc(builder.sub(ir.Constant(WORD, 28), shift), ir.IntType(32)))
+        wide = builder.shl(builder.zext(byte, type_like(byte, ir.IntType(32))), up)
         return builder.sitofp(builder.ashr(wide, constant(wide.type, 28)), single)
-    wide = builder.zext(byte, shaped(byte, HALF_WORD))
+    wide = builder.zext(byte, type_like(byte, HALF_WORD))
     if coding == MXFP4:
-        wide = builder.lshr(wide, _like(builder, byte, builder.trunc(shift, HALF_WORD)))
+        wide = builder.lshr(wide, _splat_like(builder, byte, builder.trunc(shift, HALF_WORD)))
     sign, magnitude, up, bias = (8, 7, (12, 9), E2M1_BIAS) if coding == MXFP4 else (0x80, 0x7F, (8, 7), E4M3_BIAS)
     sign, magnitude = (
         builder.shl(builder.and_(wide, constant(wide.type, bits)), constant(wide.type, by))
         for bits, by in zip((sign, magnitude), up, strict=True)
     )
-    half = builder.bitcast(builder.or_(sign, magnitude), shaped(byte, ir.HalfType()))
+    half = builder.bitcast(builder.or_(sign, magnitude), type_like(byte, ir.HalfType()))
     return builder.fmul(builder.fpext(half, single), constant(single, bias))
 
 
-def _like(builder: Any, value: Any, number: Any) -> Any:
+def _splat_like(builder: Any, value: Any, number: Any) -> Any:
     """A number, or the vector of it where ``value`` is one."""
     return spread(builder, number) if isinstance(value.type, ir.VectorType) else number
 
@@ -84,7 +79,7 @@ def _unpack(coding: int) -> Any:
     """The compiled form of ``unpack_int8``, ``unpack_fp8`` or ``unpack_e2m1``."""
 
     @intrinsic
-    def compiled(typing_context: Any, act: Any, raw: Any, block: Any, e: Any, w: Any, n: Any, k: Any) -> Any:
+    def unpack_row(typing_context: Any, act: Any, raw: Any, block: Any, e: Any, w: Any, n: Any, k: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             acts, lanes = row_pointer(context, builder, act, args[0], args[2], args[3])
             codes = row_pointer(context, builder, raw, args[1], args[2], args[4])[0]
@@ -101,7 +96,7 @@ def _unpack(coding: int) -> Any:
 
         return types.void(act, raw, *(types.int64,) * 5), generate
 
-    return compiled
+    return unpack_row
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""How numba makes code of a kernel: optimised once, and none of what is only written out in kernels.
+"""Numba's pipeline for kernels: code is optimised once, and none is made of what is only written out in kernels.
 
 Numba's own pipeline makes machine code of every function, those that kernels take into theirs among them, and optimises
 twice, first to find references that need no count. Nothing counts references here. Without these a kernel compiles in
@@ -23,7 +23,7 @@ Passes: Any = DefaultPassBuilder
 register: Any = register_pass
 
 
-class _KernelLibrary(Library):  # type: ignore[misc]
+class _KernelLibrary(Library):  # type: ignore[misc]  # numba's classes have no types
     """Code that is optimised when it is whole."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
@@ -45,7 +45,9 @@ class _PartLibrary(_KernelLibrary):
         self._finalized = True
 
 
-class _Lowering(Lowering):  # type: ignore[misc]
+class _Lowering(Lowering):  # type: ignore[misc]  # numba's classes have no types
+    """The making of a function's instructions, into a library of the class that is named here."""
+
     library_class: Any
 
     def run_pass(self, state: Any) -> bool:
@@ -56,12 +58,16 @@ class _Lowering(Lowering):  # type: ignore[misc]
 
 @register(mutates_CFG=True, analysis_only=False)
 class _KernelLowering(_Lowering):
+    """The lowering of functions that Python calls."""
+
     _name = "kernel_lowering"
     library_class = _KernelLibrary
 
 
 @register(mutates_CFG=True, analysis_only=False)
 class _PartLowering(_Lowering):
+    """The lowering of functions that kernels alone call."""
+
     _name = "part_lowering"
     library_class = _PartLibrary
 

@@ -33,19 +33,15 @@ def deliver(
     The same in ``rows`` rows, whose blocks are ``per_row`` apart. Indices are unsigned, so that none is looked at for
     whether it counts from an end.
     """
-    to, origin = np.uint64(receiver_lane), np.uint64(sender_lane)
     if arrival == ARGMAX:
         for e in range(0, n, 2):
             for row in range(rows):
-                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
-                at, from_at = np.uint64(target + e), np.uint64(source + e)
-                index, from_index = np.uint64(target + e + 1), np.uint64(source + e + 1)
-                old, new = view[block, at, to], view[from_block, from_at, origin]
-                old_index, new_index = view[block, index, to], view[from_block, from_index, origin]
-                if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
-                    view[block, at, to] = new
-                    view[block, index, to] = new_index
+                step = row * per_row
+                _take_larger_pair(
+                    view, receiver + step, receiver_lane, target + e, sender + step, sender_lane, source + e
+                )
     else:
+        to, origin = np.uint64(receiver_lane), np.uint64(sender_lane)
         for e in range(n):
             at, from_at = np.uint64(target + e), np.uint64(source + e)
             for row in range(rows):
@@ -56,6 +52,20 @@ def deliver(
                 elif arrival == MAX:
                     new = narrow(max(widen(old), widen(new)), old)
                 view[block, at, to] = new
+
+
+@helper_function
+def _take_larger_pair(
+    view: Any, receiver: int, to: int, target: int, sender: int, origin: int, source: int
+) -> None:  # fmt: skip
+    """Put a value and its index in the place of a PE's own where it is larger, or as large and of a lower index."""
+    block, at, index, lane = np.uint64(receiver), np.uint64(target), np.uint64(target + 1), np.uint64(to)
+    from_block, from_lane = np.uint64(sender), np.uint64(origin)
+    old, new = view[block, at, lane], view[from_block, np.uint64(source), from_lane]
+    old_index, new_index = view[block, index, lane], view[from_block, np.uint64(source + 1), from_lane]
+    if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
+        view[block, at, lane] = new
+        view[block, index, lane] = new_index
 
 
 @helper_function
@@ -83,11 +93,7 @@ def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: in
     if arrival == ARGMAX:
         for e in range(0, n, 2):
             for lane in range(lanes):
-                old, new = view[receiver, target + e, lane], view[sender, source + e, lane]
-                old_index, new_index = view[receiver, target + e + 1, lane], view[sender, source + e + 1, lane]
-                if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
-                    view[receiver, target + e, lane] = new
-                    view[receiver, target + e + 1, lane] = new_index
+                _take_larger_pair(view, receiver, lane, target + e, sender, lane, source + e)
     elif arrival == ADD:
         add_rows(view, receiver, target, sender, source, n)
     elif arrival == MAX:

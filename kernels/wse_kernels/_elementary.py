@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._plain_arithmetic import ROUNDER, doubled, plain, to_double, to_single, where
+from wse_kernels._plain_arithmetic import ROUNDER, plain, scale_by_power, to_double, to_single, where
 
 __all__ = ["error_function", "exponential", "hyperbolic_tangent", "power_of_two", "sine_and_cosine"]
 
@@ -52,7 +52,7 @@ def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
 def _exponential(x: Any) -> Any:
     """exp(x), within 1.01 ulp."""
     fraction, times = _less_one(where(x < LEAST, LEAST, where(x > MOST, MOST, x)))
-    return doubled(fraction + ONE, times)
+    return scale_by_power(fraction + ONE, times)
 
 
 def _less_one(x: Any) -> tuple[Any, Any]:
@@ -67,7 +67,7 @@ def _hyperbolic_tangent(x: Any) -> Any:
     """tanh(x) = (exp(2 x) - 1) / (exp(2 x) + 1), within 2.61 ulp."""
     near = where(x < -MOST_TANGENT, -MOST_TANGENT, where(x > MOST_TANGENT, MOST_TANGENT, x))
     fraction, times = _less_one(near + near)
-    less_one = doubled(fraction, times) + (doubled(ONE, times) - ONE)
+    less_one = scale_by_power(fraction, times) + (scale_by_power(ONE, times) - ONE)
     return less_one / (less_one + TWO)
 
 
@@ -99,13 +99,13 @@ def _error_function(x: Any) -> Any:
     size = where(size > MOST_ERROR, MOST_ERROR, size)
     near = x + x * _polynomial(x * x, ERROR_NEAR)
     fraction, times = _less_one(-(size + size * _polynomial(size, ERROR_FAR)))
-    far = ONE - doubled(fraction + ONE, times)
+    far = ONE - scale_by_power(fraction + ONE, times)
     return where(size > SEAM, where(x < 0.0, -far, far), near)
 
 
 def _power_of_two(n: Any) -> Any:
     """2^n for a whole number n from -252 to 254."""
-    return doubled(ONE, n + ROUNDER)
+    return scale_by_power(ONE, n + ROUNDER)
 
 
 exponential: Any = plain(_exponential)

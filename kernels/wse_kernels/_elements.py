@@ -14,7 +14,7 @@ import numpy as np
 
 from wse_kernels._functions import WORD, internal_function, word
 from wse_kernels._jit import cgutils, config, helper_function, intrinsic, ir, types
-from wse_kernels._vectors import CACHE_LINE_BYTES, fetch
+from wse_kernels._vectors import CACHE_LINE_BYTES, PREFETCH_BYTES, fetch
 
 __all__ = [
     "clear_rows",
@@ -24,12 +24,11 @@ __all__ = [
     "narrow",
     "narrow_ir",
     "row_pointer",
-    "shaped",
+    "type_like",
     "widen",
     "widen_ir",
 ]
 
-PREFETCH_BYTES = 8192  # how far ahead weights are fetched; 4 to 64 KiB were tried and did alike from 8 on
 E8M0_BIAS = 127
 E8M0_NAN = 255
 _STORED = (types.uint16, types.int16, types.float32)
@@ -60,9 +59,9 @@ def _narrow_element(value: Any, like: Any) -> Any:
 
 def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
     """Instructions that make a float32 of ``value``, an element of numba type ``stored``, or of each of a vector."""
-    single, word = shaped(value, ir.FloatType()), shaped(value, ir.IntType(32))
+    single, word = type_like(value, ir.FloatType()), type_like(value, ir.IntType(32))
     if stored == types.uint16:
-        return builder.fpext(builder.bitcast(value, shaped(value, ir.HalfType())), single)
+        return builder.fpext(builder.bitcast(value, type_like(value, ir.HalfType())), single)
     if stored == types.int16:
         bits = builder.shl(builder.zext(value, word), constant(word, 16))
         return builder.bitcast(bits, single)
@@ -78,9 +77,9 @@ def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
 
 def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
     """Instructions that round the float32 ``value``, or each of a vector, to the element type ``stored``."""
-    word, half_word = shaped(value, ir.IntType(32)), shaped(value, ir.IntType(16))
+    word, half_word = type_like(value, ir.IntType(32)), type_like(value, ir.IntType(16))
     if stored == types.uint16:
-        return builder.bitcast(builder.fptrunc(value, shaped(value, ir.HalfType())), half_word)
+        return builder.bitcast(builder.fptrunc(value, type_like(value, ir.HalfType())), half_word)
     if stored == types.int16:
         bits = builder.bitcast(value, word)
         upper = builder.lshr(bits, constant(word, 16))
@@ -93,7 +92,7 @@ def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
     return value
 
 
-def shaped(value: Any, element: Any) -> Any:
+def type_like(value: Any, element: Any) -> Any:
     """The type of ``element`` in the shape of ``value``, an element or a vector of them."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
 

@@ -71,11 +71,11 @@ def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[An
     builder.position_at_end(body)
     yield index
     index.add_incoming(builder.add(index, word(step)), builder.block)
-    builder.branch(head).set_metadata("llvm.loop", _rolled(builder.module))
+    builder.branch(head).set_metadata("llvm.loop", _loop_metadata(builder.module))
     builder.position_at_end(after)
 
 
-def _rolled(module: Any) -> Any:
+def _loop_metadata(module: Any) -> Any:
     """Metadata of a loop of which no turns are written out; its first operand is the metadata itself."""
     text = ir.MetaDataString(module, "llvm.loop.unroll.disable")
     loop = ir.MDValue(module, [module.add_metadata([text])], name=str(len(module.metadata)))

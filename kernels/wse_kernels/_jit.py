@@ -142,38 +142,38 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def kernel(function: Function, *, allocates: bool = False) -> Function:
     """Compile for one core; a kernel that ``allocates`` arrays says so."""
-    return _kept(function, parallel=False, allocates=allocates)
+    return _cached_kernel(function, parallel=False, allocates=allocates)
 
 
 def parallel_kernel(function: Function, *, allocates: bool = False) -> Function:
     """Compile with its ``prange`` loops over all cores; iterations must write disjoint memory."""
-    return _kept(function, parallel=True, prange=True, allocates=allocates)
+    return _cached_kernel(function, parallel=True, prange=True, allocates=allocates)
 
 
 def spread_kernel(function: Function) -> Function:
     """Compile a kernel that calls a `part_function` over all cores."""
-    return _kept(function, parallel=True)
+    return _cached_kernel(function, parallel=True)
 
 
 def part_function(function: Function) -> Function:
     """A function that the kernels which call it do not write out; numba compiles it once for its types."""
-    return cast(Function, _compiled(function, **_PART))
+    return cast(Function, _dispatcher(function, **_PART))
 
 
 def helper_function(function: Function) -> Function:
     """A function that kernels call and that LLVM writes out in them; numba types and lowers it once for its types."""
-    return cast(Function, _compiled(function, forceinline=True, **_PART))
+    return cast(Function, _dispatcher(function, forceinline=True, **_PART))
 
 
-def _kept(function: Function, *, parallel: bool, prange: bool = False, allocates: bool = False) -> Function:
+def _cached_kernel(function: Function, *, parallel: bool, prange: bool = False, allocates: bool = False) -> Function:
     """``function`` compiled for calls from Python, and kept where it is of this package, whose sources are known."""
-    compiled = _compiled(function, nogil=True, parallel=prange, _nrt=allocates)
+    compiled = _dispatcher(function, nogil=True, parallel=prange, _nrt=allocates)
     if not config.DISABLE_JIT and Path(function.__code__.co_filename).parent == _PACKAGE:
         compiled._cache = KernelCache(function, parallel=parallel)
     return cast(Function, compiled)
 
 
-def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
     """``function`` with the options that all have.
 
     No fast-math: every sum keeps its order, products are not contracted. Nobody calls these by their address in C, and

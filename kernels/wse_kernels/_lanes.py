@@ -15,7 +15,7 @@ from wse_kernels._jit import cgutils, config, intrinsic, ir, populate_array, typ
 __all__ = ["MOST_LANES", "lane_values"]
 
 MOST_LANES = 128
-"""Lanes of a block at the most."""
+"""The most lanes that a block has."""
 
 
 @intrinsic

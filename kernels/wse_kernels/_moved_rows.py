@@ -29,7 +29,7 @@ def larger_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
     return builder.select(larger, new, old)
 
 
-def _moved(combine: Any) -> Any:
+def _move_intrinsic(combine: Any) -> Any:
     """The intrinsic that puts ``combine(old, new)`` in the place of each element."""
 
     @intrinsic
@@ -79,7 +79,7 @@ def _fetch_compiled(typing_context: Any, view: Any, block: Any, e: Any, n: Any) 
     return types.void(view, *(types.int64,) * 3), generate
 
 
-def _interpreted(combine: Any) -> Any:
+def _move_loop(combine: Any) -> Any:
     def move(view: Any, receiver: int, target: int, sender: int, source: int, n: int) -> None:
         for e in range(n):
             for lane in range(view.shape[2]):
@@ -92,7 +92,7 @@ def _interpreted(combine: Any) -> Any:
 _INTERPRETED = bool(config.DISABLE_JIT)
 
 add_rows: Any = (
-    _interpreted(lambda old, new: narrow(widen(old) + widen(new), old)) if _INTERPRETED else _moved(sums_of)
+    _move_loop(lambda old, new: narrow(widen(old) + widen(new), old)) if _INTERPRETED else _move_intrinsic(sums_of)
 )  # fmt: skip
 """``add_rows(view, to, target, sender, source, n)``: view[to, target + i] += view[sender, source + i], i < n.
 
@@ -100,11 +100,11 @@ Here and below all lanes take part, and rows outside a view are not noticed: the
 """
 
 take_larger_rows: Any = (
-    _interpreted(lambda old, new: new if widen(new) > widen(old) else old) if _INTERPRETED else _moved(larger_of)
+    _move_loop(lambda old, new: new if widen(new) > widen(old) else old) if _INTERPRETED else _move_intrinsic(larger_of)
 )
 """``take_larger_rows(...)``: in the place of each element of the receiver the larger of the two."""
 
-copy_rows: Any = _interpreted(lambda old, new: new) if _INTERPRETED else _moved(copies_of)
+copy_rows: Any = _move_loop(lambda old, new: new) if _INTERPRETED else _move_intrinsic(copies_of)
 """``copy_rows(...)``: in the place of each element of the receiver that of the sender."""
 
 fetch_rows: Any = (lambda view, block, e, n: None) if _INTERPRETED else _fetch_compiled

@@ -15,7 +15,7 @@ import numpy as np
 
 from wse_kernels._jit import config, intrinsic, ir, types
 
-__all__ = ["ROUNDER", "doubled", "plain", "to_double", "to_single", "where"]
+__all__ = ["ROUNDER", "plain", "scale_by_power", "to_double", "to_single", "where"]
 
 SINGLE, DOUBLE, WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
 EXPONENT_BIAS, MANTISSA_BITS = 127, 23
@@ -33,7 +33,7 @@ class _Number:
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder, self.value = builder, value
 
-    def of(self, number: Any) -> Any:
+    def value_of(self, number: Any) -> Any:
         """The value of another number, or of a constant in this one's type."""
         return number.value if isinstance(number, _Number) else ir.Constant(self.value.type, float(number))
 
@@ -41,25 +41,25 @@ class _Number:
         return _Number(self.builder, self.builder.fneg(self.value))
 
     def __add__(self, other: Any) -> _Number:
-        return _Number(self.builder, self.builder.fadd(self.value, self.of(other)))
+        return _Number(self.builder, self.builder.fadd(self.value, self.value_of(other)))
 
     def __sub__(self, other: Any) -> _Number:
-        return _Number(self.builder, self.builder.fsub(self.value, self.of(other)))
+        return _Number(self.builder, self.builder.fsub(self.value, self.value_of(other)))
 
     def __mul__(self, other: Any) -> _Number:
-        return _Number(self.builder, self.builder.fmul(self.value, self.of(other)))
+        return _Number(self.builder, self.builder.fmul(self.value, self.value_of(other)))
 
     def __truediv__(self, other: Any) -> _Number:
-        return _Number(self.builder, self.builder.fdiv(self.value, self.of(other)))
+        return _Number(self.builder, self.builder.fdiv(self.value, self.value_of(other)))
 
     def __lt__(self, other: Any) -> _Number:
-        return _Number(self.builder, self.builder.fcmp_ordered("<", self.value, self.of(other)))
+        return _Number(self.builder, self.builder.fcmp_ordered("<", self.value, self.value_of(other)))
 
     def __gt__(self, other: Any) -> _Number:
-        return _Number(self.builder, self.builder.fcmp_ordered(">", self.value, self.of(other)))
+        return _Number(self.builder, self.builder.fcmp_ordered(">", self.value, self.value_of(other)))
 
     def __eq__(self, other: object) -> Any:
-        return _Number(self.builder, self.builder.fcmp_ordered("==", self.value, self.of(other)))
+        return _Number(self.builder, self.builder.fcmp_ordered("==", self.value, self.value_of(other)))
 
     __hash__ = None  # type: ignore[assignment]  # equality is an instruction
 
@@ -67,7 +67,7 @@ class _Number:
         return _Number(self.builder, self.builder.or_(self.value, other.value))
 
     def __rsub__(self, other: Any) -> _Number:
-        return _Number(self.builder, self.of(other)) - self
+        return _Number(self.builder, self.value_of(other)) - self
 
 
 def where(condition: Any, one: Any, other: Any) -> Any:
@@ -75,7 +75,7 @@ def where(condition: Any, one: Any, other: Any) -> Any:
     if not isinstance(condition, _Number):
         return one if condition else other
     like = one if isinstance(one, _Number) else other
-    return _Number(like.builder, like.builder.select(condition.value, like.of(one), like.of(other)))
+    return _Number(like.builder, like.builder.select(condition.value, like.value_of(one), like.value_of(other)))
 
 
 def to_double(x: Any) -> Any:
@@ -88,7 +88,7 @@ def to_single(x: Any) -> Any:
     return _Number(x.builder, x.builder.fptrunc(x.value, SINGLE)) if isinstance(x, _Number) else np.float32(x)
 
 
-def doubled(value: Any, times: Any) -> Any:
+def scale_by_power(value: Any, times: Any) -> Any:
     """value 2^n, rounded once where it is subnormal, for a whole n from -252 to 254 and ``times`` = ROUNDER + n."""
     if not isinstance(times, _Number):
         exponent = int(times.view(np.int32)) - ROUNDER_BITS
@@ -105,7 +105,7 @@ def doubled(value: Any, times: Any) -> Any:
     exponent = builder.sub(builder.bitcast(times.value, WORD), ir.Constant(WORD, ROUNDER_BITS))
     half = builder.ashr(exponent, ir.Constant(WORD, 1))
     first = power(half)
-    return _Number(builder, first.of(value)) * first * power(builder.sub(exponent, half))
+    return _Number(builder, first.value_of(value)) * first * power(builder.sub(exponent, half))
 
 
 def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
@@ -113,7 +113,7 @@ def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
     if config.DISABLE_JIT:
         return function
 
-    def compiled(typing_context: Any, x: Any) -> Any:
+    def instructions(typing_context: Any, x: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             made = function(_Number(builder, args[0]))
             if results == 1:
@@ -124,5 +124,5 @@ def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
         single = types.float32
         return (single if results == 1 else made_types.UniTuple(single, results))(single), generate
 
-    compiled.__name__ = compiled.__qualname__ = function.__name__
-    return intrinsic(compiled)
+    instructions.__name__ = instructions.__qualname__ = function.__name__
+    return intrinsic(instructions)

@@ -15,7 +15,7 @@ from wse_kernels._elements import narrow, row_pointer, widen
 from wse_kernels._functions import internal_function, word
 from wse_kernels._jit import cgutils, config, intrinsic, populate_array, types
 from wse_kernels._moved_rows import copies_of, larger_of, sums_of
-from wse_kernels._vectors import WIDTH, load_lanes, store_lanes, transposed, whole_mask
+from wse_kernels._vectors import WIDTH, load_lanes, store_lanes, transpose, whole_mask
 
 __all__ = [
     "TURNED_COLUMNS",
@@ -80,7 +80,7 @@ def turn_in_block(builder: Any, place: Any, first: Any, step: Any, row_stride: A
         there = builder.icmp_signed("<", word(row), rows)
         offset = builder.select(there, builder.mul(row_stride, word(row)), word(0))
         vectors.append(load_lanes(builder, builder.gep(first, [offset]), mask))
-    for col, vector in enumerate(transposed(builder, vectors)):
+    for col, vector in enumerate(transpose(builder, vectors)):
         store_lanes(builder, vector, builder.gep(place, [builder.mul(step, word(col))]), None)
 
 
@@ -88,7 +88,7 @@ def turn_back_block(builder: Any, place: Any, first: Any, step: Any, row_stride:
     """Instructions of ``turn_back``."""
     mask = whole_mask(builder, lanes)
     vectors = [load_lanes(builder, builder.gep(place, [builder.mul(step, word(col))]), None) for col in range(WIDTH)]
-    for row, vector in enumerate(transposed(builder, vectors)):
+    for row, vector in enumerate(transpose(builder, vectors)):
         with builder.if_then(builder.icmp_signed("<", word(row), rows)):
             store_lanes(builder, vector, builder.gep(first, [builder.mul(row_stride, word(row))]), mask)
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wse_kernels._elements import clear_rows, multiply_add_rows, narrow_ir, row_pointer, widen_ir
+from wse_kernels._elements import clear_rows, constant, multiply_add_rows, narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, word
-from wse_kernels._jit import cgutils, config, intrinsic, ir, types
-from wse_kernels._vectors import WIDTH, fetch, load_lanes, rest_mask, store_lanes
+from wse_kernels._jit import cgutils, config, intrinsic, types
+from wse_kernels._vectors import PREFETCH_BYTES, SINGLES, WIDTH, fetch, load_lanes, rest_mask, store_lanes
 from wse_kernels._weights import MOST_VECTORS, Lanes, Term, WeightKind
 
 __all__ = ["block_bytes_of", "multiply_vector", "vector_function"]
@@ -25,10 +25,6 @@ MOST_TERMS: Final = 32
 """Such terms where they are neighbours."""
 LARGE_TILE_BYTES: Final = 1 << 18
 """Tiles beyond are fetched a piece at a time: with the next block's, they would leave the second-level cache."""
-PIECE_BYTES: Final = 8192
-"""How far ahead pieces are fetched, in bytes; of 4 to 64 KiB, which were measured, all from 8 on took the same time."""
-
-SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 
 
 @intrinsic
@@ -62,14 +58,14 @@ def vector_function(module: Any, sums: tuple[Any, Any], kind: WeightKind, pointe
 
     ``sums`` are the types of sums and activations, and ``pointers`` those of what does not overlap.
     """
-    numbers = 2 if kind.coding < 0 else 3
+    of_weights = kind.pointers + kind.numbers
 
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
-        weights, rest = arguments[: len(pointers) - 2 + numbers], arguments[len(pointers) - 2 + numbers :]
-        _Vector(builder, sums, kind, outs, xs, weights, rest).multiply()
+        numbers = arguments[of_weights:]
+        _Vector(builder, sums, kind, outs, xs, arguments[:of_weights], numbers).multiply()
 
     name = "wse_multiply_vector_" + "_".join(map(str, (*sums, kind)))
-    return internal_function(module, name, pointers, numbers + 5, body)
+    return internal_function(module, name, pointers, kind.numbers + 5, body)
 
 
 class _Vector:
@@ -84,19 +80,19 @@ class _Vector:
         self.weights = kind.weights(builder, weights, self.lanes, MOST_TERMS)
         self.whole = builder.udiv(self.lanes, word(WIDTH))
         self.terms = cgutils.alloca_once(builder, SINGLES, size=word(MOST_TERMS * MOST_VECTORS))
-        self.together = builder.select(self.weights.in_a_row, word(MOST_TERMS), word(TERMS_OF_ROWS))
+        self.terms_at_once = builder.select(self.weights.in_a_row, word(MOST_TERMS), word(TERMS_OF_ROWS))
         self.clears = builder.icmp_unsigned("==", add, word(0))
         self.mask = rest_mask(builder, self.lanes)
         tile_bytes = builder.mul(builder.mul(builder.mul(self.K, self.N), self.lanes), self.weights.bytes_a_term)
         large = builder.icmp_unsigned(">", tile_bytes, word(LARGE_TILE_BYTES))
-        self.ahead = builder.select(large, word(PIECE_BYTES), self.block_bytes)
+        self.ahead = builder.select(large, word(PREFETCH_BYTES), self.block_bytes)
 
     def multiply(self) -> None:
         """Add all terms of all sums, some terms of each at a time."""
         builder = self.builder
-        with cgutils.for_range_slice(builder, word(0), self.K, self.together, intp=WORD) as (k, _):
+        with cgutils.for_range_slice(builder, word(0), self.K, self.terms_at_once, intp=WORD) as (k, _):
             left = builder.sub(self.K, k)
-            terms = builder.select(builder.icmp_signed("<", left, self.together), left, self.together)
+            terms = builder.select(builder.icmp_signed("<", left, self.terms_at_once), left, self.terms_at_once)
             with cgutils.for_range(builder, terms, intp=WORD) as number:
                 term = Term(number.index, builder.add(k, number.index))
                 self._over_vectors(lambda lanes: self._widen_term(term, lanes))
@@ -130,7 +126,7 @@ class _Vector:
         place = builder.gep(self.outs, [builder.add(builder.mul(n, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)
         before = self._load(place, self.acc, lanes)
-        total = cgutils.alloca_once_value(builder, builder.select(starts, ir.Constant(SINGLES, [0.0] * WIDTH), before))
+        total = cgutils.alloca_once_value(builder, builder.select(starts, constant(SINGLES, 0.0), before))
         with cgutils.for_range(builder, terms, intp=WORD) as number:
             term = Term(number.index, builder.add(k, number.index))
             fetch(builder, self.weights.place(term.k, n, lanes), self.ahead)
@@ -157,8 +153,8 @@ def _multiply_by_rows(
 multiply_vector: Any = _multiply_by_rows if config.DISABLE_JIT else _multiply_compiled
 """``multiply_vector(acc, act, wgt, block, out, x, w, K, N, k_stride, n_stride, add)``.
 
-acc[out + n] = the sum over k < K, in ascending order, of act[x + k] * wgt[w + k k_stride + n n_stride], for n < N; it
-begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views; all lanes take
+acc[out + n] = the sum over k < K, in ascending order, of act[x + k] * wgt[w + k k_stride + n n_stride], for n < N; the
+sum begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views; all lanes take
 part. Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside a view are not
 noticed: the caller vouches for them.
 """

@@ -10,6 +10,8 @@ from wse_kernels._jit import cgutils, ir
 __all__ = [
     "BYTE",
     "CACHE_LINE_BYTES",
+    "PREFETCH_BYTES",
+    "SINGLES",
     "WIDTH",
     "fetch",
     "largest_lane",
@@ -18,16 +20,20 @@ __all__ = [
     "rest_mask",
     "spread",
     "store_lanes",
-    "transposed",
+    "transpose",
     "whole_mask",
 ]
 
 WIDTH: Final = 16
 """Elements of a vector."""
 CACHE_LINE_BYTES: Final = 64
+PREFETCH_BYTES: Final = 8192
+"""Bytes from weights that are read to those that are fetched; distances of 4 to 64 KiB take the same time from 8 on."""
 
 BYTE = ir.IntType(8)
 LANE = ir.IntType(32)
+SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
+"""The type of a vector of float32."""
 
 
 def spread(builder: Any, value: Any) -> Any:
@@ -51,15 +57,15 @@ def rest_mask(builder: Any, count: Any) -> Any:
 
 def least_lane(builder: Any, bytes_: Any) -> Any:
     """The least of a vector of bytes."""
-    return _reduced(builder, "umin", bytes_)
+    return _reduce_lanes(builder, "umin", bytes_)
 
 
 def largest_lane(builder: Any, bytes_: Any) -> Any:
     """The largest of a vector of bytes."""
-    return _reduced(builder, "umax", bytes_)
+    return _reduce_lanes(builder, "umax", bytes_)
 
 
-def _reduced(builder: Any, by: str, bytes_: Any) -> Any:
+def _reduce_lanes(builder: Any, by: str, bytes_: Any) -> Any:
     kind = ir.FunctionType(BYTE, [bytes_.type])
     name = f"llvm.vector.reduce.{by}.{_suffix(bytes_.type)}"
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [bytes_])
@@ -88,7 +94,7 @@ def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
     builder.call(store, [value, at, ir.Constant(LANE, align), mask])
 
 
-def transposed(builder: Any, vectors: list[Any]) -> list[Any]:
+def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
     """The columns of sixteen vectors: four times, each of the first half is interleaved with one of the second."""
     half = WIDTH // 2
     low, high = (

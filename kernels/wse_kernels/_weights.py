@@ -14,14 +14,13 @@ from wse_kernels._elements import constant, narrow_ir, widen_ir
 from wse_kernels._functions import WORD, short_loop, word
 from wse_kernels._jit import cgutils, ir
 from wse_kernels._lanes import MOST_LANES
-from wse_kernels._vectors import BYTE, WIDTH, largest_lane, least_lane, load_lanes, spread
+from wse_kernels._vectors import BYTE, SINGLES, WIDTH, largest_lane, least_lane, load_lanes, spread
 
 __all__ = ["MOST_VECTORS", "CodeWeights", "ElementWeights", "Lanes", "Term", "WeightKind"]
 
 MOST_VECTORS = MOST_LANES // WIDTH + 1
 """Vectors of a block's lanes, at most, the last one not whole."""
 
-SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 WIDTHS = ir.VectorType(ir.IntType(32), WIDTH)
 
 
@@ -122,7 +121,7 @@ class CodeWeights:
             with short_loop(builder, low, high) as group:
                 in_group = builder.icmp_unsigned("==", groups, spread(builder, builder.trunc(group, BYTE)))
                 self._take_scales(group, in_group, n, lanes, factors)
-        return self._rounded(builder.fmul(value, builder.load(factors)))
+        return self._round(builder.fmul(value, builder.load(factors)))
 
     def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
         """Put the scales of a group in place of the factors of the lanes in it."""
@@ -147,10 +146,10 @@ class CodeWeights:
         builder = self.builder
         scales = widen_ir(builder, self.scale, load_lanes(builder, builder.gep(self.scales, [at]), lanes.mask))
         if self.scale != self.act:
-            scales = self._rounded(scales)
+            scales = self._round(scales)
         builder.store(builder.select(taken, scales, builder.load(factors)), factors)
 
-    def _rounded(self, value: Any) -> Any:
+    def _round(self, value: Any) -> Any:
         return widen_ir(self.builder, self.act, narrow_ir(self.builder, self.act, value))
 
     def _groups(self, k: Any, lanes: Lanes) -> Any:
@@ -169,7 +168,7 @@ class CodeWeights:
 
 
 class WeightKind(NamedTuple):
-    """What a product's code depends on.
+    """The kind of a product's weights, on which its code depends.
 
     Attributes:
         stored: The types of elements: that of weights; of codes, those of activations and of scales.
@@ -186,8 +185,13 @@ class WeightKind(NamedTuple):
 
     @property
     def pointers(self) -> int:
-        """How many of the arguments are pointers."""
+        """The number of pointers among the arguments, which come first."""
         return 1 if self.coding < 0 else 4
+
+    @property
+    def numbers(self) -> int:
+        """The number of whole numbers among the arguments."""
+        return 2 if self.coding < 0 else 3
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:
         """The weights of a function of a ``builder``, which works on some ``terms`` at once."""

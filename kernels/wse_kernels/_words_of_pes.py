@@ -14,14 +14,13 @@ import numpy as np
 from wse_kernels._elements import narrow, narrow_ir, row_pointer, widen, widen_ir
 from wse_kernels._functions import word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, populate_array, types
-from wse_kernels._vectors import WIDTH, transposed
+from wse_kernels._vectors import SINGLES, WIDTH, transpose
 
 __all__ = ["MOST_COLS", "add_words", "copy_words", "read_words", "words_of_pes", "write_words"]
 
 MOST_COLS = 1024
 """PEs of a mesh row at the most."""
 
-VECTOR = ir.VectorType(ir.FloatType(), WIDTH)
 FOUR_BYTES = 4
 
 
@@ -43,7 +42,7 @@ def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
     """Pointer to the vector of a PE."""
     array = context.make_array(words)(context, builder, value)
     at = builder.gep(array.data, [builder.mul(col, word(WIDTH))])
-    return builder.bitcast(at, VECTOR.as_pointer())
+    return builder.bitcast(at, SINGLES.as_pointer())
 
 
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
@@ -67,7 +66,7 @@ def _read_compiled(
         pointers = _rows(context, builder, view, args)
         rows = [widen_ir(builder, view.dtype, builder.load(pointer, align=bytes_each)) for pointer in pointers]
         place = _place(context, builder, words, args[5], args[6])
-        for i, vector in enumerate(transposed(builder, rows)):
+        for i, vector in enumerate(transpose(builder, rows)):
             builder.store(vector, builder.gep(place, [word(i)]), align=FOUR_BYTES)
         return context.get_dummy_value()
 
@@ -82,7 +81,7 @@ def _write_compiled(
         place = _place(context, builder, words, args[5], args[6])
         vectors = [builder.load(builder.gep(place, [word(i)]), align=FOUR_BYTES) for i in range(WIDTH)]
         pointers = _rows(context, builder, view, args)
-        for pointer, vector in zip(pointers, transposed(builder, vectors), strict=True):
+        for pointer, vector in zip(pointers, transpose(builder, vectors), strict=True):
             builder.store(narrow_ir(builder, view.dtype, vector), pointer, align=view.dtype.bitwidth // 8)
         return context.get_dummy_value()
 

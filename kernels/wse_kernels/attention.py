@@ -92,7 +92,7 @@ def attention_exp_share(
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
         e, place = scores + mht, np.float32(mht)
-        _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
+        _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
         for lane in range(lanes):
             weight = exponential(values[lane] - f32[block, maxima + mh, lane])
             values[lane] = weight if firsts[lane] <= place and lasts[lane] > place else ZERO
@@ -147,7 +147,7 @@ def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale
             f32[block, out + mh, lane] = LOWEST
         for t in range(T):
             e = scores + mh * T + t
-            _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
+            _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
             for lane in range(lanes):
                 top = f32[block, out + mh, lane]
                 f32[block, out + mh, lane] = values[lane] if values[lane] > top else top
@@ -168,7 +168,9 @@ def _exp(
             f32[block, sums + mh, lane] = np.float32(0.0)
         for t in range(T):
             e = scores + mh * T + t
-            seen = _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
+            seen = _scale_scores(
+                block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity
+            )
             for lane in range(lanes if seen else 0):
                 values[lane] = exponential(values[lane] - f32[block, maxima + mh, lane])
             for lane in range(0 if seen else lanes):
@@ -182,7 +184,7 @@ def _exp(
 
 
 @helper_function
-def _scaled(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity):
+def _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity):
     """values = the scores with entry t, ``acc[e]``, times the scale; -inf where it is not visible.
 
     Returns whether any lane may see it: exponentials of -inf, which are as slow as any, are 0 beforehand.
@@ -226,8 +228,8 @@ def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_p
     Rows of one product have the same head of the cache: all tokens of a head, or all heads of a token that share one.
     """
     H, E, oldest = Hk * queries_per_kv, Hk * F, np.int64(ctl[block_row, OLDEST])
-    together = queries_per_kv if queries_per_kv > M else M
-    for product in range(M * H // together):
+    product_rows = queries_per_kv if queries_per_kv > M else M
+    for product in range(M * H // product_rows):
         if queries_per_kv > M:
             row, kv_head, step = product * queries_per_kv, product % Hk, 1
         else:
@@ -243,7 +245,7 @@ def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_p
                 K, N, k_stride, n_stride = count, F, E, 1
                 x_row, out_row, x_at, out_at = T, F, x + row * T + start, out + row * F
             multiply_chunk(
-                acc, act, act, block, out_at, x_at, at, together, K, N, step * x_row, k_stride, n_stride,
+                acc, act, act, block, out_at, x_at, at, product_rows, K, N, step * x_row, k_stride, n_stride,
                 step * out_row, 1,
             )  # fmt: skip
             start, slot = start + count, np.int64(0)

@@ -67,7 +67,7 @@ def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -
 def _helpers(waiting: deque[tuple[Any, Any]]) -> Iterator[None]:
     """Processes that take kernels off the end of ``waiting`` while the caller takes them off its start."""
     wanted = 0 if KERNEL_FILES.trouble else min(_cores() - 1, len(waiting) // KERNELS_A_PROCESS, MOST_PROCESSES)
-    processes = [process for process in (_started() for _ in range(wanted)) if process is not None]
+    processes = [process for process in (_start_process() for _ in range(wanted)) if process is not None]
     threads = [threading.Thread(target=_feed, args=(process, waiting), daemon=True) for process in processes]
     try:
         for thread in threads:
@@ -83,7 +83,7 @@ def _helpers(waiting: deque[tuple[Any, Any]]) -> Iterator[None]:
                 pass
 
 
-def _started() -> subprocess.Popen[bytes] | None:
+def _start_process() -> subprocess.Popen[bytes] | None:
     if not sys.executable or getattr(sys, "frozen", False):
         return None
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

@@ -32,8 +32,8 @@ def store_numbers(view: Any, values: Any, rows: Any, columns: Any, row_places: A
                     for c in range(len(column_places)):
                         pes, at = (a[1] + i) * a[5] + block, a[0] + row_places[r] + column_places[c]
                         for col in range(max(first, block * lanes), min(last, (block + 1) * lanes)):
-                            row = _picked(row_of, row_steps, i, r, col - first)
-                            column = _picked(column_of, column_steps, i, c, col - first)
+                            row = _index_of_pe(row_of, row_steps, i, r, col - first)
+                            column = _index_of_pe(column_of, column_steps, i, c, col - first)
                             is_real = (row | column) >= 0
                             value = widen(flat[np.uint64(row * values.shape[1] + column if is_real else 0)])
                             value = value if is_real else np.float32(0.0)
@@ -63,8 +63,8 @@ def store_codes(
                         pes, at = (a[1] + i) * a[5] + block, a[0] + row_places[r] + column_places[c]
                         shift = row_shifts[r] + column_shifts[c]
                         for col in range(max(first, block * lanes), min(last, (block + 1) * lanes)):
-                            row = _picked(row_of, row_steps, i, r, col - first)
-                            column = _picked(column_of, column_steps, i, c, col - first)
+                            row = _index_of_pe(row_of, row_steps, i, r, col - first)
+                            column = _index_of_pe(column_of, column_steps, i, c, col - first)
                             if (row | column) >= 0:
                                 code = np.int64(flat[np.uint64(row * values.shape[1] + column)]) << shift
                                 there = np.uint64(pes), np.uint64(at), np.uint64(col - block * lanes)
@@ -79,6 +79,6 @@ def _steps(index: Any) -> Any:
 
 
 @helper_function
-def _picked(index: Any, steps: Any, i: Any, n: Any, j: Any) -> Any:
+def _index_of_pe(index: Any, steps: Any, i: Any, n: Any, j: Any) -> Any:
     """Element n of what PE (i, j) takes, by an index that lies flat."""
     return np.int64(index[np.uint64(i * steps[0] + n * steps[1] + j * steps[2])])

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from stored_values import store_values
 
 from tests.kernels.helpers import MOST_LANES, NUMPY_TYPE, Stretch, from_lanes, lanes_of, lay_out, numbers, to_lanes
-from wse.execute import arena as arena_module
 from wse.execute.arena import Arena
-from wse_kernels import _lanes
 
 COLS = st.sampled_from([1, 2, 7, 127, 128, 129, 250, 257])
 SIZES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from(sorted(NUMPY_TYPE))), min_size=1, max_size=4)
@@ -83,7 +81,3 @@ def test_blocks_are_few_and_nearly_all_lanes_have_a_pe(cols: int, blocks: int) -
     assert 0 <= spare_lanes(arena) <= arena.lanes / 8
     assert arena.lanes <= MOST_LANES
     assert arena.view("float32").shape == (2 * blocks, 2, arena.lanes)
-
-
-def test_kernels_have_room_for_the_values_of_all_lanes() -> None:
-    assert arena_module.MOST_LANES <= _lanes.MOST_LANES

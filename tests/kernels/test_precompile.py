@@ -82,7 +82,7 @@ def test_a_process_that_dies_leaves_its_kernels_to_this_one(
 
 def test_no_process_is_started_that_could_leave_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.parent.write_text("a file, no folder")
-    monkeypatch.setattr(precompile, "_started", pytest.fail)
+    monkeypatch.setattr(precompile, "_start_process", pytest.fail)
     functions = calls()
     precompile.precompile(functions, lambda done, total, name: None)
     assert misses(functions) == [1, 1, 1]
@@ -91,7 +91,7 @@ def test_no_process_is_started_that_could_leave_nothing_behind(folder: Path, mon
 
 def test_ctrl_c_ends_the_other_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
-    start = precompile._started
+    start = precompile._start_process
 
     def starts() -> Any:
         started.append(start())
@@ -101,7 +101,7 @@ def test_ctrl_c_ends_the_other_processes(folder: Path, monkeypatch: pytest.Monke
         if started:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(precompile, "_started", starts)
+    monkeypatch.setattr(precompile, "_start_process", starts)
     with pytest.raises(KeyboardInterrupt):
         precompile.precompile(calls(), interrupt)
     assert len(started) == 1

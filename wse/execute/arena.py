@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from wse.execute.line_loads import LineLoads
 from wse.execute.tiles import Share
-from wse_kernels.library import compiled_kernel
+from wse_kernels.library import MOST_LANES, compiled_kernel
 
-MOST_LANES = 128
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 CACHE_LINE_BYTES = 64
 VALUE_S = 2e-9

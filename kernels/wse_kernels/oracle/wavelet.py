@@ -64,7 +64,7 @@ def run_wavelets(
             machine.cycle(t, span)
             if machine.state() != before:
                 last_event = t + 1
-            elif not machine.later(t, span):
+            elif not machine.has_event_after(t, span):
                 break
         span[6] = last_event
     for row, queue in zip(queues, machine.queues, strict=True):
@@ -89,7 +89,7 @@ class _Machine:
         """Grows with every event."""
         return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
 
-    def later(self, t: int, span: I32) -> bool:
+    def has_event_after(self, t: int, span: I32) -> bool:
         """Whether time alone lets something happen after cycle ``t``."""
         del span
         waiting = [queue.waiting[0][0] for queue in self.queues if queue.waiting]

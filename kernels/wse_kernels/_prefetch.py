@@ -17,7 +17,7 @@ __all__ = ["OPERAND_WORDS", "fetch_ahead"]
 OPERAND_WORDS: Final = 25
 """Words of a kernel's operands, before the stretches."""
 BLOCKS_AHEAD: Final = 1
-"""How many blocks ahead of the one that is worked on stretches are fetched."""
+"""Blocks from the one that is worked on to the one whose stretches are fetched."""
 
 
 @intrinsic
