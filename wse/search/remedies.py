@@ -66,13 +66,34 @@ def smallest_mesh(
 
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
-    most = min(spec.layer_count, MOST_WAFERS)
     least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    fewest = _fewest_from(max(1, least), spec, wafer, software, options, whole_layers=False)
+    return _most_wafers(spec) if fewest is None else fewest
+
+
+def fewest_wafers_for_whole_layers(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+) -> int | None:
+    """The fewest wafers, more than are asked for, that hold the model and no part of a layer; None where none do."""
+    return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
+
+
+def _fewest_from(
+    least: int, spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, *, whole_layers: bool
+) -> int | None:
+    """The fewest wafers, ``least`` or more, that hold the model; None where none do."""
     misfits = Misfits()
-    fewest = _first_good(
-        range(max(1, least), most + 1), lambda n: fits(spec, wafer, software, replace(options, wafers=n), misfits)
-    )
-    return most if fewest is None else fewest
+
+    def good(wafers: int) -> bool:
+        request = replace(options, wafers=wafers)
+        return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
+
+    return _first_good(range(least, _most_wafers(spec) + 1), good)
+
+
+def _most_wafers(spec: ModelSpec) -> int:
+    """The most wafers that are tried: each has a layer at least."""
+    return min(spec.layer_count, MOST_WAFERS)
 
 
 def fewer_prompts(users: int) -> str:
@@ -99,7 +120,7 @@ def remedies(
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
     larger = None if as_listed else _larger(spec, whole, wafer, software, options)
-    most_wafers = min(spec.layer_count, MOST_WAFERS)
+    most_wafers = _most_wafers(spec)
     more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
     wafers = _first_good(more_wafers, lambda n: holds(wafers=n))
     mapping = _searched(options, most_wafers + 1 if wafers is None else wafers, holds)

@@ -176,16 +176,29 @@ def _trials_of(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
 
 
 def fits(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, misfits: Misfits | None = None
+    spec: ModelSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    misfits: Misfits | None = None,
+    *,
+    whole_layers: bool = False,
 ) -> bool:
     """Whether any choice fits: the least demanding one of the emptiest layouts is tried.
 
-    ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone.
+    ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone. With
+    ``whole_layers`` none may be cut.
     """
     _check_names(options)
-    options = replace(options, capacity=REFUSE)
-    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites_of(spec, options))
-    setup = setup if misfits is None else replace(setup, misfits=misfits)
+    setup = TrialSetup(
+        spec=spec,
+        wafer=wafer,
+        software=software,
+        options=replace(options, capacity=REFUSE),
+        rewrites=rewrites_of(spec, options),
+        misfits=Misfits() if misfits is None else misfits,
+        whole_layers=whole_layers,
+    )
     try:
         _check_mesh(spec, wafer, options)
     except BadMesh:

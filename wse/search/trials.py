@@ -49,7 +49,8 @@ class TrialSetup:
     """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
 
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
-    they are timed too. ``misfits`` has what was learnt from stages that need more bytes than a PE has.
+    they are timed too. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With
+    ``whole_layers`` no layer is cut.
     """
 
     spec: ModelSpec
@@ -60,6 +61,7 @@ class TrialSetup:
     verify_rewrites: Rewrites | None = None
     timing: Timing | None = None
     misfits: Misfits = field(default_factory=Misfits)
+    whole_layers: bool = False
 
     @cached_property
     def demand(self) -> Demand:
@@ -102,7 +104,8 @@ class TrialSetup:
 
         The released schedule has whole layers; blocks whose output is normalised as a whole are never cut.
         """
-        if self.demand.as_released or self.options.scope != MODEL or self.options.wafers == 1 or self.spec.post_norms:
+        one_wafer, stay_whole = self.options.wafers == 1, self.whole_layers or self.spec.post_norms
+        if self.demand.as_released or self.options.scope != MODEL or one_wafer or stay_whole:
             return []
         counts = strategy(self.options.mapping).block_parts
         return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]

@@ -19,6 +19,7 @@ from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_fastest, compile_with_remedies
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
+from wse.studies.estimate.cuts import cuts_result
 from wse.studies.estimate.economy import CostResult, EnergyResult, Rates, cost_result, energy_result
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.latency import latency_result
@@ -69,8 +70,10 @@ def estimate(
     choice = compile_with_remedies(prepared)
     on_progress(2, len(pieces), pieces[2])
     counted = time_run(prepared, choice.program, None)
+    result = result_of(prepared, choice.program, counted)
     result = replace(
-        result_of(prepared, choice.program, counted),
+        result,
+        cuts=cuts_result(prepared, result.system),
         search=search_result(choice),
         rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
     )

@@ -13,6 +13,7 @@ from wse.report.shared_tables import causes_table
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number
 from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
+from wse.studies.estimate.cuts import CutsResult
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.estimate.grades import GradeResult
 from wse.studies.estimate.latency import LatencyResult
@@ -69,6 +70,7 @@ class EstimateResult(Result):
     model: Annotated[ModelResult, Doc("the model")]
     wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
     system: Annotated[SystemResult, Doc("wafers, mapping and stages")]
+    cuts: Annotated[CutsResult | None, Doc("layers in parts; absent where all are whole")] = None
     sram: Annotated[EstimateSram, Doc("how full PEs are")]
     prefill: Annotated[PrefillResult, Doc("the prompts")]
     fabric: Annotated[FabricResult, Doc("words over links")]
@@ -168,6 +170,7 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
         way += ", chunks behind each other"
     return [
         ("wafers", "system.wafers", str(system.wafers), f"each {mesh}{fitting}"),
+        *_cut_rows(result),
         ("model", "system.wafers", in_bytes(model.bytes), size),
         ("prompt", "prefill.tokens_per_s", f"{count(prefill.tokens_per_s)} tokens/s", chunks),
         ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
@@ -198,6 +201,17 @@ def _token_rows(result: EstimateResult) -> list[AnswerRow]:
         users = f"{plural(result.batch, 'user')} together, a token each"
         rows.append(("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", users))
     return rows
+
+
+def _cut_rows(result: EstimateResult) -> list[AnswerRow]:
+    """The layers that are cut, and with how many wafers none is; none where all are whole."""
+    cuts = result.cuts
+    if cuts is None:
+        return []
+    more = cuts.wafers_for_whole_layers
+    between = f"{cuts.between_wafers or 'none'} of them between wafers"
+    text = f"{between}; all whole with --wafers {more}" if more else between
+    return [("cut", "system.wafers", plural(cuts.layers, "layer"), text)]
 
 
 def _verify_rows(verify: VerifyResult | None) -> list[AnswerRow]:

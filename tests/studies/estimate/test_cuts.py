@@ -1,0 +1,66 @@
+"""What an estimate says of layers in parts: how many there are, and how many wafers hold all of them whole."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.models.helpers import write_config
+from wse.errors import DoesNotFit
+from wse.report.terminal_table import print_result
+from wse.request.estimate_request import EstimateRequest
+from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.result import EstimateResult
+from wse_mappings.strategies.bundled import bundled_strategies
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> EstimateRequest:
+    """A request whose wafers have too little SRAM for two layers, and enough for one and a half."""
+    config = write_config(tmp_path, max_position_embeddings=512, num_hidden_layers=3, intermediate_size=160)
+    small = (("sram_bytes_per_pe", 9_200),)
+    return EstimateRequest(
+        model=str(config), mesh="4x4", wafers=2, mapping="bands", prompt_len=8, new_tokens=8, wafer_values=small
+    )
+
+
+def printed(result: EstimateResult) -> str:
+    """What people read, without breaks of lines."""
+    out = io.StringIO()
+    print_result(result, out)
+    return " ".join(out.getvalue().split())
+
+
+def test_cut_layers_are_counted_and_told_which_wafers_hold_them_whole(
+    request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DoesNotFit):
+        estimate(request_)
+    whole = estimate(replace(request_, wafers=3))
+    assert all(not stage.cuts_layers for stage in whole.system.stages)
+    monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
+    cut = estimate(request_)
+    first, second = cut.system.stages
+    assert (first.layers[1], second.layers[0]) == (1, 1)
+    assert (first.wafer, second.wafer) == (0, 1)
+    assert cut.to_dict()["cuts"] == {"layers": 1, "between_wafers": 1, "wafers_for_whole_layers": 3}
+    assert "1 of them between wafers; all whole with --wafers 3" in printed(cut)
+
+
+def test_whole_layers_are_passed_over(request_: EstimateRequest) -> None:
+    result = estimate(replace(request_, wafers=3))
+    assert "cuts" not in result.to_dict()
+    assert "between wafers;" not in printed(result)
+
+
+def test_parts_of_layers_on_one_wafer_are_not_between_wafers(
+    request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With less SRAM still every wafer has two regions, which share layers; see the module."""
+    monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
+    result = estimate(replace(request_, wafer_values=(("sram_bytes_per_pe", 9_000),)))
+    assert result.cuts is not None
+    assert (result.cuts.layers, result.cuts.between_wafers) == (3, 1)
