@@ -149,7 +149,7 @@ def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[flo
 
 
 def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
-    """How columns cut parts of a block, and the share of the bytes that a column has beyond a whole block's.
+    """The ways in which columns cut parts of a block, and the share of bytes that a column has beyond a whole block's.
 
     The parts are cut into whole features of a column by themselves.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -122,13 +122,7 @@ class SymAddress:
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
         """The address in another buffer, by so many elements further on."""
-        return SymAddress(
-            buffer=buffer,
-            offset=self.offset + elements,
-            per_round=self.per_round,
-            per_slot_round=self.per_slot_round,
-            odd_round_buffer=self.odd_round_buffer,
-        )
+        return replace(self, buffer=buffer, offset=self.offset + elements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

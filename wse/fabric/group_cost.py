@@ -92,11 +92,11 @@ class GroupCosts:
         costs, begin = _in_turn([self._at_first[place]]), 0
         for of_group in of_groups:
             end = begin + len(of_group.group)
-            if of_group.growing_stages and not of_group.routed:  # the others cost the same again
+            if of_group.growing_stages and not of_group.routed:  # the others cost the same again, routed ones nothing
                 for column, own in zip(costs, self._of_class(phase, of_group, slots), strict=True):
                     column[begin:end] = own
             begin = end
-        return GroupCost(costs.by_cause[rows], costs.contention[rows], costs.streams[rows], costs.first_turn[rows])
+        return GroupCost(*(column[rows] for column in costs))
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
         """The classes of groups of steps, by the ``classes`` of steps."""
@@ -169,12 +169,7 @@ def first_steps(phase: Phase) -> I64:
 
 def _in_turn(costs: Sequence[GroupCost]) -> GroupCost:
     """The costs of steps one after another."""
-    return GroupCost(
-        by_cause=np.concatenate([cost.by_cause for cost in costs]),
-        contention=np.concatenate([cost.contention for cost in costs]),
-        streams=np.concatenate([cost.streams for cost in costs]),
-        first_turn=np.concatenate([cost.first_turn for cost in costs]),
-    )
+    return GroupCost(*(np.concatenate(columns) for columns in zip(*costs, strict=True)))
 
 
 def _no_cost(steps: int) -> GroupCost:

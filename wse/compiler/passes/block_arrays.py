@@ -17,7 +17,7 @@ NUMBERS: Final = ("kind", "code", "pattern", "axis", "view", "op", "loop", "over
 FLAGS: Final = ("routed", "joined", "over_heads", "in_chain")
 """The numbers and flags of a step: fields of ``wse.program.steps.Steps`` and of SymStep by the same names."""
 
-flags_of = attrgetter(*FLAGS)
+_flags_of = attrgetter(*FLAGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,7 +71,7 @@ def block_arrays(block: Block) -> BlockArrays:
     operands = dict(zip(("fixed", "per_slot", "per_round", "per_slot_round", "per_pair"), terms, strict=True))
     operands["odd"] = np.zeros_like(terms[0])
     numbers = [(s.kind, s.code, s.pattern, s.axis, VIEWS.index(s.view), s.op, s.loop, s.overlap) for s in steps]
-    flags = [flags_of(s) for s in steps]
+    flags = [_flags_of(s) for s in steps]
     return BlockArrays(
         fields=dict(zip(NUMBERS, np.array(numbers, np.int32).reshape(-1, len(NUMBERS)).T.copy(), strict=True))
         | dict(zip(FLAGS, np.array(flags, np.bool_).reshape(-1, len(FLAGS)).T.copy(), strict=True))
