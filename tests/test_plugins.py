@@ -17,8 +17,8 @@ from wse.fabric.line import closed_forms
 from wse.models.configs import config
 from wse.models.families import llama
 from wse_mappings.patterns import chain
-from wse_mappings.patterns.bundled import BUNDLED_PATTERNS
-from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
+from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.region import Region
 from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 

@@ -28,7 +28,7 @@ CREATED = re.compile(r"^diff --git a/(\S+) b/\S+\nnew file mode", re.MULTILINE)
 TOUCHED = re.compile(r"^diff --git a/(\S+)", re.MULTILINE)
 
 
-class Shown(NamedTuple):
+class PageContent(NamedTuple):
     """The content of a page: its diff, the commands that use what was added, and lines of what they print."""
 
     diff: str
@@ -36,25 +36,25 @@ class Shown(NamedTuple):
     output: str
 
     @property
-    def touched(self) -> list[str]:
+    def touched_files(self) -> list[str]:
         """The files that the diff adds or changes."""
         return TOUCHED.findall(self.diff)
 
     @property
-    def created(self) -> list[str]:
+    def created_files(self) -> list[str]:
         """The files that the diff adds. The tree may have them: a page may show the last one that was added."""
         return CREATED.findall(self.diff)
 
     @property
     def sources(self) -> list[str]:
         """The touched files that are neither tests nor documentation."""
-        return [file for file in self.touched if file.partition("/")[0] in DRAWERS]
+        return [file for file in self.touched_files if file.partition("/")[0] in DRAWERS]
 
 
-def shown(page: str) -> Shown:
+def read_page(page: str) -> PageContent:
     """The content of the page of that name: its blocks ``diff``, ``sh`` and ``text``, one of each."""
     blocks = dict(BLOCK.findall((PAGES / f"{page}.md").read_text(encoding="utf-8")))
-    return Shown(blocks["diff"], blocks["sh"], blocks.get("text", ""))
+    return PageContent(blocks["diff"], blocks["sh"], blocks.get("text", ""))
 
 
 def copy_tree(folder: Path, without: Iterable[str] = ()) -> None:
@@ -79,13 +79,13 @@ def apply(diff: str, folder: Path, *options: str) -> None:
 
 def open_copy(page: str, folder: Path) -> None:
     """Make a repository of the tree in ``folder``, with the page's diff as an edit that is not committed."""
-    edit = shown(page)
-    copy_tree(folder, edit.created)
+    edit = read_page(page)
+    copy_tree(folder, edit.created_files)
     (folder / ".gitignore").write_text("__pycache__\n*.rej\n.gitignore\n", encoding="utf-8")
     for command in (("init", "-q"), ("add", "-A"), ("-c", "user.name=-", "-c", "user.email=-", "commit", "-qm", "-")):
         subprocess.run(("git", *command), cwd=folder, check=True)
     apply(edit.diff, folder, "--reject")
-    for file in edit.created:
+    for file in edit.created_files:
         if (ROOT / file).exists():
             shutil.copy(ROOT / file, folder / file)
 
@@ -98,7 +98,7 @@ def take(page: str, folder: Path) -> None:
     diff = re.sub(r"^index .*\n", "", diff, flags=re.MULTILINE)
     file = PAGES / f"{page}.md"
     text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace(f"```diff\n{shown(page).diff}```", f"```diff\n{diff}```"), encoding="utf-8")
+    file.write_text(text.replace(f"```diff\n{read_page(page).diff}```", f"```diff\n{diff}```"), encoding="utf-8")
 
 
 def main() -> None:

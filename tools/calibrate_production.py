@@ -62,7 +62,7 @@ class Figure:
         assert self.row.measured
         return 1e6 / self.row.measured
 
-    def chosen(self, software: SoftwareProfile) -> Compilation:
+    def choose(self, software: SoftwareProfile) -> Compilation:
         """The compilation that the search finds with these costs."""
         return compile_fastest(replace(self.prepared, software=software))
 
@@ -102,7 +102,7 @@ def profile(values: dict[str, float]) -> SoftwareProfile:
     return replace(unfitted_profile(), **values)  # type: ignore[arg-type]
 
 
-def solved(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[str, float]) -> dict[str, float]:
+def solve(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[str, float]) -> dict[str, float]:
     """The values, none below zero, with the least squares of relative errors in the regions that were found.
 
     Time is linear in a constant as long as nothing hides behind something else: a few turns find where it is not.
@@ -132,10 +132,10 @@ def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
     """Each constant alone, fitted on both figures and on each."""
     for name in CANDIDATES:
         before = {name: float(getattr(unfitted_profile(), name))}
-        both = solved(figures, found, before)
+        both = solve(figures, found, before)
         print(f"{name:22} {before[name]:5.1f} -> {both[name]:6.1f}   {errors(figures, found, profile(both))}")
         for i, kept in enumerate(figures):
-            x = solved([kept], [found[i]], before)
+            x = solve([kept], [found[i]], before)
             rest = [f for f in figures if f is not kept]
             others = [p for p in found if p is not found[i]]
             predicted = errors(rest, others, profile(x))
@@ -147,10 +147,10 @@ def fit(figures: Sequence[Figure]) -> dict[str, float]:
     x = {name: float(getattr(unfitted_profile(), name)) for name in FITTED}
     tried: list[tuple[float, dict[str, float]]] = []
     for _ in range(MOST_TURNS):
-        found = [figure.chosen(profile(x)) for figure in figures]
+        found = [figure.choose(profile(x)) for figure in figures]
         worst = max(abs(f.us(p, profile(x)) / f.measured_us - 1) for f, p in zip(figures, found, strict=True))
         tried.append((worst, x))
-        x = {name: float(round(value)) for name, value in solved(figures, found, x).items()}
+        x = {name: float(round(value)) for name, value in solve(figures, found, x).items()}
         if any(x == each for _, each in tried):
             break
     return min(tried, key=lambda each: each[0])[1]
@@ -159,7 +159,7 @@ def fit(figures: Sequence[Figure]) -> dict[str, float]:
 def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure]) -> list[Compilation]:
     """One line a figure: predicted and measured tokens a second, regions chosen with these costs."""
     print(name, flush=True)
-    chosen = [figure.chosen(software) for figure in figures]
+    chosen = [figure.choose(software) for figure in figures]
     for figure, found in zip(figures, chosen, strict=True):
         cut = found.choice
         print(

@@ -36,7 +36,7 @@ Pattern = Callable[[int, int], LineSchedule]
 """From PEs and words to a pattern of one line."""
 
 
-def searched(length: int, words: int) -> LineSchedule:
+def search_schedule(length: int, words: int) -> LineSchedule:
     """Auto-gen at the depth that its closed form chooses."""
     return auto_gen(length, 1, ADD, best_depth(length, words, level_cycles(WAFER)))
 
@@ -46,7 +46,7 @@ INTO_THE_END: dict[str, Pattern] = {
     "chain": lambda length, _: chain(length, 1, ADD),
     "binary_tree": lambda length, _: binary_tree(length, 1, ADD),
     "two_phase": lambda length, _: two_phase(length, 1, ADD),
-    "auto_gen": searched,
+    "auto_gen": search_schedule,
 }
 
 

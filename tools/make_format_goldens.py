@@ -48,7 +48,7 @@ def mxfp4() -> tuple[dict[str, Any], dict[str, Any], Any]:
     return wanted, method, transformers.Mxfp4Config(dequantize=True)
 
 
-def coded(kind: str, tensors: dict[str, list[int]]) -> tuple[dict[str, list[int]], dict[str, str]]:
+def quantise(kind: str, tensors: dict[str, list[int]]) -> tuple[dict[str, list[int]], dict[str, str]]:
     """The tensors with codes and scales in place of those that are quantised; and what each of these is."""
     found: dict[str, list[int]] = {}
     kinds: dict[str, str] = {}
@@ -72,7 +72,7 @@ def golden(kind: str) -> dict[str, Any]:
     wanted, method, how = {"fp8": fp8, "mxfp4": mxfp4}.get(kind, sixteen)()
     config = transformers.AutoConfig.for_model(wanted.pop("model_type"), **wanted)
     with tempfile.TemporaryDirectory() as folder:
-        tensors, kinds = coded(kind, on_disk(config, Path(folder) / "made"))
+        tensors, kinds = quantise(kind, on_disk(config, Path(folder) / "made"))
         stored = json.loads((Path(folder) / "made" / "config.json").read_text())
         stored.pop("transformers_version", None)
         if method:

@@ -89,7 +89,7 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
-def computed(case: dict[str, Any]) -> dict[str, Any]:
+def compute(case: dict[str, Any]) -> dict[str, Any]:
     """The case, its frequencies (float32 values) and what cosine and sine are multiplied with."""
     size = case["head_dim"]
     settings: dict[str, Any] = {"hidden_size": 2 * size, "num_attention_heads": 2, "max_position_embeddings": 4096}
@@ -109,5 +109,5 @@ def computed(case: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    golden = {"made_by": {"transformers": transformers.__version__}, "cases": [computed(case) for case in CASES]}
+    golden = {"made_by": {"transformers": transformers.__version__}, "cases": [compute(case) for case in CASES]}
     OUT.write_text(json.dumps(golden, indent=1) + "\n", encoding="utf-8")

@@ -185,7 +185,7 @@ MUTATIONS: Final = (
         "tests/traces/test_faults.py -k out_of_range",
     ),
     Mutation(
-        "traces/wse_traces/executed.py",
+        "traces/wse_traces/executed_steps.py",
         "first - (np.cumsum(count) - count), count)",
         "first - np.cumsum(count), count)",
         "tests/traces/test_round_trip.py",

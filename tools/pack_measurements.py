@@ -33,14 +33,14 @@ PACKED: Final = ("waferllm", "microbench")
 ASIDE: Final = " (own arithmetic)"
 
 
-def packed(m: Measurement) -> dict[str, str]:
+def pack_row(m: Measurement) -> dict[str, str]:
     """A row's columns, with the facts of its note in place of the note."""
     facts = [found[0] for fact in FACTS if (found := re.search(fact, m.text("note"), re.IGNORECASE))]
     source = {column: m.input[column].replace(ASIDE, "") for column in ("source",) if column in m.input}
     return {**m.input, **source, "note": "; ".join(facts)}
 
 
-def predicted(path: Path) -> list[Measurement]:
+def predictable_rows(path: Path) -> list[Measurement]:
     """The rows of a file that can be predicted."""
     return [m for m in read(path) if m.table in PACKED and predict(m).value is not None]
 
@@ -50,14 +50,14 @@ def text_of(rows: list[Measurement]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0].input), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(packed(m) for m in rows)
+    writer.writerows(pack_row(m) for m in rows)
     return out.getvalue()
 
 
 def main(folder: Path) -> None:
     """Pack every file of a folder."""
     for path in sorted(folder.glob("*.csv")):
-        rows = predicted(path)
+        rows = predictable_rows(path)
         if rows:
             text = text_of(rows)
             (BUNDLED / path.name).write_text(text, encoding="utf-8")

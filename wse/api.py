@@ -135,7 +135,7 @@ def compare(
             raise BadInput(message)
         from wse.studies.compare.traces import TracesComparison
 
-        return compare_traces(first, second, economics).extended(TracesComparison)
+        return compare_traces(first, second, economics).convert(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
     if question is not None:
         return answer(question, request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))

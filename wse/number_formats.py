@@ -26,10 +26,10 @@ SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
 """Bits of a number's mantissa, the leading one among them."""
 
 
-def rounded(value: float, element: str) -> float:
+def round_to(value: float, element: str) -> float:
     """The number of an element type that is nearest to one in the range of all, ties to even.
 
-    >>> rounded(72**0.5, "bfloat16")
+    >>> round_to(72**0.5, "bfloat16")
     8.5
     """
     significand, exponent = math.frexp(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Demand
 
 DEMAND = Demand(

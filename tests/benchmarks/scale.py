@@ -85,7 +85,7 @@ def layer(rounds: int) -> Figures:
 
     A layer without embedding and head is the difference of two numbers of layers.
     """
-    from wse.models.bundled import CONFIGURATIONS
+    from wse.models.catalogue import CONFIGURATIONS
 
     config = json.loads(_config_path(CONFIGURATIONS[GIANT["model"]]).read_text(encoding="utf-8"))
     seconds: list[Figures] = []

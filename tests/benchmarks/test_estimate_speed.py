@@ -16,7 +16,7 @@ import pytest
 from cold_process import Cold, cold
 
 from tests.benchmarks.conftest import BySize, Say
-from wse.models.bundled import CONFIGURATIONS
+from wse.models.catalogue import CONFIGURATIONS
 
 PrintGrowth = Callable[[str, dict[str, list[str]]], None]
 

@@ -21,7 +21,7 @@ import wafer_token
 from tests.benchmarks.conftest import BySize, Say
 from wse.arrays import I64
 from wse.fabric.links.link_map import link_map, rectangles_of
-from wse.models.bundled import CONFIGURATIONS
+from wse.models.catalogue import CONFIGURATIONS
 
 SIDE = 660
 MESHES = [(757, 996), pytest.param(994, 750, marks=pytest.mark.full_size)]

@@ -69,7 +69,7 @@ class WholeWafer:
 
 def measure(options: Sequence[str], model: str, seed: int, layers: Sequence[int], prompt: Sequence[int]) -> WholeWafer:
     """Run a model with random weights and check it; ``options`` are those of `wse run` about wafer and mapping."""
-    from wse.models.bundled import CONFIGURATIONS
+    from wse.models.catalogue import CONFIGURATIONS
     from wse.models.load import load_model
 
     folder = Path(model)

@@ -42,19 +42,19 @@ def test_every_page_has_a_limit_and_the_list_has_its_counts(script: ModuleType) 
     pages = {file.stem for file in script.PAGES.glob("*.md")} - {"README"}
     assert pages == set(MOST_SOURCES)
     rows = re.findall(r"\]\((\w+)\.md\) \| (\d+) \| (\d+) \|", (script.PAGES / "README.md").read_text(encoding="utf-8"))
-    counted = {page: (len(script.shown(page).sources), len(script.shown(page).touched)) for page in pages}
+    counted = {page: (len(script.read_page(page).sources), len(script.read_page(page).touched_files)) for page in pages}
     assert {page: (int(sources), int(sources) + int(others)) for page, sources, others in rows} == counted
 
 
 @pytest.mark.parametrize("page", MOST_SOURCES)
 def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
-    shown = script.shown(page)
-    assert len(shown.sources) <= MOST_SOURCES[page]
-    for file in set(shown.touched) - set(shown.created):
+    read_page = script.read_page(page)
+    assert len(read_page.sources) <= MOST_SOURCES[page]
+    for file in set(read_page.touched_files) - set(read_page.created_files):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)
-    script.apply(shown.diff, tmp_path)
-    for file in shown.created:
+    script.apply(read_page.diff, tmp_path)
+    for file in read_page.created_files:
         for same in (ROOT / file, PACKAGE / Path(file).name):  # the last one that was added, or that of the package
             if same.exists():
                 assert (tmp_path / file).read_text(encoding="utf-8") == same.read_text(encoding="utf-8")
@@ -63,11 +63,11 @@ def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", MOST_SOURCES)
 def test_what_was_added_works_as_the_page_says(script: ModuleType, page: str, tmp_path: Path) -> None:
-    folder, shown = tmp_path / "tree", script.shown(page)
-    script.copy_tree(folder, shown.created)
-    script.apply(shown.diff, folder)
-    printed = output_in(folder, shown.commands)
-    lines = [" ".join(line.split()) for line in shown.output.splitlines() if line.strip() not in ("", "...")]
+    folder, read_page = tmp_path / "tree", script.read_page(page)
+    script.copy_tree(folder, read_page.created_files)
+    script.apply(read_page.diff, folder)
+    printed = output_in(folder, read_page.commands)
+    lines = [" ".join(line.split()) for line in read_page.output.splitlines() if line.strip() not in ("", "...")]
     assert lines
     for line in lines:
         assert line in printed

@@ -27,7 +27,7 @@ import json, sys
 import wse
 from wse.fabric.line.closed_forms import closed_form
 from wse.hardware.load import load_software, load_wafer
-from wse.studies import bundled
+from wse.studies import catalogue
 from wse.validation.agreement.against_wavelet import compare
 from wse.validation.agreement.against_wavelet import cases
 
@@ -37,7 +37,7 @@ software = load_software("tuned", wafer.generation)
 rows = [compare(case, wafer, software) for case in cases("pairs", 3, 1)]
 models = [wse.estimate(file, mesh="16x16", context=64, **short) for file in sys.argv[1:]]
 json.dump({
-    "mappings": [mapping.name for mapping in bundled.mappings().mappings],
+    "mappings": [mapping.name for mapping in catalogue.mappings().mappings],
     "regions": wse.estimate("story", mesh="24x24", mapping="halves", **short).to_dict()["system"]["regions"],
     "loads_equal": [row.loads_equal for row in rows],
     "error_pct": [row.error_pct for row in rows],

@@ -17,7 +17,7 @@ import pytest
 from session import Session, golden, model, session
 
 from wse.compiler.options import THIN_GEMM, Choice
-from wse.models.bundled import BUNDLED
+from wse.models.catalogue import BUNDLED
 
 MESHES = [(1, 1), (4, 4), (7, 5), (16, 16), (33, 20)]
 STOCK_SRAM = {(16, 16), (33, 20)}

@@ -27,7 +27,7 @@ from wse.execute.engine import Engine
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
-from wse.models.bundled import BUNDLED
+from wse.models.catalogue import BUNDLED
 from wse.program.program import Program
 from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD

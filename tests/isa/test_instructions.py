@@ -176,7 +176,7 @@ def test_pairs_of_columns_that_hold_all_experts_are_listed_as_vectors() -> None:
     some = kernel_cycles("expert_pairs", costs, M=1, A=8, P=3, groups=2)
     turn = SOFTWARE.loop_cycles + 3 * costs.vector(1, costs.f32)
     assert (one_by_one, some) == (16 * turn, 11 * turn)
-    assert kernel_cycles("expert_pairs", costs, M=1, A=8, P=8) == costs.vector(1, costs.f32) + 3 * costs.strided(
+    assert kernel_cycles("expert_pairs", costs, M=1, A=8, P=8) == costs.vector(1, costs.f32) + 3 * costs.strided_vector(
         8, costs.f32
     )
 

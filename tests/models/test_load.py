@@ -7,7 +7,7 @@ import pytest
 
 from tests.models.helpers import llama2c_bytes, refusal, tiny_tensors, write_config, write_model
 from wse.errors import BadModel, UnknownName
-from wse.models.bundled import BUNDLED, CONFIGURATIONS
+from wse.models.catalogue import BUNDLED, CONFIGURATIONS
 from wse.models.load import load_model
 
 

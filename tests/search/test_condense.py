@@ -39,7 +39,7 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
     whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
     small = condense(spec, machine, SOFTWARE, options, CHOICE)
     assert len(small.state.spec.layers) < len(spec.layers)
-    needed = small.allocated().needed_bytes()
+    needed = small.allocate().needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
     assert small.least_bytes() <= max(needed)
 
@@ -50,7 +50,7 @@ def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the
     spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, schedule=FUSED)
     choice = replace(CHOICE, rewrites=rewrites_of(spec, options))
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
-    needed = condense(spec, machine, SOFTWARE, options, choice).allocated().needed_bytes()
+    needed = condense(spec, machine, SOFTWARE, options, choice).allocate().needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
 
 
@@ -59,7 +59,7 @@ def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the
 def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> None:
     spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, wafers=wafers)
     whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
-    small = condense(spec, machine, SOFTWARE, options, CHOICE).allocated()
+    small = condense(spec, machine, SOFTWARE, options, CHOICE).allocate()
     program = small.program()
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
@@ -79,7 +79,7 @@ def test_stages_with_parts_of_layers_need_as_many_bytes_and_about_as_long(
     choice = replace(CHOICE, block_parts=4)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
     assert any(stage.first_part > 1 for stage in whole.stages)
-    small = condense(spec, machine, SOFTWARE, options, choice).allocated()
+    small = condense(spec, machine, SOFTWARE, options, choice).allocate()
     assert set(small.needed_bytes()) == {stage.sram_top_byte for stage in whole.stages}
     assert small.least_bytes() <= max(small.needed_bytes())
     program = small.program()

@@ -32,7 +32,7 @@ from wse.search.trial import Timing, Trial
 from wse.search.trials import TrialSetup
 from wse_mappings.cuts.expert_groups import AUTO, FEW, SPREAD
 from wse_mappings.schedule import LineSchedule
-from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Layout
 
 SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)

@@ -43,9 +43,9 @@ def test_constants_that_made_the_figures_are_found(script: ModuleType) -> None:
     made = {"task_dispatch_cycles": 80.0, "function_cycles": 30.0}
     sizes = ((40, 9), (100, 41))
     figures = [figure(t * made["task_dispatch_cycles"] + f * made["function_cycles"], t, f) for t, f in sizes]
-    found = script.solved(figures, [None, None], {"task_dispatch_cycles": 49.0, "function_cycles": 11.0})
+    found = script.solve(figures, [None, None], {"task_dispatch_cycles": 49.0, "function_cycles": 11.0})
     assert found == pytest.approx(made)
 
 
 def test_no_constant_falls_below_zero(script: ModuleType) -> None:
-    assert script.solved([figure(1.0, 40, 9)], [None], {"task_dispatch_cycles": 49.0}) == {"task_dispatch_cycles": 0.0}
+    assert script.solve([figure(1.0, 40, 9)], [None], {"task_dispatch_cycles": 49.0}) == {"task_dispatch_cycles": 0.0}

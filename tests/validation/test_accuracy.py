@@ -13,10 +13,10 @@ import pytest
 
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.measured.shapes import Shape, configuration_of, shape_of
-from wse.validation.summary import Compared
+from wse.validation.summary import ComparedRow
 from wse.validation.validate import BUNDLED, compare
 
-Rows = list[Compared]
+Rows = list[ComparedRow]
 Pick = Callable[[Measurement], bool]
 
 
@@ -67,7 +67,7 @@ HEADER = (
 )
 
 
-def predicted(folder: Path, line: str) -> Compared:
+def predicted(folder: Path, line: str) -> ComparedRow:
     file = folder / "rows.csv"
     file.write_text(HEADER + line + "\n")
     (row,) = compare(read(file), lambda *_: None)

@@ -14,11 +14,11 @@ from wse.report.as_json import as_json
 from wse.validation.measured.measurements import Measurement, parse, read
 from wse.validation.predictors.predict import PREDICTORS, predict
 from wse.validation.predictors.services import ServiceRequest, service_request
-from wse.validation.predictors.stencils import tiled
-from wse.validation.summary import Compared, summarise
+from wse.validation.predictors.stencils import tile_cycles
+from wse.validation.summary import ComparedRow, summarise
 from wse.validation.validate import BUNDLED, compare, default_files, validation_of
 
-Rows = list[Compared]
+Rows = list[ComparedRow]
 
 
 ELSEWHERE = "waferllm_measured.csv"
@@ -114,7 +114,7 @@ def test_only_the_last_predictor_answers_everything() -> None:
 
 
 def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
-    rows = [Compared(m, predict(m)) for m in parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")]
+    rows = [ComparedRow(m, predict(m)) for m in parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")]
     facts = json.loads(as_json(validation_of(rows).to_dict()))
     assert facts.keys() == {"rows", "summary"}
     first, second = facts["rows"]
@@ -136,9 +136,9 @@ def test_what_is_heard_while_rows_are_predicted() -> None:
 
 def test_an_error_is_signed_and_relative_to_what_was_measured() -> None:
     (m,) = parse(file_of({**GOOD, "value": "3000"}), "m.csv")
-    assert Compared(m, predict(m)).error_pct == pytest.approx(100 * 128 / 3000)
+    assert ComparedRow(m, predict(m)).error_pct == pytest.approx(100 * 128 / 3000)
     (m,) = parse(file_of({**GOOD, "value": "0"}), "m.csv")
-    assert Compared(m, predict(m)).error_pct is None
+    assert ComparedRow(m, predict(m)).error_pct is None
 
 
 ALGORITHMS = [
@@ -252,7 +252,7 @@ def test_a_multicast_on_silicon_in_the_counters_of_the_sdk_and_in_one_clock() ->
 
 def test_a_larger_tile_or_radius_takes_longer() -> None:
     wafer = load_wafer("wse2")
-    assert tiled(wafer, 8, 8, 2) < tiled(wafer, 8, 9, 2) < tiled(wafer, 8, 9, 3)
+    assert tile_cycles(wafer, 8, 8, 2) < tile_cycles(wafer, 8, 9, 2) < tile_cycles(wafer, 8, 9, 3)
 
 
 def test_where_the_measurements_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

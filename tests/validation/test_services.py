@@ -10,7 +10,7 @@ from wse.validation.measured.measurements import TABLES, Measurement, parse
 from wse.validation.predictors.predict import predict
 from wse.validation.predictors.prediction import Prediction
 from wse.validation.predictors.services import METRICS, RATES, ServiceEstimate, ServiceRequest, answer, service_request
-from wse.validation.summary import Compared
+from wse.validation.summary import ComparedRow
 from wse.validation.validate import compare
 
 ROW = {
@@ -146,10 +146,10 @@ def test_drafts_make_tokens_faster_and_the_first_token_not() -> None:
 
 def test_a_report_has_both_values_and_both_errors_where_there_are_drafts() -> None:
     m = row(spec_decode="yes", value="200")
-    with_drafts = Compared(m, answer(m, asked(spec_decode="yes"), told)).as_row()
+    with_drafts = ComparedRow(m, answer(m, asked(spec_decode="yes"), told)).as_row()
     assert (with_drafts.predicted, with_drafts.predicted_plain) == (150.0, 100.0)
     assert (with_drafts.error_pct, with_drafts.error_plain_pct) == (-25.0, -50.0)
-    assert "predicted_plain" not in Compared(m, Prediction(value=1.0, method="x")).as_row().to_dict()
+    assert "predicted_plain" not in ComparedRow(m, Prediction(value=1.0, method="x")).as_row().to_dict()
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,11 @@ class Column:
             message = f"{self.path}: {len(keys)} indices, it has the axes {', '.join(self.axes)}"
             raise IndexError(message)
         keys += [slice(None)] * (self.ndim - len(keys))
-        chosen = [self._chosen(axis, part) for axis, part in enumerate(keys)]
+        chosen = [self._chosen_places(axis, part) for axis, part in enumerate(keys)]
         box = tuple((min(at[0], at[-1]), max(at[0], at[-1]) + 1) if at else (0, 0) for at, _ in chosen)
         return self._read(box)[tuple(within for _, within in chosen)]
 
-    def _chosen(self, axis: int, key: Any) -> tuple[range, int | slice]:
+    def _chosen_places(self, axis: int, key: Any) -> tuple[range, int | slice]:
         """The places that a key selects on an axis, and the key that selects them out of all between."""
         length = self.shape[axis]
         if isinstance(key, slice):

@@ -83,7 +83,7 @@ def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> (32 - bits)) & _MASK
 
 
-class _Released(io.FileIO):
+class _ReleasedFile(io.FileIO):
     """The bytes of a file, with other bytes at its start."""
 
     start = b""
@@ -110,7 +110,7 @@ def _open_unfinished(path: Path, start: bytes) -> Iterator[Any]:
     patched = bytearray(start[:_CHECKSUM_AT])
     patched[_FLAGS_AT] = 0
     struct.pack_into("<Q", patched, _END_AT, path.stat().st_size)
-    with _Released(path) as view:
+    with _ReleasedFile(path) as view:
         view.start = bytes(patched) + struct.pack("<I", checksum(bytes(patched)))
         with h5py.File(view, "r") as file:
             yield file

@@ -9,7 +9,7 @@ import numpy as np
 
 from wse_traces import schema
 from wse_traces.errors import TraceError
-from wse_traces.executed import cache_shifts, check_index, executed_steps, rows_of, schedule_rows
+from wse_traces.executed_steps import cache_shifts, check_index, executed_steps, rows_of, schedule_rows
 from wse_traces.frames import Frame, FrameKind, frame_of, long_frame
 from wse_traces.groups import distinct_rows, group_sums
 from wse_traces.schema import BY_PATH, TABLES

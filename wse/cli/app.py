@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import wse
-from wse.cli import bundled, run, validate, view
+from wse.cli import catalogue, run, validate, view
 from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
@@ -33,9 +33,9 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "export": export_command.export,
     "validate": validate.validate,
     "sweep": sweep_command.sweep,
-    "models": bundled.models,
-    "wafers": bundled.wafers,
-    "mappings": bundled.mappings,
+    "models": catalogue.models,
+    "wafers": catalogue.wafers,
+    "mappings": catalogue.mappings,
 }
 
 FIRST_COMMANDS: Final = """\

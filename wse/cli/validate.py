@@ -71,7 +71,7 @@ def validate(
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
     listed = check_listed(rows)
     if against is not None:
-        _against(against, of_measurements=bool(files or page or csv) or capacity != "report", json=json)
+        _print_agreement(against, of_measurements=bool(files or page or csv) or capacity != "report", json=json)
         return
     page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
     csv_path = None if csv is None else output_path("--csv", csv, suffix=".csv", kind="a CSV file")
@@ -87,7 +87,7 @@ def validate(
         print_validation(validation, sys.stdout, listed)
 
 
-def _against(reference: str, *, of_measurements: bool, json: bool) -> None:
+def _print_agreement(reference: str, *, of_measurements: bool, json: bool) -> None:
     from wse.errors import BadInput
     from wse.report.progress import VALIDATING, progress_on
     from wse.validation.agreement.against_wavelet import CONFIGURATIONS_PER_PATTERN, SEED, agreement, check_reference

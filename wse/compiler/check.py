@@ -131,7 +131,7 @@ def _route(state: State) -> str | None:
 
 
 def _allocate(state: State) -> str | None:
-    problem = _above(state)
+    problem = _expert_stage_fault(state)
     if problem:
         return problem
     begins = steps_before(state.phases)
@@ -155,7 +155,7 @@ def _allocate(state: State) -> str | None:
     return None
 
 
-def _above(state: State) -> str | None:
+def _expert_stage_fault(state: State) -> str | None:
     """Whether the stage of experts stands above all others, with which it shares PEs."""
     tops = [stage.sram_top_byte for stage, plan in zip(state.stages, state.plans, strict=True) if not plan.experts]
     for stage, plan in zip(state.stages, state.plans, strict=True):

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from wse.compiler.options import Options
-from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, Held
+from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, HeldTypes
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
@@ -26,10 +26,10 @@ _SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
 _WAYS = _SHARED_SCALES + 1
 
 
-class _Held(NamedTuple):
+class _Storage(NamedTuple):
     """The types that weights and cache are held in, the placement of experts, and the tokens of all caches."""
 
-    types: Held
+    types: HeldTypes
     experts: str
     cache_tokens: int
 
@@ -40,15 +40,15 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
     Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
     its features, for each group that it touches; those of what sums over hidden features count with its rows
-    (`wse.compiler.passes.contraction.Held.row_share`). Scales of attention count as if none was there twice.
+    (`wse.compiler.passes.contraction.HeldTypes.row_share`). Scales of attention count as if none was there twice.
     The function is one object for all regions that hold the same, on any number of wafers.
     """
-    types = Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
-    return _column_bytes(spec, _Held(types, options.experts, options.context * options.batch))
+    types = HeldTypes(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
+    return _column_bytes(spec, _Storage(types, options.experts, options.context * options.batch))
 
 
 @lru_cache(maxsize=4)
-def _column_bytes(spec: ModelSpec, held: _Held) -> Callable[[LayerRange, int], ColumnBytes]:
+def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
     types, shape = held.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
     of_layer = cache(lambda layer, parts: _layer_bytes(spec, held, layer, parts))
@@ -121,7 +121,7 @@ def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
     return head_places(cols, *sizes, mixed_pairs=spec.rotates_by_nothing)
 
 
-def _shares(spec: ModelSpec, held: Held, placement: str, cols: int) -> tuple[float, ...]:
+def _shares(spec: ModelSpec, held: HeldTypes, placement: str, cols: int) -> tuple[float, ...]:
     """The share of each kind of bytes on the fullest of ``cols`` columns, with that placement of experts.
 
     Of scales it is the groups of inputs that the column touches.
@@ -166,7 +166,7 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
     return further
 
 
-def _layer_bytes(spec: ModelSpec, held: _Held, layer: Layer, parts: Parts) -> list[float]:
+def _layer_bytes(spec: ModelSpec, held: _Storage, layer: Layer, parts: Parts) -> list[float]:
     """The bytes of the weights and cache of parts of a layer by how columns cut them, scales as `column_bytes` counts.
 
     Parts of a block count as so much of it.

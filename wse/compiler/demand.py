@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 from wse.compiler.column_bytes import block_bytes, column_bytes, score_bytes
 from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
-from wse.compiler.passes.contraction import Held
+from wse.compiler.passes.contraction import HeldTypes
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
@@ -24,7 +24,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     layer_bytes, expert_bytes, attention_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
     model = options.scope == MODEL
-    held = Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
+    held = HeldTypes(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
     return Demand(
         layer_bytes=layer_bytes,
         expert_bytes=expert_bytes,
@@ -48,8 +48,8 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 @lru_cache(maxsize=4)
-def _row_share(spec: ModelSpec, held: Held) -> Callable[[int], float]:
-    """`Held.row_share` of a model of any layers, worked out once for each number of rows."""
+def _row_share(spec: ModelSpec, held: HeldTypes) -> Callable[[int], float]:
+    """`HeldTypes.row_share` of a model of any layers, worked out once for each number of rows."""
     return cache(lambda rows: held.row_share(spec, rows))
 
 

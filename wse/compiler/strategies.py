@@ -8,7 +8,7 @@ from typing import Any
 
 from wse.errors import UnknownName
 from wse.plugins import STRATEGIES, with_plugins
-from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 

@@ -30,7 +30,7 @@ class Caches:
 
     def append(self, phase: Phase) -> None:
         """Add the tokens of a run of a phase that begins."""
-        for cache in (cache for by_rows in self._of(phase) for cache in by_rows.values()):
+        for cache in (cache for by_rows in self._caches_of(phase) for cache in by_rows.values()):
             if phase.name == "prefill":
                 cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
             elif phase.name == "verify":
@@ -43,5 +43,5 @@ class Caches:
         for cache in self.by_user[user].values():
             cache.take_back(tokens)
 
-    def _of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
+    def _caches_of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
         return self.by_user if phase.user < 0 else [self.by_user[phase.user]]

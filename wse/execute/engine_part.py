@@ -68,7 +68,7 @@ class EnginePart:
             program,
             spec,
             tensor,
-            [self._drawing(user) for user in range(program.batch)],
+            [self._draw(user) for user in range(program.batch)],
             allow_nonfinite=allow_nonfinite,
             watched=[op for op in watched if program.stages[program.op_stages[op]].wafer == wafer],
             on_output=lambda op, values: self._outputs.append((op, values)),
@@ -138,7 +138,7 @@ class EnginePart:
         """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
         self.engine.restore(arrays)
 
-    def _drawing(self, user: int) -> Draw:
+    def _draw(self, user: int) -> Draw:
         return lambda logits: self._drawn_ids[user]
 
 

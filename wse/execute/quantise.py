@@ -64,8 +64,9 @@ def with_codes(
         source, part = tensor(whole), stored_names.index(name)
         coding = coding_of(spec, whole, weight_type)
         assert coding is not None
-        if isinstance(source, TensorRows) and weight_type == spec.packing.method and source.packed is not None:
-            return KeptPart(name, source.packed[part], coding, part, None if allow_nonfinite else activations)
+        kept = source.codes_and_scales if isinstance(source, TensorRows) else None
+        if kept is not None and weight_type == spec.packing.method:
+            return KeptPart(name, kept[part], coding, part, None if allow_nonfinite else activations)
         return _Part(whole, source, coding, number_type(program.element_type(coding.scale_view)), read, part)
 
     return coded_tensor

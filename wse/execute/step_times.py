@@ -76,7 +76,7 @@ class StepTimes:
         """Add what was timed elsewhere."""
         self.passes_s += passes_s
         for index, (s, size) in by_phase.items():
-            times = self._of(self._program.phases[index])
+            times = self._times_of(self._program.phases[index])
             times.s += s
             times.bytes += size
 
@@ -91,11 +91,11 @@ class StepTimes:
             function(*arguments)
             stamps.append(clock())
         self.passes_s += (stamps[-1] - stamps[0]) / 1e9
-        times, ran = self._of(phase), np.bincount(np.array(steps, int), minlength=len(phase.steps)) > 0
+        times, ran = self._times_of(phase), np.bincount(np.array(steps, int), minlength=len(phase.steps)) > 0
         times.s += np.bincount(np.array(steps, int), np.diff(stamps) / 1e9, len(phase.steps))
         times.bytes += self._bytes(phase, slots) * ran
 
-    def _of(self, phase: Phase) -> PassTimes:
+    def _times_of(self, phase: Phase) -> PassTimes:
         """The times of the steps of a phase, which are begun where there are none."""
         if phase.steps not in self._by_steps:
             count = len(phase.steps)

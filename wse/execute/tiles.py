@@ -140,7 +140,7 @@ def share(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> 
     by_row, by_column = sides[::-1] if part.transposed or part.outer is None else sides
     return Share(
         patch=patch,
-        rows=_less(by_row[0], first),
+        rows=_shift_indices(by_row[0], first),
         columns=by_column[0],
         row_places=by_row[1],
         column_places=by_column[1],
@@ -186,7 +186,7 @@ def _shared_out(part: TilePart, patch: Patch) -> I32:
     return by_row_and_col[patch.first_row : patch.last_row, patch.first_col : patch.last_col]
 
 
-def _less(index: I32, first: int) -> I32:
+def _shift_indices(index: I32, first: int) -> I32:
     """Indices counted from ``first`` on; those of padding stay negative."""
     return np.where(index >= 0, index - np.int32(first), np.int32(-1))
 

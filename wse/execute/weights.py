@@ -89,30 +89,30 @@ class _Reader:
 
     def read(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
         """The rows from the first to one past the last, rounded to the element type."""
-        return self._rounded(self._stretches(name, source, rows))
+        return self._round(self._stretches(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
         """The rows from the first to one past the last, in the source's own type where PEs have one for it."""
         values = self._stretches(name, source, rows)
-        return values if values.dtype.name in STORAGE and self.element_type != "uint8" else self._rounded(values)
+        return values if values.dtype.name in STORAGE and self.element_type != "uint8" else self._round(values)
 
     def _stretches(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
         """Rows as the source has them, looked at as they are read, few at a time."""
         first, last = rows
         step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
         if last - first <= step:
-            return self._checked(name, source, source[first:last])
+            return self._require_finite(name, source, source[first:last])
         result = np.empty((last - first, *source.shape[1:]), source[first:first].dtype)
         for begin in range(first, last, step):
             end = min(begin + step, last)
-            result[begin - first : end - first] = self._checked(name, source, source[begin:end])
+            result[begin - first : end - first] = self._require_finite(name, source, source[begin:end])
         return result
 
-    def _rounded(self, values: Tensor) -> Tensor:
+    def _round(self, values: Tensor) -> Tensor:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is allowed, or is beyond bfloat16
             return values.astype(self._type, copy=False)
 
-    def _checked(self, name: str, source: Source, values: Tensor) -> Tensor:
+    def _require_finite(self, name: str, source: Source, values: Tensor) -> Tensor:
         if values.dtype.name in INFINITE and values.size:
             self._check(name, source, values)
         return values

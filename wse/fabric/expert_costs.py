@@ -53,7 +53,7 @@ class _RoutedTraffic(NamedTuple):
     rectangles: I64
 
 
-class _Routed(NamedTuple):
+class _RoutedSteps(NamedTuple):
     """The classes of all routed steps of a phase, for one choice of experts, and what counts their traffic, once."""
 
     classes: list[_RoutedClass]
@@ -66,7 +66,7 @@ class RoutedCosts:
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
         self._known: dict[tuple[Steps, int, int], LineTime] = {}
-        self._even: dict[Steps, _Routed] = {}  # where tokens choose evenly
+        self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says.
@@ -77,10 +77,10 @@ class RoutedCosts:
         if not steps.routed.any():
             return cost
         if pairs:
-            of_classes, moved = self._routed(phase, classes, slots, pairs)
+            of_classes, moved = self._routed_steps(phase, classes, slots, pairs)
         else:
             if steps not in self._even:
-                self._even[steps] = self._routed(phase, classes, slots, pairs)
+                self._even[steps] = self._routed_steps(phase, classes, slots, pairs)
             of_classes, moved = self._even[steps]
         later = np.zeros(len(steps) + 1)  # by how much a step and all after it start later
         by_cause, contention, streams = cost.by_cause.copy(), cost.contention.copy(), cost.streams.copy()
@@ -101,10 +101,10 @@ class RoutedCosts:
             count_traffic=partial(_with_routed_traffic, (lambda: cost.traffic) if pairs else cost.count_traffic, moved),
         )
 
-    def _routed(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _Routed:
+    def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
         """The routed steps of a phase, whose layers' tokens chose experts as ``pairs`` says."""
         of_classes = self._classes(phase, classes, slots, pairs)
-        return _Routed(of_classes, cache(partial(self._count_traffic, phase, of_classes)))
+        return _RoutedSteps(of_classes, cache(partial(self._count_traffic, phase, of_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
         """The routed steps of a phase by the ``classes`` of its steps, the layer whose tokens chose, and the stage.

@@ -96,7 +96,7 @@ class GroupCosts:
                 for column, own in zip(costs, self._of_class(phase, of_group, slots), strict=True):
                     column[begin:end] = own
             begin = end
-        return GroupCost(*(column[rows] for column in costs))
+        return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
         """The classes of groups of steps, by the ``classes`` of steps."""
@@ -169,7 +169,7 @@ def first_steps(phase: Phase) -> I64:
 
 def _in_turn(costs: Sequence[GroupCost]) -> GroupCost:
     """The costs of steps one after another."""
-    return GroupCost(*(np.concatenate(columns) for columns in zip(*costs, strict=True)))
+    return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 
 def _no_cost(steps: int) -> GroupCost:

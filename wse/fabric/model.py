@@ -149,8 +149,8 @@ class Fabric:
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
     def _shift_traffic(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64]:
-        """The traffic of cache shifts, as ``_moved`` has it."""
-        return self._moved(phase, steps, lambda step: self.traffic.shift_traffic(phase, step, slots, lengths))
+        """The traffic of cache shifts, as ``_traffic_of`` has it."""
+        return self._traffic_of(phase, steps, lambda step: self.traffic.shift_traffic(phase, step, slots, lengths))
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
         classes = self.shape_classes(phase)
@@ -180,15 +180,15 @@ class Fabric:
             return self.traffic.step_traffic(phase, step, slots)
 
         if phase.steps not in self._of_any_slots:
-            self._of_any_slots[phase.steps] = self._moved(phase, np.flatnonzero(~grows & unrouted), moved_by)
+            self._of_any_slots[phase.steps] = self._traffic_of(phase, np.flatnonzero(~grows & unrouted), moved_by)
         fixed, rectangles = self._of_any_slots[phase.steps]
-        growing, slot_rectangles = self._moved(phase, np.flatnonzero(grows & unrouted), moved_by)
+        growing, slot_rectangles = self._traffic_of(phase, np.flatnonzero(grows & unrouted), moved_by)
         words, hops, payload = fixed + growing
         return PhaseTraffic(
             words=words, hops=hops, bytes=payload, rectangles=rectangles, by_slots=slot_rectangles, shifts=NOTHING
         )
 
-    def _moved(self, phase: Phase, counted: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
+    def _traffic_of(self, phase: Phase, counted: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
         """Words, hops and bytes of some steps, int64 ``[3, steps]``, none of the others; and their rectangles.
 
         ``moved_by``: the traffic of a step.

@@ -38,7 +38,7 @@ class _Kind(Generic[Spec]):
     base: str  # what a message suggests to begin with
     texts: tuple[str, ...] = ()
 
-    def known(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
 
 
@@ -48,12 +48,12 @@ _SOFTWARE: Final = _Kind("software profile", _HERE / "software", SoftwareProfile
 
 def known_wafers() -> tuple[str, ...]:
     """Names of the wafer presets."""
-    return _WAFER.known()
+    return _WAFER.names()
 
 
 def known_software() -> tuple[str, ...]:
     """Names of the software profiles."""
-    return _SOFTWARE.known()
+    return _SOFTWARE.names()
 
 
 def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
@@ -108,22 +108,22 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
     Errors as of `load_wafer`.
     """
     where = str(name_or_path)
-    kind: _Kind[Any] = _SOFTWARE if where in _SOFTWARE.known() else _WAFER
-    if where not in (*_WAFER.known(), *_SOFTWARE.known()) and names_toml_file(where):
+    kind: _Kind[Any] = _SOFTWARE if where in _SOFTWARE.names() else _WAFER
+    if where not in (*_WAFER.names(), *_SOFTWARE.names()) and names_toml_file(where):
         table = read_toml(Path(where), BadWafer)
-        if table.get("base") in _SOFTWARE.known() or table.keys() & numeric_fields(SoftwareProfile).keys():
+        if table.get("base") in _SOFTWARE.names() or table.keys() & numeric_fields(SoftwareProfile).keys():
             kind = _SOFTWARE
     return _with_values(kind, where, _read(kind, where)[1], values)
 
 
 def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
     """The fields that are no numbers, and every field's number in the order of the dataclass."""
-    if where in kind.known():
+    if where in kind.names():
         texts, numbers = _read_preset(kind, where)
         return dict(texts), dict(numbers)
     if names_toml_file(where):
         return _read_file(kind, Path(where), f"set in {where}")
-    raise UnknownName(kind.word, where, kind.known())
+    raise UnknownName(kind.word, where, kind.names())
 
 
 @cache
@@ -144,8 +144,8 @@ def _read_file(kind: _Kind[Any], path: Path, default_source: str) -> tuple[dict[
     numbers: dict[str, SourcedNumber] = {}
     base = table.pop("base", None)
     if base is not None:
-        if not isinstance(base, str) or base not in kind.known():
-            raise UnknownName("base " + kind.word, str(base), kind.known(), where=str(path))
+        if not isinstance(base, str) or base not in kind.names():
+            raise UnknownName("base " + kind.word, str(base), kind.names(), where=str(path))
         texts, numbers = _read(kind, base)
     if kind is _WAFER:
         texts["generation"] = _read_generation(path, table.pop("generation", texts.get("generation")))

@@ -42,12 +42,12 @@ def _scores_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, 
 
 
 def _max_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
-    return c.vector(M * H * T, c.f32) + c.loop + T * c.strided(M * H, c.largest)
+    return c.vector(M * H * T, c.f32) + c.loop + T * c.strided_vector(M * H, c.largest)
 
 
 def _exp_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
     neighbours = c.vector(M * H * T, c.f32) + c.vector(M * H * T, c.convert)
-    return neighbours + M * H * T * c.function + 2 * (c.loop + T * c.strided(M * H, c.f32))
+    return neighbours + M * H * T * c.function + 2 * (c.loop + T * c.strided_vector(M * H, c.f32))
 
 
 def _values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
@@ -72,7 +72,7 @@ def _rescale_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
 
 
 def _rescale_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
-    return _powers_cycles(c, M * H) + c.loop + F * c.strided(M * H, c.scale_acc)
+    return _powers_cycles(c, M * H) + c.loop + F * c.strided_vector(M * H, c.scale_acc)
 
 
 def _finish_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
@@ -80,7 +80,7 @@ def _finish_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
 
 
 def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
-    return M * H * c.function + c.loop + F * c.strided(M * H, c.convert)
+    return M * H * c.function + c.loop + F * c.strided_vector(M * H, c.convert)
 
 
 def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
@@ -184,7 +184,7 @@ ATTENTION: Final = (
         operands=(act("x", "M H T"), f32("sums", "M H", output=True), *numbers("M H T")),
         work=_scores,
         cycles=lambda c, M, H, T: M * H * (c.loop + c.vector(T, c.f32)),
-        cycles_over_heads=lambda c, M, H, T: c.loop + T * c.strided(M * H, c.f32),
+        cycles_over_heads=lambda c, M, H, T: c.loop + T * c.strided_vector(M * H, c.f32),
     ),
     _max("attention_max_by_column", "window chunk"),
     _exp("attention_exp_by_column", "window chunk"),

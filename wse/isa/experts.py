@@ -48,7 +48,7 @@ def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: in
     """
     if groups * stretches > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)
-    return c.vector(1, c.f32) + M * c.strided(A, c.f32) + 2 * c.strided(M * A, c.f32)
+    return c.vector(1, c.f32) + M * c.strided_vector(A, c.f32) + 2 * c.strided_vector(M * A, c.f32)
 
 
 def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:

@@ -19,7 +19,7 @@ from wse.isa.pe_costs import PeCosts
 Formula = Callable[..., Any]
 
 
-def _none(*_: object) -> int:
+def _zero(*_: object) -> int:
     return 0
 
 
@@ -49,8 +49,8 @@ class Kernel:
     cycles: Formula
     work: Formula | None = None
     operation_ps: int = 150
-    macs: Formula = _none
-    read_bytes: Formula = _none
+    macs: Formula = _zero
+    read_bytes: Formula = _zero
     cycles_over_heads: Formula | None = None
     counters: bool = False
 
@@ -128,5 +128,5 @@ class Kernel:
         return {
             formula: tuple(self.index[name] for name in list(inspect.signature(formula).parameters)[first:])
             for formula, first in formulas.items()
-            if formula is not _none
-        } | {_none: ()}
+            if formula is not _zero
+        } | {_zero: ()}

@@ -40,7 +40,7 @@ NORM: Final = (
         operands=(act("x", "M K"), f32("sums", "M", output=True), *numbers("M K")),
         work=_features,
         cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square)),
-        cycles_over_heads=lambda c, M, K: c.loop + K * c.strided(M, c.square),
+        cycles_over_heads=lambda c, M, K: c.loop + K * c.strided_vector(M, c.square),
     ),
     Kernel(
         name="rms_scale",
@@ -55,7 +55,7 @@ NORM: Final = (
         operation_ps=300,
         cycles=lambda c, M, K, offset: M * (c.loop + 2 * c.function + (2 + (offset != 0)) * c.vector(K, c.act)),
         cycles_over_heads=lambda c, M, K, offset: (
-            c.loop + M * 2 * c.function + K * (2 + (offset != 0)) * c.strided(M, c.act)
+            c.loop + M * 2 * c.function + K * (2 + (offset != 0)) * c.strided_vector(M, c.act)
         ),
     ),
     Kernel(
@@ -70,7 +70,7 @@ NORM: Final = (
         work=_features,
         cycles=lambda c, M, K, offset: M * (c.loop + c.vector(K, c.square) + (1 + (offset != 0)) * c.vector(K, c.act)),
         cycles_over_heads=lambda c, M, K, offset: (
-            c.loop + K * (c.strided(M, c.square) + (1 + (offset != 0)) * c.strided(M, c.act))
+            c.loop + K * (c.strided_vector(M, c.square) + (1 + (offset != 0)) * c.strided_vector(M, c.act))
         ),
     ),
     Kernel(
@@ -86,7 +86,7 @@ NORM: Final = (
         operands=(acc("x", "M N"), f32("factors", "M"), *numbers("M N")),
         work=lambda M, N: M * N,
         cycles=lambda c, M, N: M * (c.loop + c.vector(N, c.scale_acc)),
-        cycles_over_heads=lambda c, M, N: c.loop + N * c.strided(M, c.scale_acc),
+        cycles_over_heads=lambda c, M, N: c.loop + N * c.strided_vector(M, c.scale_acc),
     ),
     Kernel(
         name="rms_scale_sums",
@@ -109,7 +109,7 @@ NORM: Final = (
         operands=(act("x", "M K"), f32("sums", "M"), *numbers("M K size eps_atto")),
         work=_features,
         cycles=lambda c, M, K: M * (c.loop + 2 * c.function + c.vector(K, c.act)),
-        cycles_over_heads=lambda c, M, K: c.loop + M * 2 * c.function + K * c.strided(M, c.act),
+        cycles_over_heads=lambda c, M, K: c.loop + M * 2 * c.function + K * c.strided_vector(M, c.act),
     ),
     Kernel(
         name="moments",

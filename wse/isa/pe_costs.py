@@ -34,12 +34,12 @@ class PeCosts:
         """Cycles of one vector operation; none for an empty one."""
         return self.issue + math.ceil(elements / width) if elements > 0 else 0.0
 
-    def strided(self, elements: int, width: float) -> float:
+    def strided_vector(self, elements: int, width: float) -> float:
         """Cycles of a vector operation on elements that are not neighbours: no more than one a cycle."""
         return self.vector(elements, min(width, 1.0))
 
     def strided_rows(self, count: int, elements: int, width: float) -> float:
-        """Cycles of ``count`` operations as of `strided` that one mapped operation makes."""
+        """Cycles of ``count`` operations as of `strided_vector` that one mapped operation makes."""
         return self.rows(count, elements, min(width, 1.0))
 
     def rows(self, count: int, elements: int, width: float) -> float:

@@ -35,11 +35,11 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
 
 def _rope_cycles_over_heads(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int) -> float:
     rounding = c.vector((Hq + 2 * Hk) * F, c.convert)
-    return M * (c.loop + _angles(c, R, multiplier_pico) + R // 2 * 6 * c.strided(Hq + Hk, c.acc) + rounding)
+    return M * (c.loop + _angles(c, R, multiplier_pico) + R // 2 * 6 * c.strided_vector(Hq + Hk, c.acc) + rounding)
 
 
 def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int) -> float:
-    return M * (c.loop + _angles(c, R, multiplier_pico) + R // 2 * 6 * c.strided(H, c.act))
+    return M * (c.loop + _angles(c, R, multiplier_pico) + R // 2 * 6 * c.strided_vector(H, c.act))
 
 
 def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int) -> float:

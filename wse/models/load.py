@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wse.errors import BadModel, UnknownName
-from wse.models.bundled import BUNDLED, CONFIGURATIONS, names
+from wse.models.catalogue import BUNDLED, CONFIGURATIONS, names
 from wse.models.configs.config import read_config, read_weight_packing
 from wse.models.spec import ModelSpec
 

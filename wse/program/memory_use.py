@@ -19,7 +19,7 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
     the order of sizes, so that all uses with ``free`` add up to the SRAM of a PE.
     """
     uses = dict.fromkeys(USES, 0)
-    sharing = _beside(program, stage)
+    sharing = _stages_in_sram(program, stage)
     buffers = sorted((b for b in program.buffers if b.stage in sharing), key=lambda b: -b.bytes)
     spans = np.array([(b.address, b.address + b.bytes) for b in buffers])
     edges = np.unique(spans)
@@ -32,10 +32,10 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
     return {**uses, "free": sram_bytes - used_bytes}
 
 
-def _beside(program: Program, stage: int) -> set[int]:
+def _stages_in_sram(program: Program, stage: int) -> set[int]:
     """A stage and those in the same SRAM: all above it, and of those below the fullest."""
-    fullest = max(program.below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
-    return {stage, fullest, *program.above(stage)}
+    fullest = max(program.stages_below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
+    return {stage, fullest, *program.stages_above(stage)}
 
 
 def fullest_stage(program: Program) -> int:

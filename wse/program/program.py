@@ -261,13 +261,13 @@ class Program:
         a, b = self.stages[first], self.stages[second]
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
-    def above(self, stage: int) -> tuple[int, ...]:
+    def stages_above(self, stage: int) -> tuple[int, ...]:
         """Stages in the same SRAM at higher addresses."""
         top = self.stages[stage].sram_top_byte
         higher = (i for i, other in enumerate(self.stages) if i != stage and other.sram_base_byte >= top)
         return tuple(i for i in higher if self.shares_pes(stage, i))
 
-    def below(self, stage: int) -> tuple[int, ...]:
+    def stages_below(self, stage: int) -> tuple[int, ...]:
         """Stages in the same SRAM at lower addresses."""
         base = self.stages[stage].sram_base_byte
         lower = (i for i, other in enumerate(self.stages) if i != stage and other.sram_top_byte <= base)
@@ -275,7 +275,7 @@ class Program:
 
     def used_bytes(self, stage: int) -> int:
         """Bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""
-        higher = [self.stages[i] for i in self.above(stage)]
+        higher = [self.stages[i] for i in self.stages_above(stage)]
         return self.stages[stage].sram_top_byte + sum(
             stage_above.sram_top_byte - stage_above.sram_base_byte for stage_above in higher
         )

@@ -45,9 +45,9 @@ def write_estimate(
         with Recorder(path, program, header) as recorder:
             passes = _Passes(recorder, program, counted.clock)
             passes.prompts(counted.prompts)
-            passes.decoded(counted.token_classes)
+            passes.write_tokens(counted.token_classes)
             if program.verify:
-                passes.verified(prepared.middle_before_pass)
+                passes.write_verification(prepared.middle_before_pass)
             recorder.finish(counted.clock, passes.load, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error
@@ -79,7 +79,7 @@ class _Passes:
             self._tokens(passes, user, np.arange(len(passes)), 0, is_prompt=True)
             self._tokens(passes[-1:], user, len(passes), int(self._ended[user]), is_prompt=False)
 
-    def decoded(self, token_classes: Sequence[TokenClass]) -> None:
+    def write_tokens(self, token_classes: Sequence[TokenClass]) -> None:
         """Write one token of each user after another."""
         phase, users, position = self._program.decode_index, np.arange(self._program.batch), self._lengths.copy()
         waited = self._now - self._ended  # for the prompts of later users
@@ -104,7 +104,7 @@ class _Passes:
                 position += len(pass_indices)
                 waited[:] = 0
 
-    def verified(self, length: int) -> None:
+    def write_verification(self, length: int) -> None:
         """Write a pass over several tokens of the first user, after so many in the cache; none of them is kept."""
         phase, use = self._program.phases.index(self._program.verify[0]), self._fabric.verify_use(length)
         self._clock.lengths[0] = length

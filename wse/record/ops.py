@@ -43,17 +43,15 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
         return matches
     unread = next((name for name in kinds if fnmatchcase(name, pattern)), None)
     if unread is not None:
-        reason = "what it makes does not lie on PEs as one tensor"
-        message = (
-            f"--record {ACTIVATIONS}={pattern}: {unread} cannot be recorded, {reason}; give others: {_all(readable)}"
-        )
+        reason, names = "what it makes does not lie on PEs as one tensor", _text_of(readable)
+        message = f"--record {ACTIVATIONS}={pattern}: {unread} cannot be recorded, {reason}; give others: {names}"
         raise BadInput(message)
     close = difflib.get_close_matches(pattern, kinds, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    message = f"--record {ACTIVATIONS}={pattern}: unknown op {pattern!r}: {hint}known: {_all(readable)}"
+    message = f"--record {ACTIVATIONS}={pattern}: unknown op {pattern!r}: {hint}known: {_text_of(readable)}"
     raise BadInput(message)
 
 
-def _all(names: list[str]) -> str:
+def _text_of(names: list[str]) -> str:
     """Names with * in place of the layer, each once."""
     return ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))

@@ -23,7 +23,7 @@ from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
 from wse.record.header import trace_header
 from wse.record.recorder import Recorder
-from wse.request.prepare_run import Prepared
+from wse.request.prepare_run import PreparedRequest
 from wse_traces.errors import TraceError
 from wse_traces.token_rows import Token
 
@@ -53,7 +53,7 @@ class _PhaseRun(NamedTuple):
 class RunRecorder(Recorder):
     """Writes one run."""
 
-    def __init__(self, path: Path, prepared: Prepared, program: Program, digest: str) -> None:
+    def __init__(self, path: Path, prepared: PreparedRequest, program: Program, digest: str) -> None:
         """Raises TraceError when the path cannot be written."""
         sampling = prepared.request.sampling
         options = {"command": "run", "weights": prepared.request.weights, **asdict(sampling)}

@@ -114,21 +114,21 @@ def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
         kinds = (*types, NoneType) if doc.or_null else types
         yield Key(path, tuple(dict.fromkeys(_kind(part) for part in kinds)), doc, optional)
         for part in types:
-            yield from _inside(part, path, doc)
+            yield from _inner_keys(part, path, doc)
 
 
-def _inside(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
+def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
     """The keys inside of a value: of an object those of its fields, of a list those of its elements."""
     if isinstance(hint, type) and issubclass(hint, Result):
         yield from keys_of(hint, f"{path}.")
     elif get_origin(hint) in (tuple, list, Sequence) and get_args(hint):
-        yield from _inside(get_args(hint)[0], f"{path}[]", doc)
+        yield from _inner_keys(get_args(hint)[0], f"{path}[]", doc)
     elif isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping):
         name, value = get_args(hint)
         for key in get_args(name) if get_origin(name) is Literal else ("NAME",):
             kinds = tuple(dict.fromkeys(_kind(part) for part in union_parts(value)))
             yield Key(f"{path}.{key}", kinds, Doc("", doc.unit), optional=False)
-            yield from _inside(value, f"{path}.{key}", doc)
+            yield from _inner_keys(value, f"{path}.{key}", doc)
 
 
 def _kind(hint: Any) -> type:

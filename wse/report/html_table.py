@@ -32,7 +32,7 @@ def table_as_html(table: Table) -> str:
     head = f"<thead><tr>{''.join(map(_heading, table.columns))}</tr></thead>\n" if titled else ""
     bests = [column.best_value(table.rows) for column in table.columns]
     body = "\n".join(_row(table, row, bests) for row in table.rows)
-    return f"<table>{caption}{head}<tbody>{body}</tbody>{_below(table)}</table>"
+    return f"<table>{caption}{head}<tbody>{body}</tbody>{_footer(table)}</table>"
 
 
 def _note(note: str) -> str:
@@ -60,7 +60,7 @@ def _kind(column: Column) -> str:
     return ' class="number"' if column.numeric else ' class="prose"' if column.wraps else ""
 
 
-def _below(table: Table) -> str:
+def _footer(table: Table) -> str:
     """The lines below the rows, as wide as the table."""
     span = len(table.columns)
     texts = (escape(f"{name} {text}".strip()) for name, text in table.footer)

@@ -23,13 +23,13 @@ def inline_page(template: str, *, script: str, style: str, data: dict[str, Any],
         script_digest=_digest(script),
         style=style,
         style_digest=_digest(style),
-        data=_embedded(data),
+        data=_embed(data),
         **texts,
     )
     return page.encode(errors="replace")
 
 
-def _embedded(data: dict[str, Any]) -> str:
+def _embed(data: dict[str, Any]) -> str:
     """JSON that no text in it can end: within a script element only ``<`` can."""
     return as_json(data).replace("<", "\\u003c")
 

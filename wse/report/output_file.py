@@ -57,7 +57,7 @@ def open_output(option: str, path: Path) -> Iterator[IO[bytes]]:
     with _refused_in_one_line(option, path), contextlib.ExitStack() as stack:
         target = path.resolve()
         device = target.exists() and not target.is_file()
-        beside = target if device else _beside(target, "partial")
+        beside = target if device else _free_path(target, "partial")
         if not device:
             stack.callback(beside.unlink, missing_ok=True)
         with beside.open("wb") as file:
@@ -75,7 +75,7 @@ def open_output_folder(option: str, path: Path) -> Iterator[Path]:
     """
     with _refused_in_one_line(option, path), contextlib.ExitStack() as stack:
         target = path.resolve()
-        beside, old = _beside(target, "partial"), _beside(target, "old")
+        beside, old = _free_path(target, "partial"), _free_path(target, "old")
         beside.mkdir()
         stack.callback(shutil.rmtree, beside, ignore_errors=True)
         yield beside
@@ -102,6 +102,6 @@ def _refused_in_one_line(option: str, path: Path) -> Iterator[None]:
         raise BadInput(message) from error
 
 
-def _beside(path: Path, kind: str) -> Path:
+def _free_path(path: Path, kind: str) -> Path:
     """A name in the same folder that nothing else uses."""
     return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

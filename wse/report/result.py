@@ -51,7 +51,7 @@ class Result:
         keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
         return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **more})
 
-    def extended(self, kind: type[R], **more: Any) -> R:
+    def convert(self, kind: type[R], **more: Any) -> R:
         """The result as one of a ``kind`` that has its fields and ``more``."""
         return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **more)
 

@@ -28,7 +28,7 @@ def console_on(stream: TextIO) -> Console:
     """A console at most 100 columns wide, that takes every text as it is."""
     console = _Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console.file = cast(TextIO, _Trimmed(stream))
+        console.file = cast(TextIO, _TrimmedFile(stream))
     console.width = min(console.width, WIDEST)
     return console
 
@@ -39,7 +39,7 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-class _Trimmed:
+class _TrimmedFile:
     """A file that gets each line without the spaces at its end. Rich writes whole lines."""
 
     def __init__(self, stream: TextIO) -> None:

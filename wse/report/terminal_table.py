@@ -59,7 +59,7 @@ def print_table(console: Console, table: Table) -> None:
 
 def shown_columns(console: Console, table: Table) -> list[Column]:
     """The columns that fit the width: those with the largest priority number go first, the last of equals before."""
-    width = {column.key: _needed(column, _cells(column, table)) + GAP for column in table.columns}
+    width = {column.key: _needed_width(column, _cells(column, table)) + GAP for column in table.columns}
     columns = list(table.columns)
     while sum(width[column.key] for column in columns) - GAP > console.width - INDENT:
         spare = [column for column in columns if column.priority]
@@ -88,6 +88,6 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
     return cell
 
 
-def _needed(column: Column, cells: list[Text]) -> int:
+def _needed_width(column: Column, cells: list[Text]) -> int:
     widest = max(len(column.title), *(cell.cell_len for cell in cells))
     return min(widest, column.min_width) if column.wraps else widest

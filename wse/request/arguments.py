@@ -60,7 +60,7 @@ def takes_options_of(request: type) -> Callable[[Callable[..., R]], Callable[...
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> R:
-            values = _bound(function.__name__, signature, arguments, keywords)
+            values = _bind(function.__name__, signature, arguments, keywords)
             options = {
                 fields[name].name: argument_value(fields[name], values[name]) for name in fields if name in values
             }
@@ -81,7 +81,7 @@ def checks_arguments(function: Callable[..., R]) -> Callable[..., R]:
 
     @wraps(function)
     def call(*arguments: Any, **keywords: Any) -> R:
-        values = _bound(function.__name__, signature, arguments, keywords)
+        values = _bind(function.__name__, signature, arguments, keywords)
         checked = {name: checked_value(name, hints[name], value) for name, value in values.items()}
         bound = BoundArguments(signature, checked)
         return function(*bound.args, **bound.kwargs)
@@ -136,9 +136,7 @@ def argument_value(field: RequestField, value: Any) -> Any:
     return checked_value(argument_name(field), field.hint, value, _form(field))
 
 
-def _bound(
-    function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> dict[str, Any]:
+def _bind(function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call, by name. Raises TypeError, as Python does, where they do not fit the function."""
     for name in keywords:
         if name not in signature.parameters:
@@ -218,12 +216,12 @@ def _docstring(own: str, fields: Mapping[str, RequestField], names: Iterable[str
     docs = argument_docs(text)
     lines = [text.partition("\n\nArgs:\n")[0], "", "Args:"]
     for name in names:
-        entry = _documented(fields[name]) if name in fields else f"{name}: {docs[name]}"
+        entry = _document(fields[name]) if name in fields else f"{name}: {docs[name]}"
         lines += textwrap.wrap(entry, 110, initial_indent=" " * 4, subsequent_indent=" " * 8)
     return "\n".join([*lines, ""])
 
 
-def _documented(field: RequestField) -> str:
+def _document(field: RequestField) -> str:
     """The text on an argument, with the form of its values where they have one of their own."""
     option = field.option
     doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 def models() -> Iterable[str]:
     """Bundled models and configurations."""
-    from wse.models.bundled import names
+    from wse.models.catalogue import names
 
     return names()
 

@@ -86,7 +86,7 @@ def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
 
 
 def _holds(fabric: FabricFaults, rows: int, cols: int) -> bool:
-    def enough(out: npt.NDArray[np.bool_]) -> bool:
+    def has_rows(out: npt.NDArray[np.bool_]) -> bool:
         return int(((~out).sum(axis=1) >= cols).sum()) >= rows
 
-    return enough(fabric.dead) and enough(fabric.unreachable)  # what is cut off takes longer to find
+    return has_rows(fabric.dead) and has_rows(fabric.unreachable)  # what is cut off takes longer to find

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, SupportsIndex
 
 from wse.errors import BadInput, BadModel
 from wse.files import read_file
-from wse.models.bundled import BUNDLED
+from wse.models.catalogue import BUNDLED
 from wse.models.configs.config import generation_end_ids
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec

@@ -55,7 +55,7 @@ def _holds(setup: TrialSetup, options_of_request: Options, choice: Choice) -> bo
     prompt = min(choice.prefill_chunk, max(options_of_request.prompt_tokens))
     options = replace(options_of_request, prompt_tokens=(prompt,) * options_of_request.batch)
     try:
-        needed = condense(setup.spec, setup.wafer, setup.software, options, choice).allocated().needed_bytes()
+        needed = condense(setup.spec, setup.wafer, setup.software, options, choice).allocate().needed_bytes()
     except DoesNotFit:
         return False
     return setup.holds(max(needed))

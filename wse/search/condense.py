@@ -41,11 +41,11 @@ _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Condensed:
+class CondensedModel:
     """A model in small, cut for one choice.
 
     Attributes:
-        state: After partition, or further passes (`placed`, `allocated`). Its layers are one of each kind for each
+        state: After partition, or further passes (`place`, `allocate`). Its layers are one of each kind for each
             stage.
         further_layers: By layer, the number of further ones of its kind in its stage.
         stands_for: By layer, how many layers of the model it stands for, over all stages.
@@ -59,41 +59,41 @@ class Condensed:
     stages_alike: tuple[int, ...]
     classes: tuple[Hashable, ...]
 
-    def placed(self) -> Condensed:
+    def place(self) -> CondensedModel:
         """The model in small with all of its tiles and regions."""
         state = self.state
         return self if state.stages else replace(self, state=place(size_tiles(state)))
 
-    def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> Condensed:
+    def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> CondensedModel:
         """The model in small with other rewrites, in every phase; tiles are cut anew where they go by these."""
         choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=trees)
         state = replace(self.state, choice=choice)
         stages = state.stages if tiling_of(state) == tiling_of(self.state) else ()
         return replace(self, state=replace(state, stages=stages))
 
-    def lowered(self) -> Condensed:
+    def lower(self) -> CondensedModel:
         """The model in small with the steps of all phases."""
-        return replace(self, state=PIPELINE[1 + len(PLACING)](self.placed().state))
+        return replace(self, state=PIPELINE[1 + len(PLACING)](self.place().state))
 
-    def allocated(self) -> Condensed:
+    def allocate(self) -> CondensedModel:
         """The model in small after all passes but the last, fitting or not.
 
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
-        state = self.lowered().state
+        state = self.lower().state
         state = replace(state, further_bytes=self._further_bytes(state))
         for step in PIPELINE[2 + len(PLACING) : -1]:
             state = step(state)
         return replace(self, state=state)
 
     def program(self) -> Program:
-        """The Program, once `allocated`."""
+        """The Program, once `allocate`."""
         program = PIPELINE[-1](self.state).program
         assert program is not None
         return program
 
     def needed_bytes(self) -> list[int]:
-        """The bytes that a PE of each stage needs in the whole, once `allocated`."""
+        """The bytes that a PE of each stage needs in the whole, once `allocate`."""
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
@@ -104,7 +104,7 @@ class Condensed:
         return needed
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """The bytes of layers of the whole that are not in small, by stage, once `lowered`."""
+        """The bytes of layers of the whole that are not in small, by stage, once `lower`."""
         further = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
@@ -149,7 +149,7 @@ class Condensed:
         return layer, stage, (layer < 0) | _hand_overs(phase.steps)
 
 
-def commonest_layers(small: Condensed) -> Condensed:
+def commonest_layers(small: CondensedModel) -> CondensedModel:
     """The stages of a model in small that stand for most layers of a kind, one after another, with embedding and head.
 
     They tell what layers take, at the price of a stage or two, and nothing of hand-overs; the head is there in one
@@ -184,7 +184,7 @@ def commonest_layers(small: Condensed) -> Condensed:
         )
         for i, plan in enumerate(kept)
     )
-    return Condensed(
+    return CondensedModel(
         state=replace(
             small.state,
             spec=spec,
@@ -220,7 +220,7 @@ def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
 @lru_cache(maxsize=2)  # the least bytes of a layout are counted before it is tried
 def condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
-) -> Condensed:
+) -> CondensedModel:
     """Make the model in small for a choice.
 
     1. Layers are divided over stages as in the whole.
@@ -266,7 +266,7 @@ def condense(
         graph=op_graph(small, options.scope, placed_parts(plans)),
         plans=tuple(plans),
     )
-    return Condensed(
+    return CondensedModel(
         state=state,
         further_layers=tuple(further_layers),
         stands_for=tuple(stands_for),

@@ -65,7 +65,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
         # 2. More layouts.
         if best is None or best.layout in refined:
             break
-        exploration.add(_near(setup, best.layout))
+        exploration.add(_near_layouts(setup, best.layout))
         refined.add(best.layout)
     # 3. Other placements of experts, other groups, or the emptiest.
     exploration.try_placements()
@@ -98,7 +98,7 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
     return exploration.trials
 
 
-def _near(setup: TrialSetup, layout: Layout) -> Iterator[Layout]:
+def _near_layouts(setup: TrialSetup, layout: Layout) -> Iterator[Layout]:
     """Layouts of the same bands and regions with other sides, from half as long to twice as long."""
     demand, sides, whole = setup.demand, layout.region(setup.demand), layout._replace(mesh=None)
     for other in (whole, *strategy(setup.options.mapping).smaller(demand, whole, FINE)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from wse.search.condense import Condensed
+from wse.search.condense import CondensedModel
 
 
 class Misfits:
@@ -17,18 +17,18 @@ class Misfits:
     def __len__(self) -> int:
         return len(self._needed_bytes)
 
-    def needed_bytes(self, small: Condensed) -> int:
+    def needed_bytes(self, small: CondensedModel) -> int:
         """The most bytes that a stage like one of a model in small needed; 0 where none is known."""
         return max(self._needed_bytes.get(key, 0) for key in _keys(small))
 
-    def learn(self, small: Condensed, needed_bytes: Sequence[int], available_bytes: int) -> None:
+    def learn(self, small: CondensedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
         """Take in what the stages of a model in small need, where that is more than there are."""
         for key, size in zip(_keys(small), needed_bytes, strict=True):
             if size > available_bytes:
                 self._needed_bytes[key] = size
 
 
-def _keys(small: Condensed) -> list[Hashable]:
+def _keys(small: CondensedModel) -> list[Hashable]:
     """All that the bytes of each stage go by: its class, and the options and choices that layouts differ in."""
     options, choice = small.state.options, small.state.choice
     anywhere = replace(choice, bands=1, per_band=1, mesh=None, turned=False, block_parts=0)

@@ -18,7 +18,7 @@ from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse.search.misfits import Misfits
 from wse.search.search import fits
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
-from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.catalogue import bundled_strategies
 
 MOST_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
@@ -123,7 +123,7 @@ def remedies(
     most_wafers = _most_wafers(spec)
     more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
     wafers = _first_good(more_wafers, lambda n: holds(wafers=n))
-    mapping = _searched(options, most_wafers + 1 if wafers is None else wafers, holds)
+    mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, holds)
     dtype = _narrower(spec, options, holds)
     spread = options.experts == OWN and holds(experts=SPREAD)
     context = largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
@@ -170,7 +170,7 @@ def _larger(
     return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
 
 
-def _searched(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
+def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
     """The mapping that tries all others, on the fewest wafers ``below`` some; None where it was asked for."""
     if strategy(options.mapping).tries_others:
         return None

@@ -48,11 +48,11 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
     def token_cycles(rewrites: Rewrites) -> float | None:
         return replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill).token_cycles
 
-    paying = _paying(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
+    paying = _paying_rewrites(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
     chosen = replace(setup, rewrites=settings_of(paying), timing=None)
     if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
-    return _paying(setup, candidates, token_cycles, forced=forced)
+    return _paying_rewrites(setup, candidates, token_cycles, forced=forced)
 
 
 def try_verify_rewrites(
@@ -63,7 +63,7 @@ def try_verify_rewrites(
     None where those that pay do not fit with all that a PE holds.
     """
     layers = setup.commonest_layers(trial.layout, trial.prefill, VERIFY)
-    paying = _paying(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
+    paying = _paying_rewrites(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
     chosen = replace(setup, verify_rewrites=settings_of(paying), timing=None)
     return paying if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options) else None
 
@@ -87,7 +87,7 @@ def verify_choice(
     return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(asked) else choice
 
 
-def _paying(
+def _paying_rewrites(
     setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, forced: bool
 ) -> tuple[RewriteTrial, ...]:
     """The rewrites that pay by the cycles that sets of them take; None for sets that cannot be used.
@@ -117,19 +117,19 @@ def _paying(
     while not forced and chosen != before:  # 2
         before = chosen
         for name in names:
-            chosen = min(chosen, _toggled(chosen, name, best[name]), key=rank)
+            chosen = min(chosen, _toggle(chosen, name, best[name]), key=rank)
     return tuple(
         RewriteTrial(
             name=name,
             setting=chosen[name],
-            saved_cycles=cycles(_toggled(chosen, name, 0)) - cycles(chosen),  # 3
+            saved_cycles=cycles(_toggle(chosen, name, 0)) - cycles(chosen),  # 3
         )
         for name in names
         if name in chosen
     )
 
 
-def _toggled(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
+def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
     """The settings without a rewrite that they have, or with one that they do not have."""
     if name in settings:
         return {other: value for other, value in settings.items() if other != name}

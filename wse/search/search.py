@@ -128,7 +128,7 @@ def search(
         for trial in setup.fastest_product_first(products, finalists[0].trial.prefill if finalists else None):
             trials = [other for other in trials if not other.is_of(trial)] + [trial]
             try:
-                finalists.append(_compiled(setup, trial, fits_trees=fits_trees))
+                finalists.append(_compile(setup, trial, fits_trees=fits_trees))
             except DoesNotFit as error:
                 failures.append(error)
                 continue
@@ -160,7 +160,7 @@ class _Finalist(NamedTuple):
     program: Program
 
 
-def _compiled(setup: TrialSetup, trial: Trial, *, fits_trees: bool) -> _Finalist:
+def _compile(setup: TrialSetup, trial: Trial, *, fits_trees: bool) -> _Finalist:
     """A trial compiled whole, but for the indices of its tiles. Raises DoesNotFit."""
     options, choice = setup.options_on(trial.layout), largest_chunks(setup, trial)
     trees = fit_trees(setup, trial.layout, choice) if fits_trees else FittedTrees(choice, {})

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from wse.compiler.passes.contraction import Held
+from wse.compiler.passes.contraction import HeldTypes
 from wse.compiler.passes.shard import (
     RegionShape,
     Tiling,
@@ -75,17 +75,17 @@ def sizes_of(state: State) -> Sizes:
 
 
 @lru_cache(maxsize=4)
-def _sizes(spec: ModelSpec, held: Held, scope: str, tiling: Tiling) -> Sizes:
+def _sizes(spec: ModelSpec, held: HeldTypes, scope: str, tiling: Tiling) -> Sizes:
     def of_op(region: RegionShape, op: Op) -> list[TileSize]:
         parts = op.parts if op.parts.cuts_block else BLOCK
-        return _sized(op_tiles(spec, tiling, op, region_cut(spec, held, scope, region, parts)))
+        return _tile_sizes(op_tiles(spec, tiling, op, region_cut(spec, held, scope, region, parts)))
 
     def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         cut = region_cut(spec, held, scope, region)
-        return _sized(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
+        return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
 
     return Sizes(cache(of_op), cache(of_tables))
 
 
-def _sized(tiles: list[Tile]) -> list[TileSize]:
+def _tile_sizes(tiles: list[Tile]) -> list[TileSize]:
     return [TileSize(tile.name, tile.view, tile.elements) for tile in tiles]

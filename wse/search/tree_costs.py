@@ -18,7 +18,7 @@ from wse.compiler.rewrites.fitted_trees import with_groups
 from wse.compiler.state import BlockRun, SymPhase, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.models.graph import ops_in_order
-from wse.search.condense import Condensed
+from wse.search.condense import CondensedModel
 
 
 class Saving(NamedTuple):
@@ -37,7 +37,7 @@ class TreeCosts:
         stage_count: The number of stages.
     """
 
-    def __init__(self, small: Condensed, savings: Mapping[TreeSize, Saving], rewrite_cycles: float) -> None:
+    def __init__(self, small: CondensedModel, savings: Mapping[TreeSize, Saving], rewrite_cycles: float) -> None:
         """``rewrite_cycles`` are those of a rewrite of a pattern's routes."""
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
@@ -93,11 +93,11 @@ class TreeCosts:
         for phase in phases:
             for run in phase.steps.runs:
                 rewrites = int(painted[phase.steps][run.step : run.step + len(run.block.steps)].sum())
-                saved = self._saved(run, fitted)
+                saved = self._saved_cycles(run, fitted)
                 cycles[phase.name] += self._times(run) * (rewrites * self._rewrite_cycles - saved)
         return cycles
 
-    def _saved(self, run: BlockRun, fitted: frozenset[TreeSize]) -> float:
+    def _saved_cycles(self, run: BlockRun, fitted: frozenset[TreeSize]) -> float:
         """Cycles that fitted all-reduces of a run save in all turns."""
         block = run.block
         turns = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]

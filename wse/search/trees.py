@@ -18,7 +18,7 @@ from wse.compiler.state import BlockRun, PatternCall, State, SymPhase, distinct_
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.number_formats import WORD_BYTES
-from wse.search.condense import Condensed, condense
+from wse.search.condense import CondensedModel, condense
 from wse.search.tree_costs import Saving, TreeCosts
 from wse.search.trial import Timing
 from wse.search.trials import TrialSetup
@@ -57,20 +57,20 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     assert timing is not None
     with_trees = _with_trees(choice)
     # 1. Each size.
-    small = _lowered(setup, layout, with_trees)
+    small = _lower(setup, layout, with_trees)
     words = _words(small.state, _tokens(setup, timing))
     timed = {size: cheapest_groups(setup, size.pes, words[size]) for size in words}
     savings = {size: saving for size, saving in timed.items() if sum(saving.cycles.values()) > 0}
     # 2. All of them.
     costs = TreeCosts(small, savings, setup.software.route_rewrite_cycles)
-    paying = _paying(costs, _runs(setup, timing, small, choice))
+    paying = _paying_sizes(costs, _runs(setup, timing, small, choice))
     if not paying:
         return FittedTrees(choice, {})
     trees = tuple((size, saving.groups) for size, saving in savings.items() if size in paying)
     return FittedTrees(replace(with_trees, trees=trees), costs.saved_cycles(paying))
 
 
-def _paying(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
+def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
     """The sizes to fit, where each phase runs so often: from none on or from all, whichever ends with fewer cycles."""
 
     def rank(stages: Iterable[int], fitted: frozenset[TreeSize]) -> tuple[float, int]:
@@ -90,7 +90,7 @@ def _paying(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
     return min(descent(frozenset()), descent(frozenset(costs.stages)), key=partial(rank, all_stages))
 
 
-def _runs(setup: TrialSetup, timing: Timing, small: Condensed, choice: Choice) -> dict[str, float]:
+def _runs(setup: TrialSetup, timing: Timing, small: CondensedModel, choice: Choice) -> dict[str, float]:
     """The number of runs of each phase for a request; of chunks, which follow each other, per stage."""
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
@@ -140,7 +140,7 @@ def in_groups(
     In one of each PE where it has fewer.
     """
     choice = _with_trees(choice)
-    state = condense(spec, wafer, software, options, choice).lowered().state
+    state = condense(spec, wafer, software, options, choice).lower().state
     sizes = dict.fromkeys(size for phase in state.phases for run in phase.steps.runs for size in _sizes(run))
     return replace(choice, trees=tuple((size, min(groups, size.pes)) for size in sizes))
 
@@ -152,11 +152,11 @@ def _with_trees(choice: Choice) -> Choice:
     return replace(choice, rewrites=choice.rewrites + one, verify_rewrites=of_pass)
 
 
-def _lowered(setup: TrialSetup, layout: Layout, choice: Choice) -> Condensed:
+def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> CondensedModel:
     """The model in small after lowering, with one chunk of a prompt, which stands for all."""
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
-    return condense(setup.spec, setup.wafer, setup.software, options, choice).lowered()
+    return condense(setup.spec, setup.wafer, setup.software, options, choice).lower()
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:

@@ -29,7 +29,7 @@ from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.search.condense import Condensed, commonest_layers, condense
+from wse.search.condense import CondensedModel, commonest_layers, condense
 from wse.search.misfits import Misfits
 from wse.search.sizes import chunk_sizes
 from wse.search.trial import ChunkTime, Prompts, Timing, Trial
@@ -164,11 +164,11 @@ class TrialSetup:
         """
         # 1. A token at once.
         trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
-        small = self._condensed(layout, prefill, 1)
+        small = self._condense(layout, prefill, 1)
         if not self.holds(known := self.misfits.needed_bytes(small)):
             return replace(trial, needed_bytes=known)
         try:
-            small = small.allocated()
+            small = small.allocate()
         except DoesNotFit:
             return trial
         self.misfits.learn(small, of_stages := small.needed_bytes(), self.wafer.sram_bytes_per_pe)
@@ -185,7 +185,7 @@ class TrialSetup:
         if generated > worth_cycles:
             return replace(trial, prompts=prompts, longer_cycles=generated)
         # 2. A small chunk.
-        trial = self._timed(trial, prompts)
+        trial = self._time_prompts(trial, prompts)
         return self.with_chunk(trial) if prompts.cycles > generated else trial
 
     def deciding_trials(self, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
@@ -208,7 +208,7 @@ class TrialSetup:
             return None
         return trial.token_cycles * self.timing.new_tokens
 
-    def _timed(self, trial: Trial, prompts: Prompts) -> Trial:
+    def _time_prompts(self, trial: Trial, prompts: Prompts) -> Trial:
         """A trial whose token was timed, with the time of prompts."""
         longer_cycles = max(prompts.cycles, self._generated_cycles(trial) or 0.0)
         return replace(trial, prompts=prompts, longer_cycles=longer_cycles)
@@ -241,7 +241,7 @@ class TrialSetup:
         further = ceil_div(tokens, step) - 1
         if not further or trial.prompts.sized:
             return trial
-        small = self._condensed(trial.layout, trial.prefill, tokens).allocated()
+        small = self._condense(trial.layout, trial.prefill, tokens).allocate()
         needed, program = max(small.needed_bytes()), small.program()
         (of_chunk,) = self._by_step(program, (0,))
         first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
@@ -255,19 +255,19 @@ class TrialSetup:
             time = ChunkTime(*(one + rows * (other - one) for one, other in zip(first, longer, strict=True)))
             cycles = time.of_all(sum(self.options.prompt_tokens) / size)
             prompts.append(Prompts(cycles, size, first, sized=True))
-        return self._timed(trial, min(prompts))
+        return self._time_prompts(trial, min(prompts))
 
-    def commonest_layers(self, layout: Layout, prefill: str, phase: str) -> Condensed:
+    def commonest_layers(self, layout: Layout, prefill: str, phase: str) -> CondensedModel:
         """The commonest layer of each kind, for a decoded token or a pass over several of one user."""
         options, choice = self.smallest(layout, prefill)
         verify_tokens = options.verify_tokens if phase == VERIFY else 0
         of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
-        return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).placed()
+        return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).place()
 
-    def layers_cycles(self, layers: Condensed, rewrites: Rewrites, trees: Trees = ()) -> float | None:
+    def layers_cycles(self, layers: CondensedModel, rewrites: Rewrites, trees: Trees = ()) -> float | None:
         """About what the layers take with some rewrites, by the commonest of each kind; None where colours run out."""
         try:
-            small = layers.with_rewrites(rewrites, trees).allocated()
+            small = layers.with_rewrites(rewrites, trees).allocate()
         except DoesNotFit:
             return None
         program = small.program()
@@ -277,7 +277,7 @@ class TrialSetup:
         """Whether a PE may be asked to hold so many bytes."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
-    def _condensed(self, layout: Layout, prefill: str, tokens: int) -> Condensed:
+    def _condense(self, layout: Layout, prefill: str, tokens: int) -> CondensedModel:
         """The model in small with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
         return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill, tokens))
 
@@ -292,11 +292,11 @@ class TrialSetup:
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
         """Bytes that the fullest PE needs at least: a small part of the work of a trial. Errors as of `trial`."""
-        return self._condensed(layout, prefill, 1).least_bytes()
+        return self._condense(layout, prefill, 1).least_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
         """PEs in the shortest row or column of any region."""
-        plans = self._condensed(layout, prefill, 1).state.plans
+        plans = self._condense(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
@@ -321,7 +321,7 @@ def _keeps_layers(layout: Layout) -> bool:
     return not (mapping.spans_wafers or mapping.experts_apart)
 
 
-def _chunk_time(small: Condensed, program: Program, by_step: F64) -> ChunkTime:
+def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkTime:
     """The time of the first chunk in the whole."""
     phase = program.phases[0]
     return ChunkTime(small.in_all(program, phase, by_step), small.of_fullest_stage(program, phase, by_step))

@@ -81,13 +81,13 @@ def _read(path: Path, wafer: WaferSpec, default_source: str) -> dict[str, Source
     for key, stated in read_toml(path, BadWafer).items():
         if key not in fields:
             raise UnknownName("key", key, fields, where=str(path))
-        name, chosen = _chosen(path, key, stated, wafer)
+        name, chosen = _number_for(path, key, stated, wafer)
         if chosen is not None:
             numbers[key] = read_number(path, name, chosen, fields[key], default_source)
     return numbers
 
 
-def _chosen(path: Path, key: str, value: Any, wafer: WaferSpec) -> tuple[str, Any]:
+def _number_for(path: Path, key: str, value: Any, wafer: WaferSpec) -> tuple[str, Any]:
     """The name of the number that holds for a wafer, and what the file gives for it; None where it gives nothing."""
     machines = {*known_wafers(), *GENERATIONS, wafer.name}
     if not isinstance(value, dict) or "value" in value or value.keys().isdisjoint(machines):

@@ -65,13 +65,13 @@ class _Run:
                 self._push(0.0, COMES, number)
         while self._events:
             now, _, what, number = heapq.heappop(self._events)
-            (self._comes if what == COMES else self._finish)(now, number)
+            (self._arrive if what == COMES else self._finish)(now, number)
 
     def _push(self, time: float, what: int, job: int) -> None:
         heapq.heappush(self._events, (time, self._count, what, job))  # of equal times, first asked for first
         self._count += 1
 
-    def _comes(self, now: float, number: int) -> None:
+    def _arrive(self, now: float, number: int) -> None:
         """A job is at its next server, or at its end."""
         route, progress = self._route(number), self._progress[number]
         if self._waits(number):

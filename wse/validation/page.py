@@ -18,7 +18,7 @@ from wse.validation.result import (
     Validation,
     ValidationRow,
     description,
-    signed,
+    signed_text,
     value_text,
 )
 from wse.validation.text import BOUNDED, CALIBRATED, NOT_CAPTURED, PREDICTED
@@ -165,8 +165,8 @@ def _rows(rows: Sequence[ValidationRow]) -> list[str]:
                 row.input["metric"],
                 value_text(row.measured),
                 value_text(row.predicted),
-                signed(row.error_pct),
-                *((value_text(row.predicted_plain), signed(row.error_plain_pct)) if with_drafts else ()),
+                signed_text(row.error_pct),
+                *((value_text(row.predicted_plain), signed_text(row.error_plain_pct)) if with_drafts else ()),
                 ", ".join(part for part in (row.method, row.software) if part),
             )
             for row in group

@@ -51,7 +51,7 @@ def figure_of(validation: Validation) -> Figure:
         _scatter((ratio_axes, error_axes), remaining_rows, f"others ({len(remaining_rows)})", MOST_GROUPS)
     values = [value for row in placed for value in (row.measured or 0, row.predicted or 0)]
     ends = (min(values, default=1.0) / 2, max(values, default=10.0) * 2)
-    _against(ratio_axes, ends)
+    _plot_ratio(ratio_axes, ends)
     _errors(error_axes, ends)
     figure.legend(
         *ratio_axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7.5, frameon=False
@@ -59,7 +59,7 @@ def figure_of(validation: Validation) -> Figure:
     return figure
 
 
-def _against(axes: Any, ends: tuple[float, float]) -> None:
+def _plot_ratio(axes: Any, ends: tuple[float, float]) -> None:
     """Predicted over measured."""
     axes.plot(ends, ends, color="black", linewidth=0.8, zorder=1)
     for factor in (1 - BAND, 1 + BAND):

@@ -206,10 +206,10 @@ def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: 
     room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
     tables = []
     if predicted:
-        columns = [_number("predicted", "predicted", value_text), _number("error_pct", "error", signed)]
+        columns = [_number("predicted", "predicted", value_text), _number("error_pct", "error", signed_text)]
         if any(row.predicted_plain is not None for row in predicted):
             columns.append(_number("predicted_plain", "no drafts", value_text))
-            columns.append(_number("error_plain_pct", "error", signed))
+            columns.append(_number("error_plain_pct", "error", signed_text))
         free = room - (len(columns) - 2) * (NUMBER_WIDTH + PADDING)
         tables.append(Table(columns=(*_row_columns(free), *columns), rows=predicted))
     if unpredicted_rows:
@@ -229,11 +229,11 @@ def _row_columns(room: int) -> tuple[Column, ...]:
         number("line", "line", str, width=LINE_WIDTH),
         Column(key="what", title="what", cell=lambda row: printable(description(row.input)), width=room),
         Column(key="metric", title="metric", cell=lambda row: printable(row.input["metric"]), width=METRIC_WIDTH),
-        number("measured", "measured", cell=_measured, width=NUMBER_WIDTH),
+        number("measured", "measured", cell=_measured_text, width=NUMBER_WIDTH),
     )
 
 
-def _measured(row: ValidationRow) -> str:
+def _measured_text(row: ValidationRow) -> str:
     return printable(row.input["value"]) if row.measured is None else value_text(row.measured)
 
 
@@ -312,7 +312,7 @@ def value_text(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
 
 
-def signed(error_pct: float | None) -> str:
+def signed_text(error_pct: float | None) -> str:
     """An error with its sign; empty where the measured value is zero."""
     if error_pct is None:
         return ""

@@ -23,7 +23,7 @@ from wse.validation.result import (
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedRow:
     """A row and its answer."""
 
     measurement: Measurement
@@ -76,13 +76,13 @@ class Compared:
         )
 
 
-def summarise(rows: Iterable[Compared]) -> ValidationSummary:
+def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     """Counts of all rows and errors of measurements, by method, by source and kernel; counts of each reason.
 
     Errors over all leave out what is no prediction of a measurement: see `CALIBRATED`.
     """
     every = list(rows)
-    groups: dict[tuple[str, str], list[Compared]] = {}
+    groups: dict[tuple[str, str], list[ComparedRow]] = {}
     for row in every:
         groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
     methods = dict.fromkeys(row.prediction.method for row in every if row.prediction.method)
@@ -108,7 +108,7 @@ def summarise(rows: Iterable[Compared]) -> ValidationSummary:
     )
 
 
-def _errors(rows: list[Compared], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
+def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
     """The fields of `Errors`, of the rows' own errors where no others are given."""
     signed = [row.error_pct for row in rows] if errors_pct is None else errors_pct
     errors = [abs(error) for error in signed if error is not None]

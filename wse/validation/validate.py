@@ -17,7 +17,7 @@ from wse.validation.predictors.capacity import capacity_of
 from wse.validation.predictors.predict import predict
 from wse.validation.predictors.prediction import Prediction, decline
 from wse.validation.result import Listed, Validation, validation_tables
-from wse.validation.summary import Compared, summarise
+from wse.validation.summary import ComparedRow, summarise
 
 BUNDLED: Final = Path(__file__).parents[1] / "data" / "measurements"
 LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
@@ -55,7 +55,7 @@ def print_validation(validation: Validation, stream: TextIO, listed: Listed) -> 
     print_tables(console, validation_tables(validation, listed, console.width))
 
 
-def validation_of(rows: Sequence[Compared]) -> Validation:
+def validation_of(rows: Sequence[ComparedRow]) -> Validation:
     """The result for some rows with their answers."""
     return Validation(
         rows=tuple(row.as_row() for row in rows),
@@ -64,7 +64,7 @@ def validation_of(rows: Sequence[Compared]) -> Validation:
     )
 
 
-def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str = REPORT) -> list[Compared]:
+def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str = REPORT) -> list[ComparedRow]:
     """Each row with its answer, in order; with ``capacity`` ``refuse`` none for a model that does not fit."""
     compared = []
     answers: dict[tuple[object, ...], Prediction] = {}  # by all that a row says but its value
@@ -76,9 +76,9 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
         answer = answers[key]
         if capacity == REFUSE and answer.sram_fits is False:
             answer = decline("not all layers of the model fit the SRAM of the PEs that one was timed on")
-        beside = Compared(row, answer)
+        beside = ComparedRow(row, answer)
         if answer.value is not None and beside.error_pct is None:
-            beside = Compared(row, decline("the measured value is too small for a relative error"))
+            beside = ComparedRow(row, decline("the measured value is too small for a relative error"))
         compared.append(beside)
     on_progress(len(rows), len(rows), "")
     return compared

@@ -113,7 +113,7 @@ def _describe(machine: Machine, table: Tables, nodes: list[int]) -> str:
     for node in nodes:
         if node >= 0:
             pe, side, colour = table.identity[node].tolist()
-            names[f"{machine.where(pe)} colour {colour} {SIDES[side]}"] = None
+            names[f"{machine.pe_text(pe)} colour {colour} {SIDES[side]}"] = None
     shown = list(names)[:MOST_NAMED]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     return ", ".join(shown) + more

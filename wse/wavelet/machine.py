@@ -147,7 +147,7 @@ class Machine:
         """The number of a PE."""
         return row * self.cols + col
 
-    def where(self, pe: int) -> str:
+    def pe_text(self, pe: int) -> str:
         """A PE as people read it."""
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
@@ -162,7 +162,7 @@ class Machine:
         """Append a switch position to a colour of one PE or of several."""
         numbers, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
         if not 0 <= colour < usable:
-            where = self.where(int(numbers[0]))
+            where = self.pe_text(int(numbers[0]))
             msg = f"wavelet reference: colour {colour} on {where}; {self.wafer.name} has 0 to {usable - 1}"
             raise BadInput(msg)
         self.route_blocks.append(RouteBlock(numbers, colour, position))
@@ -184,7 +184,7 @@ class Machine:
         if operation.words < 1 or not 0 <= operation.address <= self.memory_words - operation.words:
             end = operation.address + operation.words
             msg = (
-                f"wavelet reference: words {operation.address} to {end} of {self.where(int(numbers[0]))}; "
+                f"wavelet reference: words {operation.address} to {end} of {self.pe_text(int(numbers[0]))}; "
                 f"it has {self.memory_words}, and an operation has at least one"
             )
             raise BadInput(msg)

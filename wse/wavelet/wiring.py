@@ -82,7 +82,7 @@ class Wiring:
             count = int((self.place == self.place[first]).sum())
             msg = (
                 f"wavelet reference: {count} switch positions of colour {self.colour[first]} on "
-                f"{machine.where(int(self.pe[first]))}; {machine.wafer.name} has {most} a colour: "
+                f"{machine.pe_text(int(self.pe[first]))}; {machine.wafer.name} has {most} a colour: "
                 "send some of the streams on another colour"
             )
             raise BadInput(msg)
@@ -148,7 +148,7 @@ class Wiring:
         self.shared[self.users[np.isin(self.users[:, 0], links[users > 1]), 1]] = True
 
     def _leads_nowhere(self, position: int, target: Port) -> None:
-        pe, where = int(self.pe[position]), self.machine.where
+        pe, where = int(self.pe[position]), self.machine.pe_text
         neighbour = int(self.machine.neighbours(self.pe[[position]], target)[0])
         beyond = "beyond the edge" if neighbour < 0 else f"to {where(neighbour)}, which takes none from there"
         msg = f"wavelet reference: {where(pe)} sends colour {self.colour[position]} {target.name.lower()}, {beyond}"
@@ -183,7 +183,7 @@ class Wiring:
         if len(beyond):
             msg = (
                 f"wavelet reference: {counts[beyond[0]]} operations at the same time on "
-                f"{machine.where(int(pes[beyond[0]]))}; {machine.wafer.name} has {machine.wafer.microthreads} "
+                f"{machine.pe_text(int(pes[beyond[0]]))}; {machine.wafer.name} has {machine.wafer.microthreads} "
                 "microthreads: let fewer patterns run together"
             )
             raise BadInput(msg)
@@ -195,7 +195,7 @@ class Wiring:
         queue[at] = self._find(self._key(self.op_pe[at], np.int32(side), colour[at]))
         missing = at[queue[at] < 0]
         if len(missing):
-            where = self.machine.where(int(self.op_pe[missing[0]]))
+            where = self.machine.pe_text(int(self.op_pe[missing[0]]))
             msg = f"wavelet reference: {where} {does} on colour {colour[missing[0]]}, which has no such route there"
             raise BadInput(msg)
         users = np.unique(np.stack([queue[at], self.op_thread[at]], axis=1), axis=0)[:, 0]
@@ -203,7 +203,7 @@ class Wiring:
         if len(twice):
             pe, _, shared = self.identity[twice[0]].tolist()
             msg = (
-                f"wavelet reference: two threads of {self.machine.where(pe)} use its queue of colour {shared}; "
+                f"wavelet reference: two threads of {self.machine.pe_text(pe)} use its queue of colour {shared}; "
                 "give one of the transfers another colour"
             )
             raise BadInput(msg)

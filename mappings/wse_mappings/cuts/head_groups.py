@@ -170,17 +170,21 @@ def _sharings(kv_head_count: int) -> list[int]:
 def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
     """Features of a head on the fullest of the columns of a group: whole rotary pairs, and those without a partner."""
     pairs_of_all = 2 * ceil_div(head_size // 2, cols)
-    return pairs_of_all if _mixes(head_size, rotary_size, cols, mixed=mixed) else _unmixed(head_size, rotary_size, cols)
+    return (
+        pairs_of_all
+        if _mixes(head_size, rotary_size, cols, mixed=mixed)
+        else _places_apart(head_size, rotary_size, cols)
+    )
 
 
-def _unmixed(head_size: int, rotary_size: int, cols: int) -> int:
+def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
     """The places that a PE needs where those of pairs are for features that rotate alone."""
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
 def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
     """Whether features that do not rotate take places of pairs: where they may, and there are fewer places then."""
-    fewer = 2 * ceil_div(head_size // 2, cols) < _unmixed(head_size, rotary_size, cols)
+    fewer = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
     return mixed and rotary_size > 0 and head_size % 2 == 0 and fewer
 
 

@@ -90,7 +90,7 @@ class LogicalMesh:
             row, col = np.divmod(detours.link, max(1, self.links(axis)[1]))
             inside = (row >= rect.row) & (row < rect.row + rect.rows - (axis == ALONG_COLUMNS))
             inside &= (col >= rect.col) & (col < rect.col + rect.cols - (axis == ALONG_ROWS))
-            detours = detours.where(inside)
+            detours = detours.select(inside)
         return concatenate(straight, detours)
 
     @cached_property
@@ -127,7 +127,7 @@ class LogicalMesh:
         """The most routes over one physical link, in one direction, of the links of a rectangle along an axis."""
         if (axis, rect) not in self._streams:
             runs, shape = self.runs(axis, rect), self.links(axis)
-            loads, links = LinkLoads.around(runs), shape[0] * shape[1]
+            loads, links = LinkLoads.empty_over(runs), shape[0] * shape[1]
             forward, backward = (np.broadcast_to(np.int64(words), links) for words in (1, 0))
             loads.add(runs, forward, backward)
             self._streams[axis, rect] = max(1, int(loads.total().max(initial=0)))
@@ -158,10 +158,10 @@ class LogicalMesh:
         first = kinds[row, col] == _SIDEWAYS_FIRST
         return concatenate(
             plain_runs,
-            Stretches(links, row_of[row], begin, none, aside).where(first),
-            Stretches(links, row_of[row], end, down[row], none).where(first),
-            Stretches(links, row_of[row], begin, down[row], none).where(~first),
-            Stretches(links, next_row, begin, none, aside).where(~first),
+            Stretches(links, row_of[row], begin, none, aside).select(first),
+            Stretches(links, row_of[row], end, down[row], none).select(first),
+            Stretches(links, row_of[row], begin, down[row], none).select(~first),
+            Stretches(links, next_row, begin, none, aside).select(~first),
         )
 
     @cached_property

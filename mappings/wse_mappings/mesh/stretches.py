@@ -25,7 +25,7 @@ class Stretches(NamedTuple):
     down: I64
     right: I64
 
-    def where(self, which: npt.NDArray[np.bool_]) -> Stretches:
+    def select(self, which: npt.NDArray[np.bool_]) -> Stretches:
         """Select some of the stretches by a mask."""
         return Stretches(*(part[which] for part in self))
 
@@ -46,7 +46,7 @@ class LinkLoads:
         self._change = np.zeros((4, rows + 1, cols + 1), np.int64)
 
     @classmethod
-    def around(cls, runs: Stretches) -> LinkLoads:
+    def empty_over(cls, runs: Stretches) -> LinkLoads:
         """An empty count in the smallest box that holds some stretches."""
         if not len(runs.link):
             return cls(0, 0, 0, 0)

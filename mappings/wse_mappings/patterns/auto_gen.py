@@ -107,8 +107,8 @@ def _of_depth(depth: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    depth = 1 + sizes.below(sizes.length - 1)
-    if sizes.below(2):
+    depth = 1 + sizes.number_below(sizes.length - 1)
+    if sizes.number_below(2):
         depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
     return line_case("auto_gen", auto_gen(sizes.length, 1, Arrival.ADD, depth), sizes, f"depth {depth}")
 

@@ -22,7 +22,7 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
 
 
 def _sample(sizes: Sizes) -> Case:
-    passing = 1 + sizes.below(sizes.length - 1)
+    passing = 1 + sizes.number_below(sizes.length - 1)
     return line_case("cache_shift", cache_shift(sizes.length, 1, passing), sizes, f"{passing} pass")
 
 

@@ -126,8 +126,8 @@ def _messages(count: int, arrival: Arrival, groups: Groups, *, broadcast: bool) 
     """The messages of a segment that begins at place 0."""
     levels = _levels(count, groups)  # 1
     # 2. Chains toward the middles.
-    messages = [message for level in levels for group in level for message in _inward(group, arrival)]
-    return [*messages, *_outward(_middle(levels[-1][0]), count)] if broadcast else messages  # 3
+    messages = [message for level in levels for group in level for message in _inward_chains(group, arrival)]
+    return [*messages, *_outward_multicasts(_middle(levels[-1][0]), count)] if broadcast else messages  # 3
 
 
 @lru_cache(maxsize=1024)
@@ -163,7 +163,7 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
     return levels
 
 
-def _inward(places: list[int], arrival: Arrival) -> list[Message]:
+def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
     """Two chains toward the middle of a group of places."""
     middle = len(places) // 2
     return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
@@ -171,7 +171,7 @@ def _inward(places: list[int], arrival: Arrival) -> list[Message]:
     ]
 
 
-def _outward(root: int, count: int) -> list[Message]:
+def _outward_multicasts(root: int, count: int) -> list[Message]:
     """Multicasts from a root to both ends of its segment."""
     return [(root, end, Arrival.MULTICAST) for end in (count - 1, 0) if end != root]
 
@@ -179,10 +179,10 @@ def _outward(root: int, count: int) -> list[Message]:
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
     """A sample with the group count of least relays half of the time, with any one or two counts otherwise."""
     groups: Groups = None
-    if sizes.below(2):
-        groups = (1 + sizes.below(sizes.length),)
-        if sizes.below(2):
-            groups = (*groups, 1 + sizes.below(groups[0]))
+    if sizes.number_below(2):
+        groups = (1 + sizes.number_below(sizes.length),)
+        if sizes.number_below(2):
+            groups = (*groups, 1 + sizes.number_below(groups[0]))
     schedule = k_tree(sizes.length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
     detail = "" if groups is None else "groups " + ", ".join(map(str, groups))
     return line_case("k_tree all-reduce" if broadcast else "k_tree reduce", schedule, sizes, detail)

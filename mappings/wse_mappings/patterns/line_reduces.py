@@ -28,5 +28,5 @@ def sample_reduce(sizes: Sizes) -> tuple[str, Reduce]:
         "two_phase": two_phase.two_phase,
         "auto_gen": partial(auto_gen.auto_gen, depth=depth),
     }
-    name = list(reduces)[sizes.below(len(reduces))]
+    name = list(reduces)[sizes.number_below(len(reduces))]
     return name, reduces[name]

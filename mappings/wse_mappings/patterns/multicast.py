@@ -89,14 +89,14 @@ def terms(pes: int, words: int, distance: int) -> Terms:
 
 
 def _shared_sample(sizes: Sizes) -> Case:
-    count = 1 + sizes.below(sizes.length)
-    first, stride = sizes.below(sizes.length - count + 1), 1 + sizes.below(count)
+    count = 1 + sizes.number_below(sizes.length)
+    first, stride = sizes.number_below(sizes.length - count + 1), 1 + sizes.number_below(count)
     schedule = shared_multicast(sizes.length, stride, first, count, stride)
     return line_case("shared_multicast", schedule, sizes, f"every {stride} of {count} from {first}")
 
 
 def _sample(sizes: Sizes) -> Case:
-    root = sizes.below(sizes.length)
+    root = sizes.number_below(sizes.length)
     return line_case("multicast", multicast(sizes.length, 1, root), sizes, f"from {root}")
 
 

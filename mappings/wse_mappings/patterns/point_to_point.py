@@ -62,7 +62,7 @@ def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
 
 def _sample(sizes: Sizes) -> Case:
     """Up to four streams between PEs of which none has two."""
-    ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.below(4))]
+    ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.number_below(4))]
     streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))
     detail = ", ".join(f"{a} to {b}" for a, b in streams)
     return line_case("point_to_point", point_to_point(sizes.length, 1, streams), sizes, detail)

@@ -28,7 +28,7 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
 def _sample(sizes: Sizes) -> Case:
     """An all-reduce by a reduce into an end or from both sides, and a multicast."""
     name, reduce = sample_reduce(sizes)
-    if sizes.below(2):
+    if sizes.number_below(2):
         into_end = reduce_multicast(reduce(sizes.length, 1, Arrival.ADD), 0)
         return line_case("reduce_multicast", into_end, sizes, name)
     into_middle = reduce_multicast(both_sides(sizes.length, 1, Arrival.ADD, reduce), sizes.length // 2)

@@ -58,7 +58,7 @@ class Sizes:
         self.side = int(rng.integers(2, WIDEST + 1))
         self.cols = int(rng.integers(2, WIDEST + 1))
 
-    def below(self, limit: int) -> int:
+    def number_below(self, limit: int) -> int:
         """A number from 0 to ``limit`` - 1."""
         return int(self.rng.integers(limit))
 
@@ -77,6 +77,6 @@ def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "")
     """A case of one line of a schedule, in one round, both drawn at random."""
     words = min(sizes.words, MOST_STREAMED // schedule.length)
     row = tuple((0, col) for col in range(schedule.length))
-    line, round_ = sizes.below(schedule.variants.shape[1]), sizes.below(len(schedule.variants))
+    line, round_ = sizes.number_below(schedule.variants.shape[1]), sizes.number_below(len(schedule.variants))
     laid = PlacedPattern(schedule=schedule, lines=((line, row),), words=words, round_=round_)
     return Case(pattern=name, rows=1, cols=schedule.length, words=words, detail=detail, groups=((laid,),))

@@ -62,7 +62,7 @@ def _in_groups(size: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    group = 1 + sizes.below(sizes.length)
+    group = 1 + sizes.number_below(sizes.length)
     schedule = two_phase(sizes.length, 1, Arrival.ADD, group)
     return line_case("two_phase", schedule, sizes, f"groups of {group}")
 

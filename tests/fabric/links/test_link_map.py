@@ -12,9 +12,9 @@ from wse.fabric.links.link_map import (
     cached_most_words,
     hops_of,
     link_map,
+    merge_repeats,
     most_words,
     rectangles_of,
-    repeated,
 )
 
 PLANES, ROWS, COLS = 5, 7, 9
@@ -81,7 +81,7 @@ def test_a_map_without_transfers_is_empty() -> None:
 def test_rectangles_at_equal_steps_are_one(once: list[tuple[int, list[int], int, int]]) -> None:
     """Whatever they are, their map stays the same, and none is left that could go on."""
     rectangles = as_array([[plane, *rows, col, col + 1, words, 1, 0, 0] for plane, rows, col, words in once])
-    found = repeated(rectangles)
+    found = merge_repeats(rectangles)
     assert len(found) <= len(rectangles)
     assert np.array_equal(link_by_link(found), link_by_link(rectangles))
 
@@ -89,8 +89,8 @@ def test_rectangles_at_equal_steps_are_one(once: list[tuple[int, list[int], int,
 def test_a_train_of_rectangles_is_one() -> None:
     train = [[1, 2, 5, col, col + 2, 7, 1, 0, 0] for col in (0, 3, 6)]
     longer = [[1, 2, 5, col, col + 2, 8, 1, 0, 0] for col in (0, 1, 2, 4, 6)]
-    assert repeated(as_array(train)).tolist() == [[1, 2, 5, 0, 2, 7, 3, 0, 3]]
-    assert repeated(as_array(train + longer)[::-1]).tolist() == [
+    assert merge_repeats(as_array(train)).tolist() == [[1, 2, 5, 0, 2, 7, 3, 0, 3]]
+    assert merge_repeats(as_array(train + longer)[::-1]).tolist() == [
         [1, 2, 5, 0, 2, 7, 3, 0, 3],
         [1, 2, 5, 0, 2, 8, 3, 0, 1],
         [1, 2, 5, 4, 6, 8, 2, 0, 2],

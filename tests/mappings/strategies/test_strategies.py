@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Demand, Layout
 
 BUNDLED = bundled_strategies()

@@ -28,7 +28,7 @@ from wse.studies.compare.rows import row_of
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import estimate
 from wse.studies.workers import engine_pool
-from wse.studies.workers.pool import Killed
+from wse.studies.workers.pool import KilledItem
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +300,7 @@ def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None
 def test_a_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its combination may be the best one: a verdict on the others alone would be wrong."""
     monkeypatch.setattr(
-        engine_pool, "outputs", lambda *_: iter([(1, Killed("its process was ended 2 times (signal 9)"))])
+        engine_pool, "outputs", lambda *_: iter([(1, KilledItem("its process was ended 2 times (signal 9)"))])
     )
     with pytest.raises(BadInput, match=r"^region, 2 wafers: its process was ended 2 times \(signal 9\)$"):
         compare(CompareRequest(base=base, wafers=(1, 2), mappings=("region",)), jobs=2)

@@ -25,7 +25,7 @@ from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
 from wse.report.terminal_table import print_result
-from wse.request.prepare_run import Prepared, prepare
+from wse.request.prepare_run import PreparedRequest, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces
 from wse.studies.compile.choose import compile_program
@@ -55,10 +55,10 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 KEYS = ["pattern", "along", "steps", "pes", "words", "cycles", "bound_cycles", "times_bound"]
 SEARCHED = ["cheapest", "cheapest_cycles"]
-Placed = tuple[Prepared, Program, Slots, list[dict[str, Any]]]
+Placed = tuple[PreparedRequest, Program, Slots, list[dict[str, Any]]]
 
 
-def rows_of(prepared: Prepared, program: Program, slots: Slots) -> list[dict[str, Any]]:
+def rows_of(prepared: PreparedRequest, program: Program, slots: Slots) -> list[dict[str, Any]]:
     return [row.to_dict() for row in reduces_result(program, prepared.wafer, prepared.software, slots)]
 
 
@@ -81,7 +81,7 @@ def story() -> Placed:
     return of(RunRequest(model="story", prompt_ids=(1, 2, 3)))
 
 
-def cycles(prepared: Prepared, pattern: LineSchedule, words: int) -> float:
+def cycles(prepared: PreparedRequest, pattern: LineSchedule, words: int) -> float:
     """The fast model's, from scratch."""
     software = prepared.software
     costs = LineCosts.of(prepared.wafer, software.reduce_gap_cycles, software.relay_cycles)

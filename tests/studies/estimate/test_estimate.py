@@ -19,7 +19,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.request.prepare_run import Prepared, prepare
+from wse.request.prepare_run import PreparedRequest, prepare
 from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compile_program
@@ -114,7 +114,7 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
         "options": mixture_options(mapping, experts, len(prompt), new),
         "new_tokens": new,
     }
-    prepared = Prepared(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
+    prepared = PreparedRequest(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
     program = compile_program(prepared)
     executed = execute(prepared, program, trace=tmp_path / "run.h5").to_dict()
     with open_trace(tmp_path / "run.h5") as trace:

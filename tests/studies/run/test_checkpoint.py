@@ -38,7 +38,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-class Killed(Exception):
+class KilledItem(Exception):
     """The error that ends a run here, where a signal would elsewhere."""
 
 
@@ -60,13 +60,13 @@ def killed_after(passes: int, request: RunRequest, monkeypatch: pytest.MonkeyPat
 
     def run_some(engine: Engine, bound: BoundPhase) -> None:
         if len(done) == passes:
-            raise Killed
+            raise KilledItem
         done.append(bound)
         carry_out(engine, bound)
 
     with monkeypatch.context() as patch:
         patch.setattr(Engine, "run", run_some)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledItem):
             run(request)
 
 

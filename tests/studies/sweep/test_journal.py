@@ -33,7 +33,7 @@ def write(table: Path, *, restart: bool = False) -> None:
 def test_what_was_done_is_there_in_the_grids_order(table: Path) -> None:
     write(table)
     with Journal(table, "d", SETTINGS) as journal:
-        assert journal.finished() == [0, 1, 2]
+        assert journal.finished_settings() == [0, 1, 2]
         found = list(journal.entries())
         assert found == sorted(ENTRIES, key=lambda entry: entry.setting)
         assert [type(cell) for cell in found[2].row.values()] == [int, float, bool, type(None), str]
@@ -51,7 +51,7 @@ def test_a_kill_at_any_byte_leaves_all_whole_lines(table: Path) -> None:
         journal_path(table).write_bytes(whole[:cut])
         kept = max(0, sum(end <= cut for end in ends) - 1)
         with Journal(table, "d", SETTINGS) as journal:
-            assert len(journal.finished()) == kept, cut
+            assert len(journal.finished_settings()) == kept, cut
             for entry in ENTRIES[kept:]:
                 journal.append(entry.setting, entry.line())
         assert journal_path(table).read_bytes() == whole, cut
@@ -63,7 +63,7 @@ def test_one_process_at_a_time(table: Path) -> None:
         with pytest.raises(BadInput, match=r"another sweep is writing it; wait for that, or give another path with -o"):
             Journal(table, "d", SETTINGS)
     with Journal(table, "d", SETTINGS) as journal:
-        assert journal.finished() == [0]
+        assert journal.finished_settings() == [0]
 
 
 @pytest.mark.parametrize(("digest", "settings"), [("e", SETTINGS), ("d", SETTINGS + 1)])
@@ -74,7 +74,7 @@ def test_other_settings_are_refused_until_told_to_begin_anew(table: Path, digest
         Journal(table, digest, settings)
     assert journal_path(table).read_bytes() == before
     with Journal(table, digest, settings, restart=True) as journal:
-        assert journal.finished() == []
+        assert journal.finished_settings() == []
 
 
 def test_another_version_is_refused(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +130,9 @@ def test_a_full_disk_is_one_line_and_keeps_what_is_done(table: Path) -> None:
                 journal.append(1, ENTRIES[2].line())
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert journal.finished() == [0]
+        assert journal.finished_settings() == [0]
     with Journal(table, "d", SETTINGS) as journal:
-        assert journal.finished() == [0]
+        assert journal.finished_settings() == [0]
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

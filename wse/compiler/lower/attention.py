@@ -93,7 +93,7 @@ def append(
     if c.options.scope != MODEL:
         return
     with c.over_users() as user:
-        if c.decoding and c.cut.rows > 1:
+        if c.decodes and c.cut.rows > 1:
             for cache, elements in zip(caches, entries, strict=True):
                 b.transfer(CacheShift, cache, axis=COLUMNS, elements=elements)
         b.compute(
@@ -105,8 +105,8 @@ def append(
             E=entries[0],
             Ev=entries[1],
             capacity=capacity,
-            tokens=1 if c.decoding else ceil_div(c.chunk, c.cut.rows),
-            stride=c.cut.rows if c.verifying else 1,
+            tokens=1 if c.decodes else ceil_div(c.chunk, c.cut.rows),
+            stride=c.cut.rows if c.verifies else 1,
         )
 
 

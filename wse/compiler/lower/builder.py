@@ -105,7 +105,7 @@ class Buffers:
             for name in [named_in(like.name, layer)]
         )
 
-    def all(self) -> tuple[SymBuffer, ...]:
+    def values(self) -> tuple[SymBuffer, ...]:
         """Every buffer, in the order of first request."""
         return tuple(self._by_name.values())
 

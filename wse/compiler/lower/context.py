@@ -68,12 +68,12 @@ class Context:
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))
 
     @property
-    def decoding(self) -> bool:
+    def decodes(self) -> bool:
         """Whether the phase decodes one token of each user."""
         return self.name == DECODE
 
     @property
-    def verifying(self) -> bool:
+    def verifies(self) -> bool:
         """Whether the phase is a pass over several new tokens of one user, each of which is followed by an id."""
         return self.name == VERIFY
 
@@ -134,9 +134,9 @@ class Context:
         The tokens of a pass over several of one user stand behind the ids of all users, and so do those that follow.
         """
         batch = self.options.batch
-        if self.verifying:
+        if self.verifies:
             return SymAddress(buffer=self._ids(batch + self.chunk), offset=batch)
-        return SymAddress(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decoding else 0)
+        return SymAddress(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decodes else 0)
 
     def _ids(self, elements: int) -> SymBuffer:
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
@@ -153,7 +153,7 @@ class Context:
 
         They work on ``UserTokens.tokens`` tokens, and find in ``UserTokens.at`` what belongs to these.
         """
-        if self.decoding and self.options.batch > 1:
+        if self.decodes and self.options.batch > 1:
             with self.builder.loop(self.options.batch, over_users=True):
                 yield UserTokens(tokens=1, turns=True)
         else:

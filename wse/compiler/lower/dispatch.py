@@ -43,7 +43,7 @@ def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]
         return
     wafer, payload = c.plans[c.builder.stage].wafer, c.tokens * c.spec.hidden_size
     sources = [(buffer, _elements(c, buffer, vectors)) for buffer in (*chosen, vectors)]
-    targets = [_inside(c, buffer, elements) for buffer, elements in sources]
+    targets = [_expert_copy(c, buffer, elements) for buffer, elements in sources]
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
         across = c.patterns.get(wafer_multicast, cols, rows, wafers, wafer, width - 1, 0)
@@ -105,7 +105,7 @@ def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
     return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)
 
 
-def _inside(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
+def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
     """A copy of a buffer of the layer's stage in the experts', on the PEs of the layer's wafer."""
     wafer, cols = c.plans[c.builder.stage].wafer, c.cut.cols
     with at_experts(c):

@@ -10,7 +10,7 @@ from wse.compiler.lower.sums import all_reduce, to_all_wafers
 from wse.compiler.state import SymAddress, SymBuffer, SymNumber, fixed_number
 from wse.isa.operands import PICO
 from wse.models.graph import Op
-from wse.number_formats import rounded
+from wse.number_formats import round_to
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.host_streams import TokensIn
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
@@ -22,7 +22,7 @@ def embedding(c: Context, op: Op) -> None:
     """ids to x. On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row."""
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
-    if c.decoding or c.verifying:
+    if c.decodes or c.verifies:
         ids = c.next_ids()
     else:
         ids = c.prompt_ids(rounds * M)
@@ -49,7 +49,7 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
             "scale",
             x=vectors,
             n=M * d,
-            factor_pico=round(PICO * rounded(c.spec.embedding_scale, c.options.activation_type)),
+            factor_pico=round(PICO * round_to(c.spec.embedding_scale, c.options.activation_type)),
         )
     for positions in op.weights[1:]:
         table = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}

@@ -56,7 +56,7 @@ def router(c: Context, op: Op) -> None:
             group_scores=group_scores,
         )
         choice = limited
-    ids, weights = _chosen(c, spec)
+    ids, weights = _choice(c, spec)
     b.compute(
         "router_choose",
         choice=choice,
@@ -74,15 +74,15 @@ def router(c: Context, op: Op) -> None:
 
 def experts(c: Context, op: Op) -> None:
     """normed to the hidden features of each pair that a column holds."""
-    dispatch(c, c.normed_hidden, _chosen(c, _experts(c)))
+    dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
     with at_experts(c):
-        _inward(c, op)
+        _inward_products(c, op)
 
 
-def _inward(c: Context, op: Op) -> None:
+def _inward_products(c: Context, op: Op) -> None:
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
-    ids, weights = _chosen(c, spec)
+    ids, weights = _choice(c, spec)
     P = _most_pairs(c)
     pairs = _pairs(c)
     stretches = cut.stretches
@@ -116,12 +116,12 @@ def experts_down(c: Context, op: Op) -> None:
     """Outputs of a token's pairs, weighed and summed over columns, to the residual stream."""
     n = c.tokens * c.cut.hidden_per_pe
     with at_experts(c):
-        out = _outward(c, op)
+        out = _outward_product(c, op)
     combine(c, out, n)
     join_stream(c, c.temp("projected_back", n, "acc"), op.weights[0], bias=False)
 
 
-def _outward(c: Context, op: Op) -> SymBuffer:
+def _outward_product(c: Context, op: Op) -> SymBuffer:
     """Lower the experts' product back to hidden width; the buffer returned is what each column adds to the tokens."""
     spec, cut = _mixture(c)
     M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
@@ -167,7 +167,7 @@ def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
     return _experts(c), c.cut.experts
 
 
-def _chosen(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
+def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
     """Ids and weights of the chosen experts."""
     ids, weights = (c.temp(f"chosen_{name}", c.tokens * spec.active, "f32") for name in ("ids", "weights"))
     return ids, weights

@@ -37,7 +37,7 @@ def last_token(c: Context) -> None:
         b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, token, d, target=by_column)
         b.line(c.patterns.get(diagonal_multicast, c.cut.rows), ROWS, by_column, d, target=alone)
         c.stream = SymAddress(buffer=alone)
-    elif c.decoding or c.verifying:
+    elif c.decodes or c.verifies:
         return  # an id follows each token
     else:
         c.stream = SymAddress(buffer=c.stream.buffer, offset=(c.tokens - 1) * d)

@@ -33,7 +33,7 @@ def project(
     """out[tokens, sum of widths] = x @ the weights, side by side, and their biases. x is overwritten where it moves."""
     N, M = sum(widths), c.tokens
     if c.own_weights:
-        _own(c, x, tensors, widths, out, K)
+        _own_products(c, x, tensors, widths, out, K)
     elif c.on_mesh:
         w = c.tile("+".join(tensors))
         a, b = align(c, (_moving_activations(c, x, "a_spare", M * K), ROWS), (moving_copy(c, "b", w, K * N), COLUMNS))
@@ -50,7 +50,7 @@ def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = F
     d, M = c.cut.hidden_per_pe, c.tokens
     out = c.temp("projected_back", M * d, "acc")
     if c.own_weights:
-        _own(c, x, [tensor], [d], out, K)
+        _own_products(c, x, [tensor], [d], out, K)
     elif c.on_mesh:
         partial = c.temp("t_partial", M * d, "acc", "buffers")
         dist_gemm_t(c, "matmul", x, moving_copy(c, "b", c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
@@ -85,7 +85,9 @@ def _stationary(
     all_reduce(c, axis, out, c.tokens * N, over_rows=over_rows)
 
 
-def _own(c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int) -> None:
+def _own_products(
+    c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int
+) -> None:
     """Lower products with prefill's own weights: one alignment of x, then a whole turn of the rings for each weight."""
     P, M, first = c.cut.rows, c.tokens, 0
     (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))

@@ -43,7 +43,7 @@ def local_product(
     k_stride, n_stride = (1, stride) if transposed else (stride, 1)
     product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride, "x": x, "out": out}
     product |= {"M": c.tokens, "out_stride": out_stride}
-    if c.tokens == 1 or ((c.decoding or c.verifying) and c.tokens <= N):
+    if c.tokens == 1 or ((c.decodes or c.verifies) and c.tokens <= N):
         c.builder.compute("gemv", **product)
     else:
         c.builder.compute("matmul", **product, add=0)
@@ -56,7 +56,7 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
     """
     if w.buffer.view == "raw":
         coding, scale = _coding(c, w.buffer), c.tile(scales_name(w.buffer.name))
-        operands |= _unpacked(c, coding, w.buffer, K, N)
+        operands |= _unpacking_operands(c, coding, w.buffer, K, N)
         columns, scales = w.buffer.elements // coding.code_bytes(K, 1), operands.get("B", N)
         offset, operands["G"] = w.offset // N * scales, scale.elements // (columns // N * scales)
         operands["scale"] = SymAddress(buffer=scale, offset=offset)
@@ -77,7 +77,7 @@ def _coding(c: Context, w: SymBuffer) -> Coding:
     return coding
 
 
-def _unpacked(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
+def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
     """The operands of a product with a tile of codes that say how they are unpacked, and where to."""
     rows, codes = _scratch(c, K, N)
     operands: dict[str, Any] = {"codes": codes, "rows": rows}
@@ -102,7 +102,7 @@ def _quantised_product(
 ) -> None:
     coding, scale = _coding(c, w), c.tile(scales_name(w.name))
     product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "out": out, "M": c.tokens, "K": K, "N": N}
-    product |= _unpacked(c, coding, w, K, N)
+    product |= _unpacking_operands(c, coding, w, K, N)
     if coding.group:
         product["G"] = scale.elements // product.get("B", N)
     c.builder.compute(f"matmul_{coding.name}", **product)

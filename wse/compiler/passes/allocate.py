@@ -98,7 +98,7 @@ def allocate(state: State) -> State:
             for buffer in temporary
         }
         further = state.further_bytes[index] if state.further_bytes else 0
-        packed = _packed(_places(needs, replacements), needs, top, state.wafer.sram_bytes_per_pe - further)
+        packed = _pack(_places(needs, replacements), needs, top, state.wafer.sram_bytes_per_pe - further)
         for buffer, address in packed.items():
             addresses[buffer] = address
             placed.append(_buffer(state, buffer, address, spans[buffer]))
@@ -163,7 +163,7 @@ def aligned_bytes(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _packed(
+def _pack(
     places: list[list[SymBuffer]], needs: Mapping[SymBuffer, _Need], start: int, available: int
 ) -> dict[SymBuffer, int]:
     """The addresses of buffers from ``start`` on, those of a place at one, in the order of places or in a better one.

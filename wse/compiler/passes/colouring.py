@@ -69,13 +69,13 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
             first = _beside_pool(demand, routes, available, pool)  # 1
             if first is None:
                 continue
-            for placed in (_moved(demand, routes, available, first) if pool else first, first):
+            for placed in (_move_routes(demand, routes, available, first) if pool else first, first):
                 with_prompts = _with_prompts(demand, available, placed)  # 2
                 if with_prompts is not None:
                     conflicts = _conflicts(demand, with_prompts)
                     numbered = tuple(with_prompts[route] for route in range(len(demand.widths)))
                     apart = _bits(route for route in routes if first[route] + demand.widths[route] <= available - pool)
-                    own = _own(routes, conflicts) if demand.tokens else apart
+                    own = _own_routes(routes, conflicts) if demand.tokens else apart
                     return Colouring(numbered, own, tuple(conflicts))
     return None
 
@@ -90,7 +90,7 @@ def rewrites(visits: Visits, painted: int, conflicts: Sequence[int]) -> tuple[in
     return count, painted
 
 
-def _own(routes: Sequence[int], conflicts: Sequence[int]) -> int:
+def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
     """The routes, as bits, that share a colour with none, and those of ``routes`` that do with no other of these."""
     alone, bits = _bits(route for route, others in enumerate(conflicts) if not others), _bits(routes)
     return alone | _bits(route for route in routes if not conflicts[route] & bits)
@@ -99,7 +99,7 @@ def _own(routes: Sequence[int], conflicts: Sequence[int]) -> int:
 def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
     """For each route the others, as bits, that share a colour with it."""
     return [
-        _bits(other for other in _overlapping(demand, route, first[route], first) if other != route)
+        _bits(other for other in _sharers(demand, route, first[route], first) if other != route)
         if route in first
         else 0
         for route in range(len(demand.widths))
@@ -141,7 +141,7 @@ def _with_prompts(demand: RouteDemand, available: int, placed: dict[int, int]) -
     return first
 
 
-def _moved(demand: RouteDemand, routes: Sequence[int], available: int, placed: dict[int, int]) -> dict[int, int]:
+def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, placed: dict[int, int]) -> dict[int, int]:
     """The first colours, with one route after another moved to where fewest rewrites are left in tokens.
 
     What a route costs goes by the others that it shares colours with: of the places with the same others the first is
@@ -155,7 +155,7 @@ def _moved(demand: RouteDemand, routes: Sequence[int], available: int, placed: d
             others = {other: at for other, at in first.items() if other != route}
             places: dict[int, int] = {}
             for at in _free(demand, route, 0, available, others):
-                places.setdefault(_bits(_overlapping(demand, route, at, others)), at)
+                places.setdefault(_bits(_sharers(demand, route, at, others)), at)
             for sharing, at in places.items():
                 if any(less & sharing == less for less in places if less != sharing):
                     continue
@@ -171,7 +171,7 @@ def _moved(demand: RouteDemand, routes: Sequence[int], available: int, placed: d
 
 def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
     """Rewrites of routes in one run of each phase of tokens."""
-    own, total = _own(routes, conflicts), 0
+    own, total = _own_routes(routes, conflicts), 0
     for phase in demand.tokens:
         painted = own
         for visits, times in phase:
@@ -190,16 +190,16 @@ def _bits(routes: Iterable[int]) -> int:
 def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
     """First colours for a route, from ``start`` on and below ``end``, that no route at the same time has."""
     width, beside = demand.widths[route], {o: at for o, at in first.items() if demand.beside[route] >> o & 1}
-    return [at for at in range(start, end - width + 1) if not _overlapping(demand, route, at, beside)]
+    return [at for at in range(start, end - width + 1) if not _sharers(demand, route, at, beside)]
 
 
 def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
     """Uses of the routes that share a colour with one from ``at`` on, and how many these are."""
-    others = _overlapping(demand, route, at, first)
+    others = _sharers(demand, route, at, first)
     return sum(demand.uses[other] for other in others), len(others)
 
 
-def _overlapping(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
+def _sharers(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
     """The routes that share a colour with one from ``at`` on."""
     end = at + demand.widths[route]
     return [other for other, start in first.items() if start < end and at < start + demand.widths[other]]

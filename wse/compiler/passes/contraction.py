@@ -34,7 +34,7 @@ may take: of more groups, one has more of a token's experts sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldTypes:
     """The types that weights are held in.
 
     Attributes:
@@ -114,7 +114,7 @@ class Cut(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _index(spec: ModelSpec, held: Held, kind: str) -> _Index:
+def _index(spec: ModelSpec, held: HeldTypes, kind: str) -> _Index:
     matrices = _matrices(spec, kind)
     of_kind: dict[bool, list[_Matrix]] = {True: [], False: []}
     for name, weights in matrices:
@@ -151,7 +151,7 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 @lru_cache(maxsize=64)
-def _best_cuts(spec: ModelSpec, held: Held, kind: str) -> Callable[[int], tuple[int, Cut]]:
+def _best_cuts(spec: ModelSpec, held: HeldTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
     """Gives, for a line of so many parts, the group at which an index is cut, 0 where evenly, and the cut."""
     index = _index(spec, held, kind)
 
@@ -167,7 +167,7 @@ def _best_cuts(spec: ModelSpec, held: Held, kind: str) -> Callable[[int], tuple[
 
 
 @lru_cache(maxsize=4096)
-def _few_groups(spec: ModelSpec, held: Held, cols: int, stretches: int) -> int:
+def _few_groups(spec: ModelSpec, held: HeldTypes, cols: int, stretches: int) -> int:
     """The fewest groups of those that take about the fewest bytes of experts on a column."""
     assert spec.experts is not None
     count, index, best_cut = spec.experts.count, _index(spec, held, EXPERTS), _best_cuts(spec, held, EXPERTS)

@@ -105,7 +105,7 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
 
     The buffer of odd rounds is always filled by the round before.
     """
-    overwritten = _overwritten(step)
+    overwritten = _new_outputs(step)
     read: list[tuple[SymBuffer, bool, bool]] = []
     made: list[tuple[SymBuffer, bool, bool]] = []
     turns = []
@@ -118,7 +118,7 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
     return read + made + turns
 
 
-def _overwritten(step: SymStep) -> frozenset[int]:
+def _new_outputs(step: SymStep) -> frozenset[int]:
     """Operand indices whose buffers the step makes anew."""
     if step.kind == Kind.COMPUTE:
         return KERNELS[step.code].outputs

@@ -78,13 +78,13 @@ def lower_ops(state: State) -> State:
         lowered_layers = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
         by_demand[demand] = _phase(state, context, lowered_layers)
         phases.append(by_demand[demand])
-    buffer_by_name = {(b.stage, b.name): b for b in buffers.all()}
+    buffer_by_name = {(b.stage, b.name): b for b in buffers.values()}
     return replace(
         state,
         phases=tuple(phases),
         patterns=tuple(patterns.schedules),
         pattern_calls=tuple(patterns.calls),
-        sym_buffers=buffers.all(),
+        sym_buffers=buffers.values(),
         ids=buffer_by_name[_embedding_stage(state), "token_ids"] if state.options.scope == MODEL else None,
     )
 

@@ -55,7 +55,7 @@ class _Stage:
 
 def route(state: State) -> State:
     """Fill ``colour_uses`` and ``repaints``. Raises DoesNotFit when patterns that run together need too many."""
-    stages, repaints = _painted(state, same_routes(state.patterns))
+    stages, repaints = _colour_stages(state, same_routes(state.patterns))
     uses = []
     for number, stage in enumerate(stages):
         for key, route_number in stage.number.items():
@@ -79,10 +79,10 @@ def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
 
     Raises DoesNotFit as `route` does.
     """
-    return _painted(state, same)[1]
+    return _colour_stages(state, same)[1]
 
 
-def _painted(state: State, same: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
+def _colour_stages(state: State, same: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
     """The stages with colours for all of their routes, and the rewrites of routes of each step by phase."""
     routes = _Routes(state, same)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)

@@ -21,7 +21,7 @@ from wse.compiler.options import (
     VERIFY,
     Options,
 )
-from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, Held
+from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes
 from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.passes.tiles import (
     ROUTED,
@@ -112,9 +112,9 @@ def model_shape(state: State) -> ModelSpec:
     return replace(state.spec, layers=())
 
 
-def held_types(options: Options) -> Held:
+def held_types(options: Options) -> HeldTypes:
     """The types that weights are held in."""
-    return Held(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
+    return HeldTypes(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
 
 
 def regions_of(state: State) -> list[RegionShape]:
@@ -126,7 +126,7 @@ def regions_of(state: State) -> list[RegionShape]:
     ]
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """A thing with the name of a tile."""
 
     @property
@@ -134,7 +134,7 @@ class Named(Protocol):
         """The name, as of stage 0 and the first layer."""
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=HasName)
 
 
 def each_once(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
@@ -175,7 +175,7 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
 
 
 @lru_cache(maxsize=24)
-def region_cut(spec: ModelSpec, held: Held, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
+def region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
     """The cut of a model over a region of that shape, of its feed-forward blocks those parts."""
     rows, cols, span, experts = region.rows, region.cols, region.span, region.experts
     hidden_group = held.group_of_cut(spec, HIDDEN, rows)

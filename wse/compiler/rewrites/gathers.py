@@ -38,7 +38,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             begin -= 1
         places = draft.steps[begin:end]
         if places and all(_goes_alone(place) for place in places) and _sums_outputs(line, places):
-            draft.steps[begin : end + 1] = _gathered(c, line, places)
+            draft.steps[begin : end + 1] = _gather_steps(c, line, places)
 
 
 def _goes_alone(place: SymStep) -> bool:
@@ -55,7 +55,7 @@ def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
     return alone and step.axis == ROWS and count(step, "elements") == elements
 
 
-def _gathered(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[SymStep]:
+def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[SymStep]:
     length, lines = c.lines(ROWS)
     root, at, elements = length // 2, address(line, "source"), number(line, "elements")
     columns = count(places[0], "E") // count(places[0], "n")

@@ -44,7 +44,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         follows = is_line(reduce_) and in_place(reduce_) and runs(largest, "attention_max")
         if not follows or address(reduce_, "source") != maxima or address(largest, "out") != maxima or maxima.offset:
             continue
-        summed = _summed(steps, index)
+        summed = _sum_of_weights(steps, index)
         if summed is not None:
             _rewrite(c, draft, index, summed)
 
@@ -64,7 +64,7 @@ def _may_join(step: SymStep, reduce_: SymStep) -> bool:
     return alone and (kernel_of(step) is not None or moves) and not touches(step, address(reduce_, "source").buffer)
 
 
-def _summed(steps: list[SymStep], exp: int) -> int | None:
+def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
     """The all-reduce that has the sums of the weights that a step makes and, behind these, the values."""
     summing = (steps[i] for i in range(exp, len(steps)) if runs(steps[i], "softmax_sums"))
     sums = address(steps[exp] if runs(steps[exp], "attention_exp") else next(summing), "sums")

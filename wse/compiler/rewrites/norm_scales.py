@@ -81,10 +81,10 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     if expert_stage(c) is not None:  # which reads normalised vectors too, in another block
         return
     while (riding := _first_to_ride(c, draft.steps)) is not None:
-        draft.steps = _rewritten(c, draft.steps, *riding)
+        draft.steps = _rewrite(c, draft.steps, *riding)
 
 
-def _first_to_ride(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _Riding] | None:
+def _first_to_ride(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormSteps] | None:
     """The first norm that can ride along, and what becomes of its steps."""
     for scaling, step in enumerate(steps):
         if runs(step, "rms_scale") or runs(step, "layer_scale"):
@@ -174,26 +174,26 @@ def _parts(reduce_: SymStep, writers: Sequence[SymStep], tokens: int) -> tuple[t
     return tuple(parts)
 
 
-class _Riding(NamedTuple):
+class _NormSteps(NamedTuple):
     """The steps that a norm becomes: the one that sums, and those that scale products, by their place and width."""
 
     summing: SymStep
-    scaled: Callable[[int, int], SymStep]
+    scale_step: Callable[[int, int], SymStep]
 
 
-def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _Riding:
+def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
-    def scaled(offset: int, N: int) -> SymStep:
+    def scale_step(offset: int, N: int) -> SymStep:
         x = replace(sums, offset=first + offset)
         return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **_root(scale))
 
-    return _Riding(_summing(steps, norm, "gain_sum_squares", **gain), scaled)
+    return _NormSteps(_sum_step(steps, norm, "gain_sum_squares", **gain), scale_step)
 
 
-def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _Riding | None:
+def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | None:
     """A LayerNorm that rides along; None where PEs do not hold what that needs, or others read the vectors."""
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
@@ -203,13 +203,13 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _Riding | None:
         return None
     vectors, sums, first = c.tile(name), _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
-    def scaled(offset: int, N: int) -> SymStep:
+    def scale_step(offset: int, N: int) -> SymStep:
         of_gain = SymAddress(buffer=vectors, offset=offset // M)
         of_bias = SymAddress(buffer=vectors, offset=outputs + offset // M)
         at: dict[str, Operand] = {"x": replace(sums, offset=first + offset), "of_gain": of_gain, "of_bias": of_bias}
         return compute_step(products, "layer_scale_sums", **at, sums=sums, N=N, **_root(scale))
 
-    return _Riding(_summing(steps, norm, "gain_moments", gain=gain), scaled)
+    return _NormSteps(_sum_step(steps, norm, "gain_moments", gain=gain), scale_step)
 
 
 def _own_sums(steps: Sequence[SymStep], norm: _Norm) -> SymAddress:
@@ -222,7 +222,7 @@ def _root(scale: SymStep) -> dict[str, Operand]:
     return {"M": count(scale, "M"), "size": number(scale, "size"), "eps_atto": number(scale, "eps_atto")}
 
 
-def _summing(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operand) -> SymStep:
+def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operand) -> SymStep:
     """The step that sums, and multiplies by the gain."""
     scale, square = steps[norm.scaling], steps[norm.own]
     sizes = {"M": count(scale, "M"), "K": count(scale, "K")}
@@ -230,7 +230,7 @@ def _summing(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operand
     return compute_step(square, kernel, **at, **sizes, **gain)
 
 
-def _rewritten(c: Context, steps: list[SymStep], norm: _Norm, riding: _Riding) -> list[SymStep]:
+def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, riding: _NormSteps) -> list[SymStep]:
     scale, products, line = steps[norm.scaling], steps[norm.products], steps[norm.reduce]
     buffer, normed = address(products, "source").buffer, _vectors(scale)
     elements, sums = count(products, "elements"), count(line, "elements")
@@ -244,7 +244,7 @@ def _rewritten(c: Context, steps: list[SymStep], norm: _Norm, riding: _Riding) -
     both = with_operands(products, source=start, target=start, elements=fixed_number(sums + elements))
     # 4. Scales.
     parts = ((0, elements),) if count(scale, "M") == 1 else norm.parts
-    scaled = [riding.scaled(offset, N) for offset, N in parts]
+    scaled = [riding.scale_step(offset, N) for offset, N in parts]
     if _is_read(steps[norm.products + 1 :], *normed):
         own = address(riding.summing, "sums")
         scaled.append(compute_step(products, "l2_scale", x=normed[0], sums=own, K=count(scale, "K"), **_root(scale)))

@@ -43,7 +43,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     for place in [step for step in draft.steps if runs(step, "place_rotated")]:
         index, segments = draft.steps.index(place), _rows_of_heads(c)
         if len(segments) == c.spec.head_count and _are_queries(draft.steps[index : index + 5]):
-            draft.steps[index : index + 5] = _gathered(c, draft.steps[index : index + 5], segments)
+            draft.steps[index : index + 5] = _gather_steps(c, draft.steps[index : index + 5], segments)
 
 
 def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
@@ -73,7 +73,7 @@ def _are_queries(steps: Sequence[SymStep]) -> bool:
     return behind and whole and address(rotate, "x") == q and (count(place, "M"), count(rotate, "M")) == (1, 1)
 
 
-def _gathered(c: Context, summed: Sequence[SymStep], segments: Sequence[tuple[int, int]]) -> list[SymStep]:
+def _gather_steps(c: Context, summed: Sequence[SymStep], segments: Sequence[tuple[int, int]]) -> list[SymStep]:
     place, rest, line, store, rotate = summed
     (length, lines), H, R, C = c.lines(COLUMNS), count(place, "H"), count(place, "n"), count(rest, "n")
     absorbed, queries, q = address(rest, "x").buffer, address(line, "source").buffer, address(store, "out")

@@ -93,10 +93,10 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     sizes: dict[str, Operand] = {"M": heads, "N": number(product, "T")}
     scores: dict[str, Operand] = {"x": address(product, "out"), "factors": address(scale, "sums")}
     factors: dict[str, Operand] = {"sums": address(scale, "sums"), "M": heads, "size": count(scale, "size")}
-    scaled = _like(scale, compute_step(product, "scale_heads", **scores, **sizes))
+    scaled = _copy_heads(scale, compute_step(product, "scale_heads", **scores, **sizes))
     # 2. The factors while they are summed.
     loop, overlap = draft.add_loop(1), draft.add_group()
-    rooted = _like(scale, compute_step(product, "rms_factors", **factors, eps_atto=number(scale, "eps_atto")))
+    rooted = _copy_heads(scale, compute_step(product, "rms_factors", **factors, eps_atto=number(scale, "eps_atto")))
     steps[at.summed : at.summed + 1] = [
         line.copy_with(loop=loop, overlap=overlap),
         rooted.copy_with(loop=loop, overlap=overlap),
@@ -104,7 +104,7 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     ]
     # 1. The gain with the squares, and rotation while these are summed.
     rotations = [i for i in range(at.scale + 1, at.scores) if touches(steps[i], q.buffer) and steps[i].loop < 0]
-    beside = _beside(draft, at.sums) if rotations else None
+    beside = _loop_of_pattern(draft, at.sums) if rotations else None
     rotated = [] if beside is None else [steps[i].copy_with(loop=beside[0], overlap=beside[1]) for i in rotations]
     taken = {at.scale, *(rotations if rotated else ())}
     end = at.sums + 1
@@ -119,7 +119,7 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     ]
 
 
-def _beside(draft: Draft, line: int) -> tuple[int, int] | None:
+def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
     """The loop and the group of a pattern beside which kernels may run; one of its own where it has none."""
     step = draft.steps[line]
     if step.overlap < 0 <= step.loop:
@@ -135,10 +135,10 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
         return squares
     names = {name: address(scale, name) for name in ("x", "gain", "out", "sums")}
     sizes = {name: number(scale, name) for name in ("M", "K", "offset")}
-    return _like(scale, compute_step(squares, "gain_sum_squares", **names, **sizes))
+    return _copy_heads(scale, compute_step(squares, "gain_sum_squares", **names, **sizes))
 
 
-def _like(scale: SymStep, step: SymStep) -> SymStep:
+def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
     """A step whose vectors go over heads where those of the one that scaled queries did."""
     kernel = kernel_of(step)
     over_heads = scale.over_heads and kernel is not None and kernel.cycles_over_heads is not None

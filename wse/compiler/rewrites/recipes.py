@@ -59,7 +59,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
 
 def rewrite(c: Context, draft: Draft) -> None:
     """Apply the rewrites that were chosen for the phase to the draft of a block."""
-    of_pass = c.choice.verify_rewrites if c.verifying else None
+    of_pass = c.choice.verify_rewrites if c.verifies else None
     settings = dict(c.choice.rewrites if of_pass is None else of_pass)
     for name, one in REWRITES.items():
         if name in settings:

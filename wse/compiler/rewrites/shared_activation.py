@@ -52,7 +52,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
                 draft.steps[index - 1] = _scaled_share(c, draft.steps[index - 1], step, groups)
             few = not scales and count(step, "n") < setting and count(step, "M") > 0
             shared_tokens = count(step, "M") if few else 1
-            draft.steps[index : index + 1] = _shared(c, step, groups, line, shared_tokens)
+            draft.steps[index : index + 1] = _shared_steps(c, step, groups, line, shared_tokens)
 
 
 def _last_line(before: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
@@ -87,7 +87,7 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
     return compute_step(scaling, "rms_scale_share", **operands, **sizes)
 
 
-def _shared(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
+def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
     """The activation of a share of what ``line`` has summed, and the all-reduce that brings shares together."""
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None

@@ -34,7 +34,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         use = _first_use(draft.steps, index)
         if use is not None:
             draft.steps[use:use] = [_sums(step, draft.steps[use])]
-            draft.steps[index : index + 1] = _shared(c, step, setting)
+            draft.steps[index : index + 1] = _shared_steps(c, step, setting)
 
 
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
@@ -47,7 +47,7 @@ def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     return None if use is None or (steps[exp].loop >= 0) != (steps[use].loop >= 0) else use
 
 
-def _shared(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
+def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
     segments, kernel = c.cut.heads.segments, kernel_of(step)
     assert kernel is not None
     sets = [part for start, width in segments for part in even_segments(start, width, width // sharers)]  # 1

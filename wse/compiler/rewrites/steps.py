@@ -172,7 +172,7 @@ def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
     An operand may stand in a buffer of another view with elements of the same type.
     """
     own = kernel_operands(kernel, operands)
-    return _alone(like, own, kind=Kind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act")
+    return _separate_step(like, own, kind=Kind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act")
 
 
 def line_step(
@@ -189,10 +189,10 @@ def line_step(
     """
     operands: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": elements, "count": pairs}
     own = {_LINE_OPERANDS[name]: value for name, value in operands.items() if value != NO_PAIRS}
-    return _alone(like, own, kind=Kind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view)
+    return _separate_step(like, own, kind=Kind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view)
 
 
-def _alone(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
+def _separate_step(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
     """A step of other ``fields`` and operands, on the rows and for the op of another, outside of loops.
 
     It runs in a task of its own.

@@ -26,7 +26,7 @@ from wse.errors import BadInput, UnknownName
 from wse.hardware.spec import WaferSpec
 from wse.plugins import PATTERNS, with_plugins
 from wse_mappings.patterns import multicast, ring_all_reduce
-from wse_mappings.patterns.bundled import BUNDLED_PATTERNS
+from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
 from wse_mappings.patterns.pattern import LineReduce, Pattern, Terms
 
 

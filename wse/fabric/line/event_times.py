@@ -15,19 +15,19 @@ START: Final[EventTime] = (0.0, 0.0, 0.0, 0.0, 0.0)
 NEVER: Final = float("inf")
 
 
-def later(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
+def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
     """The time so much later."""
     total, in_hops, in_relays, launch, contention = time
     return total + hops + relays, in_hops + hops, in_relays + relays, launch, contention
 
 
-def launched(time: EventTime, gap: int) -> EventTime:
+def next_launch(time: EventTime, gap: int) -> EventTime:
     """The time at which a PE whose last operation ended at ``time`` can start another."""
     total, hops, relays, launch, contention = time
     return total + gap, hops, relays, launch + gap, contention
 
 
-def delayed(time: EventTime, cycles: float) -> EventTime:
+def add_delay(time: EventTime, cycles: float) -> EventTime:
     """The time so much later, because of words of others."""
     total, hops, relays, launch, contention = time
     return total + cycles, hops + cycles, relays, launch, contention + cycles

@@ -42,7 +42,7 @@ from wse.fabric.line.contention import (
     meet,
     wait_on_colour,
 )
-from wse.fabric.line.event_times import NEVER, START, Entry, EventTime, Stream, Way, delayed, later, launched
+from wse.fabric.line.event_times import NEVER, START, Entry, EventTime, Stream, Way, add_delay, advance, next_launch
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.segments import LinePlan, PathSegment, plan_line
 
@@ -141,7 +141,7 @@ class _LineState:
         self.entries[piece] = Entry(way, way.age, way.room, way.operations, NEVER, NEVER)
         way.age += hops
         way.room += room
-        first, last = later(first, relays_hops + hops, relays_relays), later(last, relays_hops + hops, relays_relays)
+        first, last = (advance(time, relays_hops + hops, relays_relays) for time in (first, last))
         self.waiting.setdefault(target, []).append(Stream(first, last, way, piece, hops))
 
     def _store(self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime) -> None:
@@ -150,7 +150,7 @@ class _LineState:
             first, last = self._share(pieces, way, first, last)  # 5
         for number in pieces:  # 4
             self.entries[number] = Entry(way, way.age, way.room, way.operations, first[0], last[0])
-            self.stored[number] = later(last, self.plan.hop_cycles[number], self.ramp + 1)
+            self.stored[number] = advance(last, self.plan.hop_cycles[number], self.ramp + 1)
 
     def finish(self) -> None:
         """Receives after which a PE sends no more end in its memory."""
@@ -164,7 +164,7 @@ class _LineState:
             before = self.shares.get(piece, {})
             resources = {**before, **others_later}
             both = {resource: before.get(resource, []) + others_later.get(resource, []) for resource in resources}
-            stored[piece] = delayed(stored[piece], delay_cycles(both)[0] - delay_cycles(before)[0])
+            stored[piece] = add_delay(stored[piece], delay_cycles(both)[0] - delay_cycles(before)[0])
         return max([START, *self.free.values(), *stored.values()])
 
     def _send(self, pe: int) -> tuple[EventTime, EventTime, Way]:
@@ -177,11 +177,11 @@ class _LineState:
             way.room += self.relay_room
         else:
             way, free = Way(), self.free.get(pe)
-            begin = START if free is None else launched(free, self.gap)
-            last = later(begin, self.tail)
-            self.free[pe] = later(last, 0, 1)
+            begin = START if free is None else next_launch(free, self.gap)
+            last = advance(begin, self.tail)
+            self.free[pe] = advance(last, 0, 1)
         out = self.ramp + 1
-        return later(begin, 0, out), later(last, 0, out), way
+        return advance(begin, 0, out), advance(last, 0, out), way
 
     def _receive(self, pe: int, received: list[Stream], relay: int = 0) -> tuple[EventTime, EventTime]:
         """The first and last word of the last of a PE's receives, which costs ``relay`` more where it is sent on."""
@@ -192,11 +192,11 @@ class _LineState:
             ready = total + ramp
             begin = (ready, hops, relays + ramp, launch, contention)
             if free is not None:
-                begin = max(begin, launched(free, self.gap))  # 1
+                begin = max(begin, next_launch(free, self.gap))  # 1
             if relay and i == count:
-                begin = later(begin, 0, relay)
+                begin = advance(begin, 0, relay)
             if self.contended[piece]:
-                begin = delayed(begin, self._behind(piece, begin[0] - ramp - age))
+                begin = add_delay(begin, self._waiting_cycles(piece, begin[0] - ramp - age))
             total, hops, relays, launch, contention = begin
             start = total - ramp
             way.take(start, start + tail, total - ready)  # 6
@@ -231,12 +231,12 @@ class _LineState:
 
     def _share(self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime) -> tuple[EventTime, EventTime]:
         """A stream, still at the start of pieces that it takes in step, with the delays of what it shares there."""
-        behind = max(self._behind(number, first[0]) for number in pieces)
-        first, last = delayed(first, behind), delayed(last, behind)
+        behind = max(self._waiting_cycles(number, first[0]) for number in pieces)
+        first, last = add_delay(first, behind), add_delay(last, behind)
         cycles = max(self._delay(number, way, first[0], last[0]) for number in pieces)
-        return first, max(last, delayed(later(first, self.tail), cycles))
+        return first, max(last, add_delay(advance(first, self.tail), cycles))
 
-    def _behind(self, piece: int, first: float) -> float:
+    def _waiting_cycles(self, piece: int, first: float) -> float:
         """Cycles for which words on the same colour are still before these, the first of which comes at ``first``."""
         conflicts = self.plan.conflicts.in_order[piece]
         entries = [(self.entries[conflict.other_piece], conflict.crossings) for conflict in conflicts]

@@ -62,10 +62,10 @@ class _Messages(NamedTuple):
             target=target,
             part=part,
             adds=np.isin(arrival, COMBINING),
-            way=_spent(relays=2 * costs.ramp + 1, hops=hops * costs.hop),
-            stream=_spent(relays=1, hops=costs.tails(words)),
+            way=_stretch(relays=2 * costs.ramp + 1, hops=hops * costs.hop),
+            stream=_stretch(relays=1, hops=costs.tails(words)),
             waits=words > room,
-            drained=_spent(relays=1, hops=costs.tails(np.maximum(words - room, 1))),
+            drained=_stretch(relays=1, hops=costs.tails(np.maximum(words - room, 1))),
         )
 
     def of_round(self, which: slice) -> _Messages:
@@ -112,7 +112,7 @@ class _PartState:
     """Times are float64 ``[4, ...]``: the total, and what it was spent on."""
 
     def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
-        self.gap = _spent(launch=costs.gap)
+        self.gap = _stretch(launch=costs.gap)
         self.sending, self.adding = np.full((4, length), -np.inf), np.full((4, length), -np.inf)
         self.storing = np.zeros((4, length))
         self.used = np.zeros((4, length, parts))  # when the last operation on a part ended
@@ -121,26 +121,26 @@ class _PartState:
     def round(self, messages: _Messages) -> None:
         """Carry out a round: one message for each of some sources, all with different targets."""
         source, target, part, adds, way, stream, waits, drained = messages
-        begin = _later(self.sending[:, source] + self.gap, self.used[:, source, part])  # 1
+        begin = _maximum(self.sending[:, source] + self.gap, self.used[:, source, part])  # 1
         ready = begin + way  # 2
         added, stored = self.adding[:, target] + self.gap, self.storing[:, target]  # 3
-        free = np.where(adds, added, _later(stored, self.used[:, target, part]))
-        received = _later(free, ready)
+        free = np.where(adds, added, _maximum(stored, self.used[:, target, part]))
+        received = _maximum(free, ready)
         last_word = received + stream
         # 4
         left = begin + stream
-        sent = np.where(waits, _later(left, received + drained), left) if waits.any() else left
+        sent = np.where(waits, _maximum(left, received + drained), left) if waits.any() else left
         self.sending[:, source] = sent
-        self.used[:, source, part] = _later(self.used[:, source, part], sent)
+        self.used[:, source, part] = _maximum(self.used[:, source, part], sent)
         self.adding[:, target[adds]] = last_word[:, adds]
         self.storing[:, target[~adds]] = last_word[:, ~adds]
-        self.used[:, target, part] = _later(self.used[:, target, part], last_word)
+        self.used[:, target, part] = _maximum(self.used[:, target, part], last_word)
         last = int(np.argmax(last_word[TOTAL]))
         if last_word[TOTAL, last] > self.end[TOTAL]:
             self.end = last_word[:, last]
 
 
-def _spent(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
+def _stretch(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
     """A stretch of time to be added to times ``[4, n]``."""
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     spent = np.zeros((4, len(hops)))
@@ -149,5 +149,5 @@ def _spent(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
     return spent
 
 
-def _later(first: F64, second: F64) -> F64:
+def _maximum(first: F64, second: F64) -> F64:
     return np.where(first[TOTAL] >= second[TOTAL], first, second)

@@ -51,7 +51,7 @@ class LinePattern(NamedTuple):
         return self.line.places if self.line else None
 
 
-class Carried(NamedTuple):
+class StretchMessages(NamedTuple):
     """The messages of a pattern on a stretch, their words, and whether its line lies across the first pattern's."""
 
     stretch: Stretch
@@ -94,8 +94,10 @@ class PatternTimes:
         stretches = self._stretches(tuple((t.schedule, t.variant, t.line) for t in whole))
         loads = [(transfer.carried_words, transfer.axis != whole[0].axis) for transfer in whole]
         ends = [
-            self._end(tuple(Carried(part, *load) for part, load in zip(parts, loads, strict=True) if part.messages))
-            for parts in stretches
+            self._end(
+                tuple(StretchMessages(one, *load) for one, load in zip(lines, loads, strict=True) if one.messages)
+            )
+            for lines in stretches
         ]
         return max([LineTime.of(ends), *alone], key=lambda time: time.cycles)
 
@@ -107,7 +109,7 @@ class PatternTimes:
             ]
         )
 
-    def _end_of_stretch(self, work: tuple[Carried, ...]) -> LineEnd:
+    def _end_of_stretch(self, work: tuple[StretchMessages, ...]) -> LineEnd:
         conflicts = {
             (i, j): self._conflicts(work[i].stretch, work[j].stretch, links=work[i].across == work[j].across)
             for i in range(len(work))

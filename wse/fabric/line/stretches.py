@@ -64,7 +64,7 @@ def stretches_of(lines: Sequence[Line]) -> list[tuple[Stretch, ...]]:
 
     A pattern without messages on a stretch has an empty one.
     """
-    lines = [_travelling(line) for line in lines]
+    lines = [_fabric_messages(line) for line in lines]
     if not lines:
         return []
     firsts = _first_pes(lines)  # 1
@@ -72,7 +72,7 @@ def stretches_of(lines: Sequence[Line]) -> list[tuple[Stretch, ...]]:
     return list(dict.fromkeys(zip(*by_line, strict=True)))
 
 
-def _travelling(line: Line) -> Line:
+def _fabric_messages(line: Line) -> Line:
     """The messages that go over the fabric, alone."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))

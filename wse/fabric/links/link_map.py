@@ -60,7 +60,7 @@ def one_by_one(rectangles: I64) -> I64:
     return apart
 
 
-def repeated(rectangles: I64) -> I64:
+def merge_repeats(rectangles: I64) -> I64:
     """Rectangles that are there once, those of the same rows and words that follow each other at equal steps as one."""
     width = rectangles[:, END_COL] - rectangles[:, COL]
     what = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]

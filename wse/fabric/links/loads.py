@@ -18,8 +18,8 @@ from wse.fabric.links.link_map import (
     ROW,
     TIMES,
     WORDS,
+    merge_repeats,
     rectangles_of,
-    repeated,
 )
 from wse.program.steps import ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
@@ -64,7 +64,7 @@ def line_rectangles(loads: I64) -> I64:
     same = (way[1:] == way[:-1]) & (line[1:] == line[:-1])
     end_place = np.append(np.where(same, place[1:], length), length)[: len(place)]
     rectangles = rectangles_of(way, first[line], end[line], place, end_place, distinct[way, line, place])
-    return repeated(rectangles[rectangles[:, WORDS] > 0])
+    return merge_repeats(rectangles[rectangles[:, WORDS] > 0])
 
 
 def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:

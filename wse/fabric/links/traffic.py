@@ -119,7 +119,7 @@ class Traffic:
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
         """The rectangles of words from one region to another of the same wafer."""
         source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
-        return _on(source.wafer, translation(source.rect, target.rect, messages))
+        return _on_wafer(source.wafer, translation(source.rect, target.rect, messages))
 
     def _line(
         self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages, columns: range | None = None
@@ -144,7 +144,7 @@ class Traffic:
 
     def _region_traffic(self, words: int, stage: Stage, rectangles: I64) -> StepTraffic:
         """The rectangles of a region whose columns are counted through all of its wafers."""
-        placed = _on(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
+        placed = _on_wafer(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
         return StepTraffic(words, self.routes.hops_of(placed), 0, placed)
 
 
@@ -164,10 +164,10 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 
 def _edge(edge: EdgeStream) -> I64:
     """The rectangles of a stream to the edge of a wafer, or from it."""
-    return _on(edge.wafer, edge_streams(edge))
+    return _on_wafer(edge.wafer, edge_streams(edge))
 
 
-def _on(wafer: int, rectangles: I64) -> I64:
+def _on_wafer(wafer: int, rectangles: I64) -> I64:
     """The rectangles on a wafer, whose planes are its own."""
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
-from wse_traces.executed import schedule_rows
+from wse_traces.executed_steps import schedule_rows
 from wse_traces.read import Array, Trace
 
 MOST_SLICES: Final = 200_000  # some 80 MB of JSON, which a viewer in a browser still opens at once

@@ -11,7 +11,7 @@ from wse.inspect.export.events import Lanes, Slice, Track
 from wse.inspect.query.stages import layers_text, read_stages
 from wse.inspect.query.view import name_at
 from wse.report.as_json import Report
-from wse_traces.executed import executed_steps
+from wse_traces.executed_steps import executed_steps
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import CAUSES, HOST, KINDS, PHASES
 
@@ -24,8 +24,8 @@ _LANES_A_STAGE = 1000  # in the order of tracks
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
     """The steps of some passes in order of their start, which is counted from the start of the run.
 
-    The columns of ``wse_traces.executed.executed_steps``. ``passes`` are those of ``chosen_passes``, whose schedules
-    have steps.
+    The columns of ``wse_traces.executed_steps.executed_steps``. ``passes`` are those of ``chosen_passes``, whose
+    schedules have steps.
 
     Raises:
         BadTrace: a time or a traffic is out of range.

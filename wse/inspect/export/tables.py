@@ -130,7 +130,7 @@ def _plain_tables() -> list[str]:
     return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
 
 
-def _labelled(values: Array, labels: tuple[str, ...]) -> list[str]:
+def _labels(values: Array, labels: tuple[str, ...]) -> list[str]:
     """Codes as their names; a code without one as its number."""
     return [labels[code] if code < len(labels) else str(code) for code in values.tolist()]
 
@@ -181,7 +181,7 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
     if field.dtype.startswith("S"):
         return [[bytes(text).decode(errors="replace") for text in values]]
     if field.labels:
-        return [_labelled(values, field.labels)]
+        return [_labels(values, field.labels)]
     return [values] if values.ndim == 1 else list(values.reshape(len(values), -1).T)
 
 

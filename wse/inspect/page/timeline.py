@@ -8,7 +8,7 @@ import numpy as np
 
 from wse.inspect.page.pack import Array, Pack, checked_table, packed_columns
 from wse.report.as_json import Report
-from wse_traces.executed import cache_shifts, schedule_rows
+from wse_traces.executed_steps import cache_shifts, schedule_rows
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import PHASES
 

@@ -12,7 +12,7 @@ from wse.errors import BadTrace, UnknownName
 from wse.inspect.query.step_sums import PhaseTotals, StepSums
 from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
-from wse_traces.executed import cache_shifts, schedule_rows
+from wse_traces.executed_steps import cache_shifts, schedule_rows
 from wse_traces.groups import group_sums, range_sums
 from wse_traces.read import Array
 from wse_traces.schema import CAUSES, PHASES

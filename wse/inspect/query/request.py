@@ -148,7 +148,7 @@ def _steps(trace: Trace, request: InspectRequest) -> View:
     return StepsView(**source_of(trace, "steps"), sort=order, steps=tuple(steps))
 
 
-def _by(trace: Trace, request: InspectRequest) -> View:
+def _group_view(trace: Trace, request: InspectRequest) -> View:
     assert request.by is not None
     sums = StepSums(trace)
     groups = read_groups(sums, request.by, request.rows)
@@ -175,7 +175,7 @@ def _cycles(trace: Trace, request: InspectRequest) -> View:
 _READ: Final[dict[str, Callable[[Trace, InspectRequest], View]]] = {
     "summary": lambda trace, request: read_summary(trace, request.rows or 0),
     "steps": _steps,
-    "by": _by,
+    "by": _group_view,
     "links": _links,
     "pe": _pe,
     "tokens": lambda trace, request: TokensView(

@@ -41,7 +41,7 @@ class SummaryView(TracedRun, View):
 def read_summary(trace: Trace, top: int) -> SummaryView:
     """The summary, with the ``top`` busiest links and costliest steps. Raises: TraceError if the trace is damaged."""
     sums = StepSums(trace)
-    return read_run(trace, sums.phases()).extended(
+    return read_run(trace, sums.phases()).convert(
         SummaryView,
         **source_of(trace, "summary"),
         crossing=CrossingBytes(bytes=int(trace.column("crossings/bytes").sum())),

@@ -94,7 +94,7 @@ def read_weight_packing(path: Path) -> Packing:
 def spec_of(config: ConfigReader, name: str, unstated_dtype: str | None) -> ModelSpec:
     """The model ``name`` that the keys of a config describe; errors as of `read_config`."""
     packing = read_packing(config)
-    kind = config.any("model_type")
+    kind = config.value("model_type")
     if not isinstance(kind, str):
         family_names = ", ".join(sorted(known_families()))
         if kind is None:

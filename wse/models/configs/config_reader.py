@@ -36,7 +36,7 @@ class ConfigReader:
         self._read.add(key)
         return self._values.get(key) is not None
 
-    def any(self, key: str) -> Any:
+    def value(self, key: str) -> Any:
         """The value as it is in the file, None where absent."""
         self._read.add(key)
         return self._values.get(key)
@@ -74,20 +74,20 @@ class ConfigReader:
 
     def require(self, key: str, allowed: Iterable[Any], why: str) -> None:
         """Accept an absent key, null, or one of ``allowed``; refuse any other value, saying ``why``."""
-        value = self.any(key)
+        value = self.value(key)
         if value is not None and not any(type(value) is type(good) and value == good for good in allowed):
             self.refuse(key, value, why)
 
     def table(self, key: str) -> ConfigReader | None:
         """The object under the key, None where absent, null or empty."""
-        value = self.any(key)
+        value = self.value(key)
         if value is not None and not isinstance(value, dict):
             self.refuse(key, value, "give an object or null")
         return ConfigReader(self.path, value, f"{self.prefix}{key}.") if value else None
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
         """A list of integers from ``low`` to ``high``; None where absent or null."""
-        value = self.any(key)
+        value = self.value(key)
         if value is None:
             return None
         if not isinstance(value, list) or any(type(item) is not int or not low <= item <= high for item in value):
@@ -106,7 +106,7 @@ class ConfigReader:
 
     def ids(self, key: str, vocab_size: int) -> tuple[int, ...]:
         """Token ids: an integer, a list of integers, or null (none), all inside the vocabulary."""
-        value = self.any(key)
+        value = self.value(key)
         ids = [] if value is None else value if isinstance(value, list) else [value]
         for i in ids:
             if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < vocab_size:
@@ -138,7 +138,7 @@ class ConfigReader:
         raise BadModel(msg)
 
     def _get(self, key: str, default: Any, rule: str) -> Any:
-        value = self.any(key)
+        value = self.value(key)
         if value is None:
             if default is _MISSING:
                 msg = f"{self.path}: has no {self.prefix}{key}; add it: {rule}"

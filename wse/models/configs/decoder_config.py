@@ -63,7 +63,7 @@ class Heads:
 
 def require_class(config: ConfigReader, *architectures: str) -> None:
     """Refuse a config whose ``architectures`` names another class than these."""
-    stated = config.any("architectures")
+    stated = config.value("architectures")
     if stated not in (None, [], *([name] for name in architectures)):
         config.refuse("architectures", stated, f"only {architectures[0]} predicts tokens")
 

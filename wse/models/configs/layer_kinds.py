@@ -15,7 +15,7 @@ SLIDING: Final = "sliding_attention"
 
 def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated: Sequence[str]) -> tuple[str, ...]:
     """The kind of each layer; ``unstated``, of the same length, where the config has no layer_types."""
-    kinds = config.any("layer_types")
+    kinds = config.value("layer_types")
     if kinds is None:
         return tuple(unstated)
     if not isinstance(kinds, list) or len(kinds) != len(unstated) or any(kind not in choices for kind in kinds):
@@ -43,7 +43,7 @@ def windowed_layers(config: ConfigReader, unstated: Sequence[str], window: int |
 def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
     """``count`` layers that all have this window, or none; layer_types may only say the same."""
     kind = FULL if window is None else SLIDING
-    stated = config.any("layer_types")
+    stated = config.value("layer_types")
     if stated is not None and (not isinstance(stated, list) or any(item != kind for item in stated)):
         config.refuse("layer_types", stated, f"supported: {kind} in every layer")
     return (Layer(window=window),) * count
@@ -59,12 +59,12 @@ def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     has_window = config.flag("use_sliding_window", default=False)
     window = read_window(config)
     if not has_window:
-        config.any("max_window_layers")
+        config.value("max_window_layers")
         return windowed_layers(config, [FULL] * count, None)
     if not config.is_stated("sliding_window"):
         config.refuse("use_sliding_window", has_window, "add sliding_window, or set it to false")
     if window is None or config.has("layer_types"):
-        config.any("max_window_layers")
+        config.value("max_window_layers")
         return windowed_layers(config, [FULL] * count, window)
     first = config.integer("max_window_layers", 0, LONGEST_CONTEXT)
     return windowed_layers(config, [SLIDING if index >= first else FULL for index in range(count)], window)

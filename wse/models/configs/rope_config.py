@@ -72,7 +72,7 @@ def read_rope(
     table = _table(config, unstated)
     kind = _kind(config, table, kinds)
     base = _base(config, table, base)
-    size = _turning(config, table, head_size, share)
+    size = _rotated_features(config, table, head_size, share)
     context = config.integer("max_position_embeddings", 1, LONGEST_CONTEXT)
     original = _original(config, table, context)
     limit, factor = context, 1.0
@@ -100,20 +100,20 @@ def read_rope(
 def _table(config: ConfigReader, unstated: Mapping[str, Any]) -> ConfigReader:
     """The table of either spelling; both are accepted where they say the same."""
     tables = [table for table in map(config.table, TABLES) if table is not None]
-    newer, older = (config.any(key) for key in TABLES)
+    newer, older = (config.value(key) for key in TABLES)
     if len(tables) == 2 and newer != older:
         config.refuse(TABLES[1], older, f"contradicts {TABLES[0]} = {newer!r}; keep one")
     return tables[0] if tables else ConfigReader(config.path, dict(unstated), f"{config.prefix}{TABLES[0]}.")
 
 
 def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -> str:
-    stated = [table.any(key) for key in ("rope_type", "type") if table.has(key)]
+    stated = [table.value(key) for key in ("rope_type", "type") if table.has(key)]
     for kind in stated:
         if not isinstance(kind, str) or kind not in kinds or kinds[kind] != kinds[stated[0]]:
             key = next(key for key in TABLES if config.has(key))
             config.refuse(
                 key,
-                config.any(key),
+                config.value(key),
                 f"this scaling of rotary positions is not supported; supported: {', '.join(sorted(kinds))}",
             )
     return kinds[stated[0]] if stated else "default"
@@ -135,7 +135,7 @@ def _agreed_value(key: str, stated: Mapping[ConfigReader, float], unstated: floa
     return next(iter(stated.values()), unstated)
 
 
-def _turning(config: ConfigReader, table: ConfigReader, head_size: int, unstated: float | None) -> int:
+def _rotated_features(config: ConfigReader, table: ConfigReader, head_size: int, unstated: float | None) -> int:
     """Features of a head that turn."""
     key = "partial_rotary_factor"
     if unstated is None:
@@ -183,7 +183,7 @@ def _yarn(table: ConfigReader, size: int, base: float, context: int, original: i
 
 def _weight(table: ConfigReader, key: str) -> float:
     """0 and null both say that there is none."""
-    return 0.0 if table.any(key) in (None, 0) else table.number(key, SMALLEST_FACTOR, LARGEST_FACTOR)
+    return 0.0 if table.value(key) in (None, 0) else table.number(key, SMALLEST_FACTOR, LARGEST_FACTOR)
 
 
 def _longrope(table: ConfigReader, size: int, base: float, context: int, original: int) -> Rope:

@@ -51,7 +51,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     config.require("swiglu_alpha", (1.702,), "supported: 1.702")
     experts = replace(read_experts(config, "intermediate_size"), router_bias=True)
     config.require("experts_per_token", (experts.active,), f"contradicts num_experts_per_tok = {experts.active}")
-    config.any("initial_context_length")  # original_max_position_embeddings by another name
+    config.value("initial_context_length")  # original_max_position_embeddings by another name
     biased = config.flag("attention_bias", default=True)
     return replace(
         spec,

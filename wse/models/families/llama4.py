@@ -106,7 +106,7 @@ def _position_scale(config: ConfigReader) -> PositionScale | None:
     coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
     key = "attn_temperature_tuning"
     config.require(key, (True, False, 4), "give true or false")  # 4, which was as good as true, in the first configs
-    if config.has(key) and not config.any(key):
+    if config.has(key) and not config.value(key):
         return None
     return PositionScale(coefficient=coefficient, floor_tokens=tokens)
 

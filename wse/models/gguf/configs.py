@@ -112,7 +112,7 @@ def _qwen3_moe(header: Header) -> Config:
     }
 
 
-def _alternating(layers: int) -> list[str]:
+def _alternate_kinds(layers: int) -> list[str]:
     return [("sliding_attention", "full_attention")[layer % 2] for layer in range(layers)]
 
 
@@ -129,7 +129,7 @@ def _gemma2(header: Header) -> Config:
         "attn_logit_softcapping": header.positive("attn_logit_softcapping", 50.0),
         "final_logit_softcapping": header.positive("final_logit_softcapping", 30.0),
         "sliding_window": header.size("attention.sliding_window", 4096),
-        "layer_types": _alternating(config["num_hidden_layers"]),
+        "layer_types": _alternate_kinds(config["num_hidden_layers"]),
         "hidden_activation": "gelu_pytorch_tanh",
     }
 
@@ -143,7 +143,7 @@ def _phi3(header: Header) -> Config:
     if any(header.has_tensor(name) for name in LONG_FACTORS):
         header.refuse(
             "context_length",
-            header.any("context_length"),
+            header.value("context_length"),
             "positions scaled by rope_factors are not supported; use the 4k model",
         )
     config.pop("head_dim")
@@ -175,7 +175,7 @@ def _gpt_oss(header: Header) -> Config:
         "model_type": "gpt_oss",
         "intermediate_size": header.size("expert_feed_forward_length", config["intermediate_size"]),
         "sliding_window": header.size("attention.sliding_window"),
-        "layer_types": _alternating(config["num_hidden_layers"]),
+        "layer_types": _alternate_kinds(config["num_hidden_layers"]),
         "attention_bias": True,
     }
 

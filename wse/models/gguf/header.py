@@ -18,14 +18,14 @@ class Header(ConfigReader):
     def __init__(self, gguf: GgufFile) -> None:
         self.gguf = gguf
         self._all = ConfigReader(gguf.path, gguf.metadata)
-        self.architecture = str(self._all.any("general.architecture"))
+        self.architecture = str(self._all.value("general.architecture"))
         prefix = f"{self.architecture}."
         values = {key.removeprefix(prefix): value for key, value in gguf.metadata.items() if key.startswith(prefix)}
         super().__init__(gguf.path, values, prefix)
 
     def size(self, key: str, default: int | None = None) -> int:
         """A whole number of at least 1; an array of equal ones counts as that number."""
-        value = self.any(key)
+        value = self.value(key)
         if isinstance(value, GgufArray):
             values = set(self.gguf.elements(self.prefix + key) or ())
             if len(values) != 1:
@@ -46,7 +46,7 @@ class Header(ConfigReader):
 
     def text(self, key: str) -> str | None:
         """A text, None where there is none."""
-        value = self.any(key)
+        value = self.value(key)
         if value is not None and not isinstance(value, str):
             self.refuse(key, value, "give a text")
         return value

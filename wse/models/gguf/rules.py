@@ -49,7 +49,7 @@ class StoredTensor:
     beside: Callable[[str], TensorEntry | None]  # another tensor of the layer, by GGUF name without the suffix
     header: Header
 
-    def named(self, inside: str) -> str:
+    def new_name(self, inside: str) -> str:
         """The new name."""
         return f"{self.prefix}{inside}.{self.suffix}"
 
@@ -59,7 +59,7 @@ Rule = Callable[[StoredTensor], Iterable[TensorEntry]]
 
 def rename(inside: str) -> Rule:
     """Another name, nothing else."""
-    return lambda tensor: [replace(tensor.entry, name=tensor.named(inside))]
+    return lambda tensor: [replace(tensor.entry, name=tensor.new_name(inside))]
 
 
 def rename_whole(inside: str) -> Rule:
@@ -83,14 +83,14 @@ def gain(inside: str) -> Rule:
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         entry = tensor.entry
         rows: Rows = lambda rows: entry.rows(rows).astype(np.float32) - np.float32(1)  # noqa: E731
-        return [replace(entry, name=tensor.named(inside), rows=rows)]
+        return [replace(entry, name=tensor.new_name(inside), rows=rows)]
 
     return rule
 
 
 def conv1d(inside: str) -> Rule:
     """A matrix that GPT-2's own checkpoints have as [in, out]."""
-    return lambda tensor: [_swap_axes(tensor.entry, tensor.named(inside))]
+    return lambda tensor: [_swap_axes(tensor.entry, tensor.new_name(inside))]
 
 
 def split_experts(inside: str) -> Rule:
@@ -100,7 +100,7 @@ def split_experts(inside: str) -> Rule:
         count = tensor.entry.shape[0]
         if len(tensor.entry.shape) != 3 or count != tensor.header.count("expert_count"):
             return [tensor.entry]  # it is refused under its own name
-        return [_expert(tensor.entry, tensor.named(inside.format(index)), index) for index in range(count)]
+        return [_expert(tensor.entry, tensor.new_name(inside.format(index)), index) for index in range(count)]
 
     return rule
 
@@ -148,7 +148,8 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
         return np.concatenate(both, axis=1).reshape(shape)[rows]
 
     stored_bytes = keys.stored_bytes + values.stored_bytes
-    return [replace(keys, name=tensor.named("self_attn.kv_b_proj"), shape=shape, stored_bytes=stored_bytes, rows=read)]
+    name = tensor.new_name("self_attn.kv_b_proj")
+    return [replace(keys, name=name, shape=shape, stored_bytes=stored_bytes, rows=read)]
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
@@ -158,7 +159,7 @@ def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
     """Rows whose rotated pairs are neighbours, with the pairs across the halves of each head."""
-    entry, name = tensor.entry, tensor.named(inside)
+    entry, name = tensor.entry, tensor.new_name(inside)
     size, odd = divmod(entry.shape[0], heads)
     if odd or size % 2:
         return replace(entry, name=name)  # its shape is refused when it is asked for

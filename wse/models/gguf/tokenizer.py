@@ -69,7 +69,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
         return None
     config = ConfigReader(gguf.path, gguf.metadata)
     entries = {key.removeprefix(PREFIX): value for key, value in gguf.metadata.items() if key.startswith(PREFIX)}
-    template = config.any("tokenizer.chat_template")
+    template = config.value("tokenizer.chat_template")
     scores = _elements(gguf, "scores", float, len(tokens))
     types = _elements(gguf, "token_type", int, len(tokens))
     ids = [name.removesuffix("_token_id") for name in entries if name.endswith("_token_id")]
@@ -87,7 +87,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
 
 
 def _text(config: ConfigReader, name: str) -> str | None:
-    value = config.any(PREFIX + name)
+    value = config.value(PREFIX + name)
     if value is not None and not isinstance(value, str):
         config.refuse(PREFIX + name, value, "give a text")
     return value

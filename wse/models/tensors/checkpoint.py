@@ -50,7 +50,7 @@ class Checkpoint:
                 fault = _fault(tensor, piece, entries)
                 if fault is not None:
                     fault_of.setdefault(piece.file_name, fault)
-        faults = [*fault_of.values(), *self._unexpected(entries, family, sound=not fault_of)]
+        faults = [*fault_of.values(), *self._unasked_tensors(entries, family, sound=not fault_of)]
         if faults:
             where = next((entry.path for entry in entries.values()), Path(spec.name))
             raise _refusal(faults, where)
@@ -84,7 +84,7 @@ class Checkpoint:
         array.flags.writeable = False
         return array
 
-    def _unexpected(self, entries: Mapping[str, TensorEntry], family: Family, *, sound: bool) -> Iterator[_Fault]:
+    def _unasked_tensors(self, entries: Mapping[str, TensorEntry], family: Family, *, sound: bool) -> Iterator[_Fault]:
         """Faults of the tensors that are not asked for; a copy is compared only where all others are ``sound``."""
         harmless = family.harmless_tensors(self.spec)
         for name in sorted(entries.keys() - self._used.keys()):
@@ -161,15 +161,15 @@ class TensorRows:
         self.shape = (sum(self._counts), *shapes[0][1:])
 
     @property
-    def packed(self) -> tuple[TensorRows, TensorRows] | None:
+    def codes_and_scales(self) -> tuple[TensorRows, TensorRows] | None:
         """The codes ``[out, in]``, one a byte, and the scales ``[out, groups]`` as files hold them, if all do."""
         codes = [(piece, entry.codes) for piece, entry in self._pieces if entry.codes is not None]
         scales = [(piece, entry.scales) for piece, entry in self._pieces if entry.scales is not None]
         if len(codes) < len(self._pieces):
             return None
-        return self._instead(codes), self._instead(scales)
+        return self._rows_of_others(codes), self._rows_of_others(scales)
 
-    def _instead(self, parts: Sequence[tuple[Piece, TensorEntry]]) -> TensorRows:
+    def _rows_of_others(self, parts: Sequence[tuple[Piece, TensorEntry]]) -> TensorRows:
         """Rows that are cut in the same way out of other tensors."""
         pieces = tuple(replace(piece, file_name=str(i), file_shape=part.shape) for i, (piece, part) in enumerate(parts))
         entries = {str(i): part for i, (_, part) in enumerate(parts)}

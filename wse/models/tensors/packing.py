@@ -30,19 +30,19 @@ def read_packing(config: ConfigReader) -> Packing:
     Raises:
         BadModel: the method is another one, or one of its settings is not supported.
     """
-    table = config.any(KEY)
+    table = config.value(KEY)
     if table is None:
         return Packing()
     if not isinstance(table, dict):
         config.refuse(KEY, table, "give an object or null")
     inner = ConfigReader(config.path, table, f"{KEY}.")
     method = inner.choice("quant_method", METHODS)
-    inner.any("modules_to_not_convert")  # the file tells which matrices are packed
-    inner.any("dequantize")
+    inner.value("modules_to_not_convert")  # the file tells which matrices are packed
+    inner.value("dequantize")
     if method == MXFP4:
         inner.finish(())
         return Packing(method=method)
-    block = inner.any("weight_block_size")
+    block = inner.value("weight_block_size")
     if block is None:
         block = [128, 128]
     if not (
@@ -50,7 +50,7 @@ def read_packing(config: ConfigReader) -> Packing:
     ):
         inner.refuse("weight_block_size", block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
     inner.require("fmt", ("e4m3",), "supported: e4m3")
-    inner.any("scale_fmt")  # how scales were chosen; they are stored as float32 all the same
+    inner.value("scale_fmt")  # how scales were chosen; they are stored as float32 all the same
     inner.require(
         "activation_scheme",
         ("dynamic",),

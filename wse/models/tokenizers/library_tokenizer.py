@@ -100,16 +100,16 @@ class WindowStream:
         if not self._tokenizer.has_text(token_id):
             return ""
         self._ids.append(token_id)
-        text = self._unsent()
+        text = self._unsent_text()
         if self._tokenizer.is_byte(token_id) or text.endswith(REPLACEMENT):
             return ""
         return self._send(text)
 
     def finish(self) -> str:
         """See `TextStream.finish`."""
-        return self._send(self._unsent())
+        return self._send(self._unsent_text())
 
-    def _unsent(self) -> str:
+    def _unsent_text(self) -> str:
         sent = self._tokenizer.decode(self._ids[: self._sent_count])
         return self._tokenizer.decode(self._ids)[len(sent) :]
 

@@ -48,12 +48,12 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     data = read_file(path, FILE_LIMIT_BYTES, BadModel)
     try:
         return _model(data, str(path))
-    except (_Damaged, UnicodeDecodeError, struct.error) as error:
+    except (_Damage, UnicodeDecodeError, struct.error) as error:
         msg = f"{path}: not a SentencePiece model ({error}); fetch the file again"
         raise BadModel(msg) from error
 
 
-class _Damaged(Exception):
+class _Damage(Exception):
     """Bytes that are no message of this kind; says where."""
 
 
@@ -70,12 +70,12 @@ def _model(data: bytes, where: str) -> SentencePieceModel:
             kinds.append(_int(piece.get(3, Kind.NORMAL)))
             if len(texts) > MOST_PIECES or not math.isfinite(scores[-1]):
                 msg = f"piece {len(texts) - 1:,} with score {scores[-1]:g}"
-                raise _Damaged(msg)
+                raise _Damage(msg)
         elif number in parts:
             parts[number].update(_fields(_bytes(value)))
     if not texts:
         msg = f"no pieces in {len(data):,} bytes"
-        raise _Damaged(msg)
+        raise _Damage(msg)
     trainer, normalizer = parts[2], parts[3]
     algorithm = _int(trainer.get(3, UNIGRAM))
     if algorithm not in (UNIGRAM, BPE):
@@ -118,10 +118,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
             length = 8 if kind == EIGHT_BYTES else 4
         else:
             msg = f"wire type {kind} at byte {at}"
-            raise _Damaged(msg)
+            raise _Damage(msg)
         if length > len(data) - at:
             msg = f"a field of {length:,} bytes with {len(data) - at:,} left"
-            raise _Damaged(msg)
+            raise _Damage(msg)
         yield key >> 3, data[at : at + length]
         at += length
 
@@ -134,20 +134,20 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at + place + 1
     msg = f"no integer at byte {at}"
-    raise _Damaged(msg)
+    raise _Damage(msg)
 
 
 def _bytes(value: Value) -> bytes:
     if not isinstance(value, bytes):
         msg = f"the integer {value} where bytes belong"
-        raise _Damaged(msg)
+        raise _Damage(msg)
     return value
 
 
 def _int(value: Value) -> int:
     if not isinstance(value, int):
         msg = f"{len(value)} bytes where an integer belongs"
-        raise _Damaged(msg)
+        raise _Damage(msg)
     return value
 
 

@@ -71,9 +71,9 @@ def read_tokenizer_config(folder: Path) -> TokenizerConfig:
     if not path.exists():
         return TokenizerConfig(chat_template=_template_file(folder))
     config = ConfigReader(path, read_object(path, FILE_LIMIT_BYTES))
-    named = {name: _text(config, name, config.any(name)) for name in MARKS if config.has(name)}
+    named = {name: _text(config, name, config.value(name)) for name in MARKS if config.has(name)}
     return TokenizerConfig(
-        tokenizer_class=(_text(config, "tokenizer_class", config.any("tokenizer_class") or "")).removesuffix("Fast"),
+        tokenizer_class=(_text(config, "tokenizer_class", config.value("tokenizer_class") or "")).removesuffix("Fast"),
         marks=tuple(named.items()),
         added=(*_added_tokens(config), *_more_marks(config)),
         add_bos_token=config.flag("add_bos_token", default=False),
@@ -93,7 +93,7 @@ def _text(config: ConfigReader, key: str, value: Any) -> str:
 
 
 def _added_tokens(config: ConfigReader) -> list[AddedToken]:
-    table = config.any("added_tokens_decoder") or {}
+    table = config.value("added_tokens_decoder") or {}
     if not isinstance(table, dict):
         config.refuse("added_tokens_decoder", table, "give an object of tokens by id")
     added = []
@@ -113,7 +113,7 @@ def _added_tokens(config: ConfigReader) -> list[AddedToken]:
 def _more_marks(config: ConfigReader) -> list[AddedToken]:
     added = []
     for key in MORE_MARKS:
-        value = config.any(key) or []
+        value = config.value(key) or []
         tokens = list(value.values()) if isinstance(value, dict) else value
         if not isinstance(tokens, list):
             config.refuse(key, value, "give a list of tokens")
@@ -123,7 +123,7 @@ def _more_marks(config: ConfigReader) -> list[AddedToken]:
 
 def _template(config: ConfigReader) -> str | None:
     """The only template, or the one named default."""
-    value = config.any("chat_template")
+    value = config.value("chat_template")
     if isinstance(value, list):
         templates = {t.get("name"): t.get("template") for t in value if isinstance(t, dict)}
         value = templates.get("default")

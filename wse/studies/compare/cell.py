@@ -77,8 +77,8 @@ def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEst
     """A request on wafers with another link between them; the same where None is given."""
     if link is None:
         return prepared
-    return replace(prepared, wafer=_linked(prepared.wafer, link), whole=_linked(prepared.whole, link))
+    return replace(prepared, wafer=_with_link(prepared.wafer, link), whole=_with_link(prepared.whole, link))
 
 
-def _linked(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
+def _with_link(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
     return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)

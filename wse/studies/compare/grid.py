@@ -21,7 +21,7 @@ from wse.studies.compare.rows import assumptions_of, with_best, without_duplicat
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import inputs
 from wse.studies.workers.engine_pool import Pool, engine_pool
-from wse.studies.workers.pool import Killed, Queue, Task, outputs
+from wse.studies.workers.pool import KilledItem, Queue, Task, outputs
 
 
 def compare(
@@ -49,10 +49,10 @@ def compare(
     """
     check(request)
     with engine_pool(engine, jobs) as pool:
-        return _compared(request, on_progress, pool)
+        return _compare(request, on_progress, pool)
 
 
-def _compared(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
+def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
     """The result of `compare`."""
     on_progress(0, 1, str(request.base.model))
     fewest, first = fewest_wafers(request)
@@ -129,7 +129,7 @@ def _in_processes(request: CompareRequest, cells: Sequence[Cell], pool: Pool) ->
     )
     queue = Queue([item] for item in range(len(cells)))
     for item, rows in pool.outputs(queue, min(pool.processes, len(cells)), task):
-        if isinstance(rows, Killed):
+        if isinstance(rows, KilledItem):
             message = f"{cells[item]}: {rows.reason}"
             raise BadInput(message)
         yield cells[item], rows

@@ -73,14 +73,14 @@ def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study:
         verdict = ["There is no number of wafers above one on which two of the mappings can be compared."]
     else:
         verdict = [
-            _ranked("One user is fastest", groups, speed),
-            _ranked("All users get the most tokens", groups, lambda row: row.tokens_per_s or 0.0),
+            _rank("One user is fastest", groups, speed),
+            _rank("All users get the most tokens", groups, lambda row: row.tokens_per_s or 0.0),
             _crossings([row for group in groups for row in group]),
         ]
     return replace(result, verdict=tuple(verdict))
 
 
-def _ranked(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
+def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
     """The mappings that are best by a key, their machines, and the factors by which they beat the others."""
     parts = []
     winners = [max(group, key=key) for group in groups]

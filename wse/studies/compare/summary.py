@@ -40,7 +40,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
     titles = [column.title for column in shown_columns(console, best)]
     _print_text(console, "; ".join(f"{title}: {KEY[title]}" for title in titles if title in KEY), style="bright_black")
     print_tables(console, details)
-    impossible = [row for row in result.rows if not row.possible and (detail or _alone(row, result))]
+    impossible = [row for row in result.rows if not row.possible and (detail or _stands_alone(row, result))]
     if impossible:
         print_table(console, pair_table(reasons(impossible), "What cannot be"))
     if detail:
@@ -65,7 +65,7 @@ def input_texts(inputs: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def _alone(row: ComparisonRow, result: CompareResult) -> bool:
+def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
     """Whether no row can be on the wafers of a row that cannot, or none of its mapping on any number of wafers."""
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)

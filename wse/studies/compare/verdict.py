@@ -46,8 +46,8 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
     change = speed(second) / speed(first) - 1 if speed(first) else 0.0
     if abs(change) < NO_CHANGE:
         return f"One user gets {rate(speed(first))} in both runs."
-    text = f"One user is {_changed(change)} in the second run, {rate(speed(second))} after {rate(speed(first))}"
-    return f"{text}{_because(first, second, slower=change < 0)}."
+    text = f"One user is {_change_text(change)} in the second run, {rate(speed(second))} after {rate(speed(first))}"
+    return f"{text}{_reason(first, second, slower=change < 0)}."
 
 
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
@@ -70,17 +70,17 @@ def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]
     if abs(change) < NO_CHANGE:
         text += f" make no difference to one user ({rate(speed(next_row))})"
     else:
-        text += f" make one user {_changed(change)} ({rate(speed(next_row))}{_other_links(base, next_row, rows)})"
-        text += _because(base, next_row, slower=change < 0)
+        text += f" make one user {_change_text(change)} ({rate(speed(next_row))}{_other_links(base, next_row, rows)})"
+        text += _reason(base, next_row, slower=change < 0)
     if larger_rows:
         largest = larger_rows[-1]
         change = speed(largest) / speed(base) - 1
-        effect = "make no difference" if abs(change) < NO_CHANGE else f"make it {_changed(change)}"
+        effect = "make no difference" if abs(change) < NO_CHANGE else f"make it {_change_text(change)}"
         text += f"; {largest.wafers} {effect}"
     return f"{text}."
 
 
-def _because(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
+def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
     """The cause with the largest part in a change and the one most against it, in parts of a token's time."""
     if base.cycles_by is None or next_row.cycles_by is None:
         return ""
@@ -147,7 +147,7 @@ def rate(tokens_per_s: float) -> str:
     return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 100 else f"{tokens_per_s:.3g} tokens/s"
 
 
-def _changed(change: float) -> str:
+def _change_text(change: float) -> str:
     """A relative change in words: percent faster or slower, or a multiple."""
     if change >= 1:
         return f"{1 + change:.2g} times as fast"

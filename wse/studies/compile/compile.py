@@ -11,7 +11,7 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
-from wse.request.prepare_run import Prepared, prepare
+from wse.request.prepare_run import PreparedRequest, prepare
 from wse.request.run_request import CompileRequest
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.compile.contention import contention_result
@@ -41,10 +41,10 @@ def compile_request(request: CompileRequest) -> CompileResult:
     return replace(compile_result(prepared, choice.program), rewrites=rewrites)
 
 
-def compile_result(prepared: Prepared, program: Program) -> CompileResult:
+def compile_result(prepared: PreparedRequest, program: Program) -> CompileResult:
     """The result of a compiled request; a token is timed in the middle of the answer that is asked for."""
     wafer, spec = prepared.wafer, prepared.spec
-    clock, slots, costs = _timed(prepared, program)
+    clock, slots, costs = _time_program(prepared, program)
     return CompileResult(
         model=model_result(spec, program),
         wafer=wafer_result(
@@ -53,7 +53,7 @@ def compile_result(prepared: Prepared, program: Program) -> CompileResult:
         batch=program.batch,
         system=system_result(program, context=program.context),
         sram=_sram(program, wafer.sram_bytes_per_pe),
-        fabric=fabric_result(program, clock.decode).extended(
+        fabric=fabric_result(program, clock.decode).convert(
             CompileFabric,
             colours=_colour_uses(program),
             contention=contention_result(program, costs),
@@ -73,7 +73,7 @@ def compile_result(prepared: Prepared, program: Program) -> CompileResult:
     )
 
 
-def _timed(prepared: Prepared, program: Program) -> tuple[Clock, Slots, list[tuple[Phase, PhaseCost]]]:
+def _time_program(prepared: PreparedRequest, program: Program) -> tuple[Clock, Slots, list[tuple[Phase, PhaseCost]]]:
     """Cycles of the prompts, and of one token in the middle of what is asked for; the cache slots in use
     then; cost by phase."""
     clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
@@ -83,7 +83,7 @@ def _timed(prepared: Prepared, program: Program) -> tuple[Clock, Slots, list[tup
 
 
 def _sram(program: Program, sram_bytes: int) -> CompileSram:
-    return sram_result(program, sram_bytes).extended(
+    return sram_result(program, sram_bytes).convert(
         CompileSram,
         stages=tuple(use_bytes(program, index, sram_bytes) for index in range(len(program.stages))),
         histogram=histogram(program, sram_bytes),
@@ -97,7 +97,7 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
     The first row, from 0 to 0, counts the PEs outside of all regions.
     """
     edges = [round(sram_bytes * i / HISTOGRAM_BINS) for i in range(HISTOGRAM_BINS + 1)]
-    lowest = [(i, stage) for i, stage in enumerate(program.stages) if not program.below(i)]
+    lowest = [(i, stage) for i, stage in enumerate(program.stages) if not program.stages_below(i)]
     sizes = [(program.used_bytes(i), stage.rect.rows * stage.cols) for i, stage in lowest]
     all_pes = program.wafers * program.wafer_rows * program.wafer_cols
     bins = [HistogramBin(from_bytes=0, to_bytes=0, pes=all_pes - sum(pes for _, pes in sizes))]

@@ -158,7 +158,7 @@ def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...
     shared = [buffer for buffer in buffers if buffer.shares_with]
     if not shared:
         return ()
-    placed, covered = count(sum(buffer.bytes for buffer in shared)), count(_covered(shared))
+    placed, covered = count(sum(buffer.bytes for buffer in shared)), count(_covered_bytes(shared))
     text = f"shares bytes with buffers that never live at the same time: {placed} B of buffers on {covered} B"
     return ((SHARED, text),)
 
@@ -221,7 +221,7 @@ def _lifetime(row: _Row, steps: int, width: int) -> Text:
     return Text("".join(cells), style=COLOURS.get(row.use, ""))
 
 
-def _covered(buffers: Sequence[BufferResult]) -> int:
+def _covered_bytes(buffers: Sequence[BufferResult]) -> int:
     """Bytes of SRAM under any of the buffers."""
     total = end = 0
     for start, stop in sorted((b.address, b.address + b.bytes) for b in buffers):

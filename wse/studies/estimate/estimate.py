@@ -81,12 +81,12 @@ def estimate(
         result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))
     if request.sensitivity:
 
-        def estimated(name: str, changed_request: EstimateRequest) -> EstimateResult:
+        def estimate_piece(name: str, changed_request: EstimateRequest) -> EstimateResult:
             on_progress(pieces.index(name), len(pieces), name)
             prepared = prepare_estimate(changed_request)
             return estimate_of(prepared, compile_fastest(prepared).program)
 
-        result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimated))
+        result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimate_piece))
     if trace is not None:
         from wse.record.estimate import write_estimate  # HDF5 is slow to load
 
@@ -109,7 +109,7 @@ def result_of(
     clock, wafer = counted.clock, prepared.wafer
     grades = _grades(prepared)
     prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz)
-    tokens = _decoded(prepared, program, counted, grades)
+    tokens = _decode_results(prepared, program, counted, grades)
     verify = verify_result(prepared, clock.fabric)
     return EstimateResult(
         inputs=inputs(prepared),
@@ -155,7 +155,7 @@ def _grades(prepared: PreparedEstimate) -> Grades:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Decoded:
+class _DecodeResults:
     """The results of generated tokens: none where nothing is decoded, ``decode`` alone where experts are given."""
 
     decode: DecodeResult | None = None
@@ -165,19 +165,19 @@ class _Decoded:
     cost: CostResult | None = None
 
 
-def _decoded(prepared: PreparedEstimate, program: Program, counted: TimedRun, grades: Grades) -> _Decoded:
+def _decode_results(prepared: PreparedEstimate, program: Program, counted: TimedRun, grades: Grades) -> _DecodeResults:
     clock, prompts, token_classes = counted
     wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
     if not clock.decode.runs:
-        return _Decoded()
+        return _DecodeResults()
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
     if not token_classes:
-        return _Decoded(decode=decode)
+        return _DecodeResults(decode=decode)
     middle_cost = clock.fabric.decode_cost(*prepared.middle_context)
     pipelining = pipelining_result(clock.fabric, prompts, middle_cost, prepared.new_tokens)
     saturated = max((row.tokens_per_s for row in pipelining.rows), default=None) if len(program.stages) > 1 else None
     rates = Rates(alone=decode.tokens_per_s, saturated=saturated)
-    return _Decoded(
+    return _DecodeResults(
         decode=decode,
         pipelining=pipelining,
         bounds=bounds_result(clock.fabric, spec, token_classes, grades),

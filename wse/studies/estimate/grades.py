@@ -128,15 +128,15 @@ def grades_result(
     ``cycles_by`` has those of ``prefill``, and of ``verify`` where there is such a pass. Numbers of generated tokens
     have none where nothing is decoded (``decode`` None).
     """
-    of_prefill, of_host = _behind(cycles_by["prefill"]), _OF_CAUSE["host"]
+    of_prefill, of_host = _constants_of(cycles_by["prefill"]), _OF_CAUSE["host"]
     rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)
     for phase, causes in cycles_by.items():
-        rests_on[f"{phase}.cycles"] = _behind(causes)
-        rests_on[f"{phase}.s"] = (*_behind(causes), "clock_hz")
+        rests_on[f"{phase}.cycles"] = _constants_of(causes)
+        rests_on[f"{phase}.s"] = (*_constants_of(causes), "clock_hz")
     rests_on["prefill.tokens_per_s"] = rests_on["prefill.s"]
     of_ttft = (*of_prefill, "clock_hz", *of_host)
     if decode is not None:
-        of_decode = _behind(decode.cycles_by)
+        of_decode = _constants_of(decode.cycles_by)
         rests_on |= dict.fromkeys(("decode.cycles_per_token", "decode.cycles_per_layer"), of_decode)
         of_tpot = (*of_decode, "clock_hz")
         rests_on |= dict.fromkeys(("decode.tokens_per_s", "decode.tokens_per_s_per_user"), of_tpot)
@@ -166,6 +166,6 @@ def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade,
     return max((first, second), key=lambda graded: list(GRADES).index(graded[0]))
 
 
-def _behind(cycles_by: CyclesBy) -> tuple[str, ...]:
+def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
     """Constants behind some cycles."""
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

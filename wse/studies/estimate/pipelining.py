@@ -224,7 +224,7 @@ class _Pipelining:
         """The chunks of the prompts one after another, and behind each other."""
         routes = self._times.prefill
         sequential = sum(times * alone_cycles(route) for route, times in Counter(routes).items())
-        pipelined, how = _pipelined(routes)
+        pipelined, how = _pipelined_cycles(routes)
         return ChunksResult(
             chunks=len(routes),
             sequential_s=self._seconds(sequential),
@@ -253,7 +253,7 @@ class _Pipelining:
         )
 
 
-def _pipelined(routes: Sequence[Route]) -> tuple[float, str]:
+def _pipelined_cycles(routes: Sequence[Route]) -> tuple[float, str]:
     """Cycles of chunks that follow each other through the stages, and how they are known."""
     closed = chunks_cycles(routes)
     if closed.exact:

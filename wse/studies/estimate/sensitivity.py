@@ -20,9 +20,9 @@ def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
     research = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
     def on_wafer(key: str, value: float) -> EstimateRequest:
-        return replace(request, wafer_values=_with(request.wafer_values, key, value))
+        return replace(request, wafer_values=_replace_value(request.wafer_values, key, value))
 
-    with_code = _with(request.software_values, "code_bytes_per_pe", research)
+    with_code = _replace_value(request.software_values, "code_bytes_per_pe", research)
     return {
         "one more cycle a hop": on_wafer("hop_cycles", wafer.hop_cycles + 1),
         "10 % more SRAM a PE": on_wafer("sram_bytes_per_pe", wafer.sram_bytes_per_pe * 11 // 10),
@@ -40,11 +40,11 @@ def sensitivity_result(
 
     ``estimated`` gives the result of a request; the name before it is for people. Where it does not fit, a row says so.
     """
-    before = _leading(result)
+    before = _leading_numbers(result)
     rows: list[ChangeResult] = []
     for name, request in requests.items():
         try:
-            after = _leading(estimated(name, request))
+            after = _leading_numbers(estimated(name, request))
         except DoesNotFit:
             rows.append(ChangeResult(change=name, fits=False))
             continue
@@ -53,11 +53,11 @@ def sensitivity_result(
     return tuple(rows)
 
 
-def _with(values: Values, key: str, value: float) -> Values:
+def _replace_value(values: Values, key: str, value: float) -> Values:
     return (*((name, number) for name, number in values if name != key), (key, value))
 
 
-def _leading(result: EstimateResult) -> dict[str, Any]:
+def _leading_numbers(result: EstimateResult) -> dict[str, Any]:
     """The numbers that are compared."""
     leading: dict[str, Any] = {
         "wafers": result.system.wafers,

@@ -56,7 +56,7 @@ class EstimateSram(SramResult):
 def estimate_sram(prepared: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
     """The SRAM of a compiled request."""
     sram_bytes = prepared.wafer.sram_bytes_per_pe
-    return sram_result(program, sram_bytes).extended(
+    return sram_result(program, sram_bytes).convert(
         EstimateSram,
         stages=tuple(use_bytes(program, stage, sram_bytes) for stage in range(len(program.stages))),
         code=_code(prepared.software, grades, prepared.wafer.generation),
@@ -79,11 +79,11 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     had = program.cache_slots(program.context)
     caches = [(stage, *of_stage) for stage, of_stage in enumerate(program.cache_bytes()) if of_stage[0]]
 
-    def fitting(context: int) -> int:
+    def users_at(context: int) -> int:
         slots = program.cache_slots(context)
         return min(max(0, room * had[stage] * program.batch // (cache * slots[stage])) for stage, cache, room in caches)
 
-    return tuple(UsersResult(context=context, users=fitting(context)) for context in contexts)
+    return tuple(UsersResult(context=context, users=users_at(context)) for context in contexts)
 
 
 def sram_tables(sram: EstimateSram, batch: int, *, detail: bool, width: int) -> list[Table]:

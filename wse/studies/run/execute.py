@@ -17,7 +17,7 @@ from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
 from wse.report.output_file import write_output
 from wse.report.progress import OnProgress, ignore
-from wse.request.prepare_run import Prepared, weights_of
+from wse.request.prepare_run import PreparedRequest, weights_of
 from wse.studies.run.answer import OnText
 from wse.studies.run.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpointed_engine import CheckpointedEngine
@@ -29,7 +29,7 @@ from wse_traces.errors import TraceError
 
 
 def execute(
-    prepared: Prepared,
+    prepared: PreparedRequest,
     program: Program,
     *,
     trace: Path | None = None,
@@ -126,7 +126,7 @@ def execute(
     return replace(result, **keeper.lost)
 
 
-def _samplers(prepared: Prepared, program: Program) -> list[Sampler]:
+def _samplers(prepared: PreparedRequest, program: Program) -> list[Sampler]:
     """The sampler of each user where the host draws ids: each with the request's seed, as if the user were alone."""
     if program.sampling != "host":
         return []

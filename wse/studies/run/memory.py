@@ -9,18 +9,18 @@ from typing import Any
 from wse.errors import BadInput, DoesNotFit, InsufficientMemory
 from wse.execute.free_memory import free_bytes
 from wse.execute.required_memory import required_bytes
-from wse.models.bundled import CONFIGURATIONS
+from wse.models.catalogue import CONFIGURATIONS
 from wse.models.load import load_model
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.report.terminal import count, in_bytes
-from wse.request.prepare_run import Prepared, prepare
+from wse.request.prepare_run import PreparedRequest, prepare
 from wse.search.remedies import largest_good, narrower_types
 from wse.studies.compile.choose import compile_fastest
 
 
-def check_memory(prepared: Prepared, program: Program) -> None:
+def check_memory(prepared: PreparedRequest, program: Program) -> None:
     """Refuse a run that takes more memory of the host than is free.
 
     Raises:
@@ -40,7 +40,7 @@ def check_memory(prepared: Prepared, program: Program) -> None:
     raise InsufficientMemory(message)
 
 
-def _remedies(prepared: Prepared, free: int) -> Iterator[str]:
+def _remedies(prepared: PreparedRequest, free: int) -> Iterator[str]:
     """Settings that fit into so many bytes, the nearest of each kind."""
     request, options = prepared.request, prepared.options
 
@@ -67,7 +67,7 @@ def _remedies(prepared: Prepared, free: int) -> Iterator[str]:
         yield from _smaller_model(prepared, free, good)
 
 
-def _smaller_model(prepared: Prepared, free: int, good: Any) -> Iterator[str]:
+def _smaller_model(prepared: PreparedRequest, free: int, good: Any) -> Iterator[str]:
     """The largest configuration below the model's own size that fits with the same options."""
     options, most = prepared.options, parameter_count(prepared.spec)
     specs = {name: load_model(name).spec for name in CONFIGURATIONS}

@@ -11,14 +11,14 @@ from wse.errors import BadInput
 from wse.execute.backend import MakeBackend
 from wse.execute.required_memory import required_bytes
 from wse.program.program import Program
-from wse.request.prepare_run import Prepared
+from wse.request.prepare_run import PreparedRequest
 from wse.studies.run.ray_engine import RayEngine
 from wse.studies.run.wafer_actor import WaferActor
 from wse.studies.workers.ray_cluster import cpus_of_each, imported_ray, node_resources, ray_cluster
 
 
 @contextmanager
-def ray_backend(prepared: Prepared, program: Program) -> Iterator[MakeBackend]:
+def ray_backend(prepared: PreparedRequest, program: Program) -> Iterator[MakeBackend]:
     """Yield what makes the backend, on the cluster that the request names; its actors end with this.
 
     Raises:

@@ -16,7 +16,7 @@ from wse.record.ops import recorded_ops
 from wse.report.output_file import output_path
 from wse.report.progress import OnProgress, ignore
 from wse.request.engine_option import RAY, EngineChoice, check_engine
-from wse.request.prepare_run import Prepared, prepare
+from wse.request.prepare_run import PreparedRequest, prepare
 from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_program
@@ -79,7 +79,7 @@ def run(
         )
 
 
-def _backend(prepared: Prepared, program: Program) -> AbstractContextManager[MakeBackend]:
+def _backend(prepared: PreparedRequest, program: Program) -> AbstractContextManager[MakeBackend]:
     """What makes the backend that the request names, for as long as it is used. Errors are those of `run`."""
     if prepared.request.engine == RAY:
         from wse.studies.run.ray_backend import ray_backend  # brings Ray, which is optional

@@ -19,7 +19,7 @@ from wse.program.program import Program
 from wse.record.keeper import TraceKeeper
 from wse.record.run import RunRecorder
 from wse.report.progress import OnProgress, ignore
-from wse.request.prepare_run import Prepared
+from wse.request.prepare_run import PreparedRequest
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -35,7 +35,7 @@ class Session:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedRequest,
         program: Program,
         engine: Backend,
         keeper: TraceKeeper,
@@ -208,7 +208,7 @@ class Session:
         )
         return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
 
-    def _verified(self) -> VerifiedResult | None:
+    def _verification(self) -> VerifiedResult | None:
         """The totals of passes that verified drafts, where these were asked for."""
         if not self.program.verify_tokens:
             return None
@@ -232,7 +232,7 @@ class Session:
             decode=decode_result(totals, spec.layer_count, wafer.clock_hz, program.batch) if totals.runs else None,
             crossing=crossing_result(totals, wafer.clock_hz) if totals.runs else None,
             fabric=fabric_result(program, totals),
-            verify=self._verified(),
+            verify=self._verification(),
             experts=self.load.result(),
             defects=defects_result(prepared, program, lengths),
             emulation=EmulationResult(

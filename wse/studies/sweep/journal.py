@@ -70,7 +70,7 @@ class Journal:
         self._at = array("q", [_ABSENT]) * settings  # where each setting's line begins
         self._header = _Header(digest=digest, settings=settings)
         self._end = 0
-        self._file = self._locked()
+        self._file = self._lock()
         try:
             with self._refused_in_one_line():
                 self._resume(restart=restart)
@@ -84,7 +84,7 @@ class Journal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
 
-    def finished(self) -> list[int]:
+    def finished_settings(self) -> list[int]:
         """The finished settings, in the grid's order."""
         return [setting for setting, at in enumerate(self._at) if at != _ABSENT]
 
@@ -109,7 +109,7 @@ class Journal:
         with self._refused_in_one_line():
             self.path.unlink()
 
-    def _locked(self) -> BinaryIO:
+    def _lock(self) -> BinaryIO:
         if any(path.exists() and not path.is_file() for path in (self._table, self.path)):
             message = f"{self._table}: it or {self.path.name} is no regular file; give another path with -o"
             raise BadInput(message)

@@ -42,7 +42,7 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
         axes |= _axes(read_toml(Path(source), BadInput), source)
     elif source is not None:
         axes["model"] = Axis("model", (source,))
-    return _checked(axes | _from_texts(sets))
+    return _check(axes | _from_texts(sets))
 
 
 def grid_of(settings: Mapping[str, Any]) -> Grid:
@@ -50,10 +50,10 @@ def grid_of(settings: Mapping[str, Any]) -> Grid:
 
     Any iterable but a text is an axis. Errors as of `read_grid`.
     """
-    return _checked(_axes(settings, "settings"))
+    return _check(_axes(settings, "settings"))
 
 
-def _checked(axes: dict[str, Axis]) -> Grid:
+def _check(axes: dict[str, Axis]) -> Grid:
     grid = Grid(tuple(axes.values()))
     if len(grid) > MOST_SETTINGS:
         sizes = " × ".join(f"{len(axis.values):,} {axis.name}" for axis in grid.axes if len(axis.values) > 1)

@@ -26,7 +26,7 @@ from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.row import Outcome, estimate_setting, failed_outcome
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, engine_pool
-from wse.studies.workers.pool import Killed, Queue, Task
+from wse.studies.workers.pool import KilledItem, Queue, Task
 
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
 
@@ -91,7 +91,7 @@ def sweep(
         engine_pool(engine, jobs) as pool,
         Journal(table, _digest(grid), len(grid), restart=restart) as journal,
     ):
-        finished = set(journal.finished())
+        finished = set(journal.finished_settings())
         before, failed = len(finished), sum(bool(entry.error) for entry in journal.entries())
         on_row(before, failed)
         remaining = [setting for setting in range(len(grid)) if setting not in finished]
@@ -128,7 +128,7 @@ def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outp
         kill_remedy="if memory ran out, sweep again with fewer --jobs",
     )
     for setting, output in outputs(Queue(grid.groups(settings)), processes, task):
-        yield failed_outcome(setting, output.reason) if isinstance(output, Killed) else output
+        yield failed_outcome(setting, output.reason) if isinstance(output, KilledItem) else output
 
 
 @contextmanager

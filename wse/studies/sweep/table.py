@@ -106,7 +106,7 @@ def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path)
     arrow_types = {int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_(), _text: pyarrow.string()}
     schema = pyarrow.schema([(name, arrow_types[convert]) for name, convert in converters.items()])
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        for group in _grouped(rows):
+        for group in _group(rows):
             cells = [{k: None if cell is None else converters[k](cell) for k, cell in row.items()} for row in group]
             writer.write_table(pyarrow.Table.from_pylist(cells, schema))
 
@@ -118,7 +118,7 @@ def _converter(kinds: set[type]) -> Callable[[Any], Cell]:
     return next(iter(kinds)) if kinds in ({int}, {float}, {bool}) else _text
 
 
-def _grouped(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _group(rows: Iterable[Row]) -> Iterator[list[Row]]:
     group: list[Row] = []
     for row in rows:
         group.append(row)

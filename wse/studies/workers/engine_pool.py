@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from wse.request.engine_option import RAY, EngineChoice, check_engine
-from wse.studies.workers.pool import Killed, Queue, Task, outputs, process_count
+from wse.studies.workers.pool import KilledItem, Queue, Task, outputs, process_count
 
 Output = TypeVar("Output")
 
@@ -16,7 +16,7 @@ Output = TypeVar("Output")
 class Outputs(Protocol):
     """The function that works through a queue with some processes, as `wse.studies.workers.pool.outputs` does."""
 
-    def __call__(self, queue: Queue, jobs: int, task: Task[Output], /) -> Iterator[tuple[int, Output | Killed]]:
+    def __call__(self, queue: Queue, jobs: int, task: Task[Output], /) -> Iterator[tuple[int, Output | KilledItem]]:
         """Yield the items of a queue with their outputs."""
 
 

@@ -78,7 +78,7 @@ class Task(Generic[Output]):
 
 
 @dataclass(frozen=True, slots=True)
-class Killed:
+class KilledItem:
     """The outcome of an item whose process was killed each time: the reason, and a remedy."""
 
     reason: str
@@ -99,7 +99,7 @@ def process_count(jobs: int | None) -> int:
     return jobs
 
 
-def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | Killed]]:
+def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
     """Yield the items of a queue with their outputs, worked out by ``jobs`` processes, in the order in which they come.
 
     When the caller stops, workers are killed at their work.
@@ -122,7 +122,7 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
                         queue.retry(worker.number, item)
                     else:
                         code = _exit_of(worker.process.exitcode)
-                        yield item, Killed(f"its process was ended {MOST_TRIES} times ({code}); {task.kill_remedy}")
+                        yield item, KilledItem(f"its process was ended {MOST_TRIES} times ({code}); {task.kill_remedy}")
                     worker.restart()
                 if not worker.take(queue):
                     busy.remove(worker)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from wse.errors import BadInput, WseBug
 from wse.report.terminal import plural
-from wse.studies.workers.pool import MOST_TRIES, Killed, Queue, Task, process_count
+from wse.studies.workers.pool import MOST_TRIES, KilledItem, Queue, Task, process_count
 from wse.studies.workers.ray_cluster import await_actors, check_ping, cluster_cpus, imported_ray
 
 Output = TypeVar("Output")
@@ -47,7 +47,7 @@ def ray_process_count(jobs: int | None) -> int:
     return jobs
 
 
-def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | Killed]]:
+def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
     """Yield the items of a queue with their outputs, worked out by ``jobs`` actors, in the order in which they come.
 
     When the caller stops, actors are killed at their work.
@@ -84,7 +84,7 @@ def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[i
                     message = f"{task.owner}: {error}"
                     raise WseBug(message) from error
                 except ray.exceptions.RayError:
-                    yield item, Killed(f"its process was ended {MOST_TRIES} times; {task.kill_remedy}")
+                    yield item, KilledItem(f"its process was ended {MOST_TRIES} times; {task.kill_remedy}")
                 take(number)
     finally:
         for worker in workers:

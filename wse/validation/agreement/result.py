@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import INDENT, WIDEST, count
-from wse.validation.result import signed
+from wse.validation.result import signed_text
 
 WORST: Final = 10
 """Configurations that are listed."""
@@ -128,6 +128,6 @@ def _worst_table(rows: list[AgreementRow], width: int) -> Table:
         number("words", "words", lambda words: count(words) if words else "", width=WIDTHS["words"]),
         number("fast_cycles", "fast", width=WIDTHS["fast"]),
         number("wavelet_cycles", "wavelet", width=WIDTHS["wavelet"]),
-        number("error_pct", "error", signed, width=WIDTHS["error"]),
+        number("error_pct", "error", signed_text, width=WIDTHS["error"]),
     )
     return Table(columns=columns, rows=rows, title=f"The {len(rows)} configurations that are farthest apart")

@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import Final
 
-from wse.models.bundled import CONFIGURATIONS, origins
+from wse.models.catalogue import CONFIGURATIONS, origins
 from wse.validation.measured.measurements import Measurement
 
 LAST_PLAIN_MONTH: Final = "2024-09"

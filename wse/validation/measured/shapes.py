@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from wse.models.bundled import CONFIGURATIONS, origins
+from wse.models.catalogue import CONFIGURATIONS, origins
 from wse.models.configs.config import read_config
 
 
@@ -38,12 +38,12 @@ def configuration_of(text: str) -> str | None:
     'llama-3-8b'
     """
     name = _plain(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
-    matches = [(len(published), known) for published, known in _published() if name.endswith(published)]
+    matches = [(len(published), known) for published, known in _published_names() if name.endswith(published)]
     return max(matches, key=lambda match: match[0])[1] if matches else None
 
 
 @cache
-def _published() -> tuple[tuple[str, str], ...]:
+def _published_names() -> tuple[tuple[str, str], ...]:
     """Plain published names, and the configuration of each."""
     return tuple(
         (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)

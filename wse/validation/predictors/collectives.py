@@ -94,7 +94,7 @@ class _Run:
         if (what.kind == "broadcast") != (what.algorithm == "flooding"):
             return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
         if what.kind == "broadcast":
-            return sequence_cycles(self.costs, self.words, self._flooding())
+            return sequence_cycles(self.costs, self.words, self._flood())
         patterns = self._reduce()
         if patterns is None:
             return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
@@ -104,7 +104,7 @@ class _Run:
         into = sequence_cycles(self.costs, words, *patterns)
         if what.kind == "reduce" or what.algorithm in ("k_tree", "two_way"):
             return into  # a K-tree of an all-reduce has its multicast in it
-        return into + self.costs.gap + sequence_cycles(self.costs, self.words, self._flooding())
+        return into + self.costs.gap + sequence_cycles(self.costs, self.words, self._flood())
 
     def _ring(self, length: int) -> float | str:
         if self.collective.kind != "all_reduce" or length < self.rows * self.cols:
@@ -113,7 +113,7 @@ class _Run:
             return f"a ring of more than {LONGEST_RING} PEs has more messages than are timed one by one"
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
-    def _flooding(self) -> LineSchedule:
+    def _flood(self) -> LineSchedule:
         """A corner's words reach the farthest PE over as many hops as on a straight line."""
         return multicast(self.rows + self.cols - 1, 1, 0)
 

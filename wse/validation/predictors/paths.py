@@ -78,12 +78,12 @@ class _Path:
         one = uniform_schedule("message", self.hops + 1, 1, [(self.hops, 0, Arrival.REPLACE)], colours=1)
         return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, one)
 
-    def counted(self) -> float | None:
+    def counted_message(self) -> float | None:
         """The message, between two reads of a counter."""
         time = self.message()
         return None if time is None else time + COUNTER_READ_CYCLES
 
-    def straight(self) -> float | None:
+    def silicon_message(self) -> float | None:
         """A message on silicon, between the counters of its two PEs."""
         if not self.hops:
             return None
@@ -101,7 +101,7 @@ _PARTS: Final[tuple[tuple[str, str, Callable[[_Path], float | None]], ...]] = (
     (r"cycles router arrival to receive execute", "fast model", lambda p: p.arrive),
     (r"cycles last wavelet to completion task", "fast model", lambda p: p.arrive),
     (r"cycles send dispatch to receive-complete task\b.*", "fast model", _Path.message),
-    (r"cycles by time-?stamp counter\b.*", "fast model", _Path.counted),
+    (r"cycles by time-?stamp counter\b.*", "fast model", _Path.counted_message),
 )
 """A metric, the method, and the value by it. A turn costs nothing in any model here."""
 
@@ -123,7 +123,7 @@ def predict(m: Measurement) -> Prediction | None:
     if is_cycles(metric):
         if on_simulator(m):
             return _answer(path, "fast model", _Path.message)
-        return _answer(path, WINDOW, _Path.straight)
+        return _answer(path, WINDOW, _Path.silicon_message)
     return decline("a relay in software from PE to PE, which the fast model has no message for")
 
 

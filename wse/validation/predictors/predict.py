@@ -13,19 +13,19 @@ from wse.validation.predictors import (
     pe_core,
     services,
     stencils,
-    unmodelled,
+    unmodelled_rows,
     waferllm,
 )
 from wse.validation.predictors.prediction import Prediction, Predictor
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
-    unmodelled.not_one_number,
+    unmodelled_rows.not_one_number,
     services.predict,
     waferllm.best_rate,
-    unmodelled.serving,
-    unmodelled.other_systems,
+    unmodelled_rows.serving,
+    unmodelled_rows.other_systems,
     formulas.predict,
-    unmodelled.not_a_time,
+    unmodelled_rows.not_a_time,
     paths.predict,
     paths.ramp,
     paths.multicast_line,
@@ -36,8 +36,8 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     pe_core.predict,
     pe_core.local_product,
     stencils.predict,
-    unmodelled.sparse,
-    unmodelled.any_other,
+    unmodelled_rows.sparse,
+    unmodelled_rows.any_other,
 )
 """Predictors in the order in which they are asked. The last one answers what no other does."""
 

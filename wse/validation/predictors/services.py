@@ -17,7 +17,7 @@ from typing import Final
 
 from wse.compiler.options import FUSED, RELEASED, REPORT
 from wse.errors import BadInput, DoesNotFit
-from wse.models.bundled import CONFIGURATIONS
+from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.request.estimate_request import EstimateRequest
@@ -175,7 +175,7 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
     does not fit even so is timed all the same.
     """
-    prepared, chosen = _chosen(service.request)
+    prepared, chosen = _choose(service.request)
     result = estimate_of(prepared, chosen.program)
     gain = tokens_per_pass = 1.0
     if service.drafts_of and result.decode is not None:
@@ -192,7 +192,7 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
 
 
 @lru_cache(maxsize=1)
-def _chosen(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
+def _choose(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
     prepared = prepare_estimate(request)
     try:
         return prepared, compile_fastest(prepared)
@@ -200,7 +200,7 @@ def _chosen(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
         if request.wafers is None or request.capacity == REPORT:
             raise
         smaller = replace(request, capacity=REPORT) if request.context is None else replace(request, context=None)
-        return _chosen(smaller)
+        return _choose(smaller)
 
 
 @cache

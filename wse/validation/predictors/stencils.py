@@ -47,7 +47,7 @@ def predict(m: Measurement) -> Prediction | None:
         cols, rows, radius = (int(part) for part in tile.groups())
         if min(cols, rows, radius) < 1:
             return decline("an empty tile, or a stencil of radius 0")
-        return Prediction(value=tiled(wafer, rows, cols, radius), method=METHOD, software=COMPILED)
+        return Prediction(value=tile_cycles(wafer, rows, cols, radius), method=METHOD, software=COMPILED)
     if "1 cell per pe" in m.text("algorithm").lower() and m.rows is not None and m.cols is not None:
         return Prediction(value=one_cell(wafer, alone=max(m.rows, m.cols) <= 3), method=METHOD)
     return decline("the row does not say what cells a PE has")
@@ -70,7 +70,7 @@ def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
     return work + waiting
 
 
-def tiled(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
+def tile_cycles(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
     """A star of 4 ``radius`` + 1 points on a tile of ``rows`` × ``cols`` cells a PE.
 
     Radius 1: three adds for the sum of four neighbours, a multiply for it and one for the cell, and an add of both: six

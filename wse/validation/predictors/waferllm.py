@@ -71,7 +71,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         return _request(m, wafer, shape, name, dtype, costs)
     tokens = m.sizes.get("seq_in", TOKENS)
     if m.rows is None and m.cols is None:
-        return _best(phase, _swept(wafer, phase), shape, tokens, dtype, costs)
+        return _best(phase, _swept_grids(wafer, phase), shape, tokens, dtype, costs)
     if m.rows is None or m.cols is None:
         return NO_GRID
     grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
@@ -91,10 +91,10 @@ def best_rate(m: Measurement) -> Prediction | None:
     if wafer is None:
         return NO_GENERATION
     costs = software(PROFILE, wafer.generation)
-    return _best("decode", _swept(wafer, "decode"), shape, TOKENS, "float16", costs)
+    return _best("decode", _swept_grids(wafer, "decode"), shape, TOKENS, "float16", costs)
 
 
-def _swept(wafer: WaferSpec, phase: str) -> list[Grid]:
+def _swept_grids(wafer: WaferSpec, phase: str) -> list[Grid]:
     return [Grid(wafer=wafer, rows=side, cols=side) for side in SWEPT_SIDES[phase]]
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Wse
-from wse.models.bundled import CONFIGURATIONS
+from wse.models.catalogue import CONFIGURATIONS
 
 
 def test_models_lists_what_runs_first_and_then_configurations(wse: Wse) -> None:

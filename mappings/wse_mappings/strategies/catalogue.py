@@ -11,7 +11,7 @@ from typing import Final
 from wse_mappings import strategies
 from wse_mappings.strategies.strategy import Strategy
 
-_SHARED: Final = ("bundled", "strategy")
+_SHARED: Final = ("catalogue", "strategy")
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from wse.models.bundled import BUNDLED, CONFIGURATIONS, names, origins
+from wse.models.catalogue import BUNDLED, CONFIGURATIONS, names, origins
 from wse.models.configs.config import CONFIG_LIMIT_BYTES, read_config, read_weight_packing
 from wse.models.configs.json_file import read_object
 from wse.models.spec import Experts, Layer

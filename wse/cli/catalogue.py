@@ -23,9 +23,9 @@ def models(json: opt.Json = False) -> None:  # noqa: FBT002
     \b
       wse models
     """
-    from wse.studies import bundled
+    from wse.studies import catalogue
 
-    _print(bundled.models(), bundled.print_models, json=json)
+    _print(catalogue.models(), catalogue.print_models, json=json)
 
 
 def wafers(
@@ -45,12 +45,12 @@ def wafers(
       wse wafers
       wse wafers wse2
     """
-    from wse.studies import bundled
+    from wse.studies import catalogue
 
     if name is None:
-        _print(bundled.wafers(), bundled.print_wafers, json=json)
+        _print(catalogue.wafers(), catalogue.print_wafers, json=json)
     else:
-        _print(bundled.machine(name), bundled.print_machine, json=json)
+        _print(catalogue.machine(name), catalogue.print_machine, json=json)
 
 
 def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
@@ -61,9 +61,9 @@ def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
     \b
       wse mappings
     """
-    from wse.studies import bundled
+    from wse.studies import catalogue
 
-    _print(bundled.mappings(), bundled.print_mappings, json=json)
+    _print(catalogue.mappings(), catalogue.print_mappings, json=json)
 
 
 def _print(content: R, print_text: Callable[[R, TextIO], None], *, json: bool) -> None:

@@ -9,7 +9,7 @@ from wse.compiler.strategies import strategies
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import WaferSpec
-from wse.models.bundled import BUNDLED, CONFIGURATIONS, origins
+from wse.models.catalogue import BUNDLED, CONFIGURATIONS, origins
 from wse.models.configs.config import known_families, read_config
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
