@@ -14,7 +14,7 @@ from wse.report.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
 from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.result import EstimateResult
-from wse_mappings.strategies.bundled import bundled_strategies
+from wse_mappings.strategies.catalogue import bundled_strategies
 
 
 @pytest.fixture
