@@ -88,9 +88,10 @@ class _Vector:
         self.ahead = builder.select(large, word(PREFETCH_BYTES), self.block_bytes)
 
     def multiply(self) -> None:
-        """Add all terms of all sums, some terms of each at a time."""
+        """Add all terms of all sums, some terms of each at a time; sums without terms take one turn with none."""
         builder = self.builder
-        with cgutils.for_range_slice(builder, word(0), self.K, self.terms_at_once, intp=WORD) as (k, _):
+        end = builder.select(builder.icmp_signed(">", self.K, word(0)), self.K, word(1))
+        with cgutils.for_range_slice(builder, word(0), end, self.terms_at_once, intp=WORD) as (k, _):
             left = builder.sub(self.K, k)
             terms = builder.select(builder.icmp_signed("<", left, self.terms_at_once), left, self.terms_at_once)
             with cgutils.for_range(builder, terms, intp=WORD) as number:

@@ -83,7 +83,10 @@ class CodeWeights:
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MOST_VECTORS))
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Note the range of the groups that lanes of a row are in and were not in the row before."""
+        """Note the range of the groups that lanes of a row are in and were not in the row before.
+
+        At the first term there is always one, so that factors are set: lanes without a PE may all be in none.
+        """
         if self.coding not in GROUPED:
             return
         builder = self.builder
@@ -97,7 +100,9 @@ class CodeWeights:
         )
         end = builder.add(last, word(1))
         low, high = self._range(term, lanes)
-        builder.store(first, low)
+        last_group = builder.sub(self.group_count, word(1))
+        none = builder.and_(begins, builder.icmp_signed(">", first, last_group))
+        builder.store(builder.select(none, last_group, first), low)
         builder.store(builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count), high)
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
