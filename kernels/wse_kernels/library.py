@@ -41,6 +41,7 @@ __all__ = [
     "KERNEL_FILES",
     "MOST_LANES",
     "STORING",
+    "THREADS",
     "TIMING",
     "TRANSFER",
     "CompiledKernel",
@@ -68,8 +69,10 @@ TIMING = _kernels(wavelet)
 """Kernels that count cycles; they allocate."""
 
 STORING = _kernels(random_numbers, storing)
-"""Kernels that make weights and put them where PEs hold them."""
+"""Kernels that make weights and put them where PEs hold them, which threads of the caller have their turns at."""
 
+THREADS: int = config.NUMBA_NUM_THREADS
+"""The number of threads that kernels are spread over."""
 
 LEAST_CORE_S = 2e-5
 """Seconds of one core below which no step is spread over all."""
@@ -85,7 +88,7 @@ def parallel_core_s() -> float:
     To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and milliseconds now and then
     where other programs have the cores: the mean counts. One thread has no others to wake.
     """
-    if config.NUMBA_NUM_THREADS == 1:
+    if THREADS == 1:
         return inf
     kernel, view, operands = compiled_kernel("clear").parallel, np.zeros((2, 1, 16), np.float32), np.zeros(25, np.int64)
     operands[1:3] = 2, 1

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._jit import prange
-
 STEP = np.uint64(0x9E3779B97F4A7C15)
 FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 PART = np.uint64(0xFFFF)
@@ -25,7 +23,7 @@ def normal_numbers(values: Any, key: Any, first: Any, mean: Any, factor: Any) ->
 
     ``values`` are float32 ``[n]``, ``key`` and ``first`` uint64, ``mean`` and ``factor`` float32.
     """
-    for i in prange(len(values)):
+    for i in range(len(values)):
         bits = key + (first + np.uint64(i) + np.uint64(1)) * STEP
         bits = (bits ^ (bits >> np.uint64(30))) * FIRST_FACTOR
         bits = (bits ^ (bits >> np.uint64(27))) * SECOND_FACTOR

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wse_kernels._elements import narrow, widen
-from wse_kernels._jit import helper_function, prange
+from wse_kernels._jit import helper_function
 
 GROUP = 8
 """Mesh rows that take turns, as their elements are neighbours in the tensor's rows."""
@@ -25,7 +25,7 @@ def store_numbers(view: Any, values: Any, rows: Any, columns: Any, row_places: A
     """Store numbers of any element type, rounded to that of the view."""
     lanes, first, last, flat = view.shape[2], a[3], a[3] + a[4], values.reshape(-1)
     row_steps, column_steps, row_of, column_of = _steps(rows), _steps(columns), rows.reshape(-1), columns.reshape(-1)
-    for group in prange((a[2] + GROUP - 1) // GROUP):
+    for group in range((a[2] + GROUP - 1) // GROUP):
         for block in range(first // lanes, (last - 1) // lanes + 1):
             for r in range(len(row_places)):
                 for i in range(group * GROUP, min(a[2], (group + 1) * GROUP)):
@@ -55,7 +55,7 @@ def store_codes(
     """Store bytes, each moved up by the bits of its row and its column, beside the bits that are there."""
     lanes, first, last, flat = view.shape[2], a[3], a[3] + a[4], values.reshape(-1)
     row_steps, column_steps, row_of, column_of = _steps(rows), _steps(columns), rows.reshape(-1), columns.reshape(-1)
-    for group in prange((a[2] + GROUP - 1) // GROUP):
+    for group in range((a[2] + GROUP - 1) // GROUP):
         for block in range(first // lanes, (last - 1) // lanes + 1):
             for r in range(len(row_places)):
                 for i in range(group * GROUP, min(a[2], (group + 1) * GROUP)):

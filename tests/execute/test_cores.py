@@ -56,7 +56,7 @@ def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold(mo
 @pytest.mark.skipif(not JIT, reason="interpreted kernels wake nobody")
 def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the clock stands still it takes nothing; else a share of what all tries take."""
-    monkeypatch.setattr(library.config, "NUMBA_NUM_THREADS", 2)
+    monkeypatch.setattr(library, "THREADS", 2)
     for step_s, expected_s in ((0.0, 0.0), (1.0, WAKES / TRIALS)):
         ticks = itertools.count(0.0, step_s)
         monkeypatch.setattr(library.time, "perf_counter", lambda ticks=ticks: next(ticks))
@@ -64,7 +64,7 @@ def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pyte
 
 
 def test_nothing_is_spread_where_there_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library.config, "NUMBA_NUM_THREADS", 1)
+    monkeypatch.setattr(library, "THREADS", 1)
     assert parallel_core_s.__wrapped__() == math.inf
 
 
@@ -95,12 +95,12 @@ def test_short_steps_of_a_token_run_on_one_core(shared: Path, monkeypatch: pytes
     assert True in builds(small)
 
 
-SPREAD = ("store_numbers", "gemv", "matmul", "activate_share", "attention_values", "along_rows", "along_columns")
-"""Kernels of each kind of loop over what cores share: stored tiles, blocks of PEs, rows, columns."""
+SPREAD = ("gemv", "matmul", "activate_share", "attention_values", "along_rows", "along_columns")
+"""Kernels of each kind of loop over what cores share: blocks of PEs, rows, columns."""
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(library.config.NUMBA_NUM_THREADS < 2, reason="numba has one thread")
+@pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")
 def test_tokens_on_all_cores_are_those_on_one_bit_for_bit(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logits, kernels = [], {id(compiled_kernel(name)) for name in SPREAD}
     for build in ("serial", "parallel"):

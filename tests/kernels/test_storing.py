@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.helpers import BUILDS, EXAMPLES, JIT, NUMPY_TYPE, STORAGE
+from tests.kernels.helpers import EXAMPLES, JIT, NUMPY_TYPE, STORAGE
 from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import storing as oracle
 
@@ -47,12 +47,11 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize(("held", "element"), PAIRS if JIT else PAIRS[:2])
 @given(**SHAPES)
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_numbers(
-    build: str, held: str, element: str, rows: int, cols: int, counts: tuple[int, int], size: tuple[int, int], seed: int
+    held: str, element: str, rows: int, cols: int, counts: tuple[int, int], size: tuple[int, int], seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     shape, indices, operands = patch(rng, rows, cols, counts, size)
@@ -60,18 +59,14 @@ def test_numbers(
     started = rng.integers(0, 99, shape).astype(STORAGE[element])
     wanted = started.copy()
     oracle.store_numbers(wanted, values, *indices, operands)
-    function = getattr(compiled_kernel("store_numbers"), build)
     got = started.copy()
-    function(got, values, *indices, operands)
+    compiled_kernel("store_numbers").serial(got, values, *indices, operands)
     np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("build", BUILDS)
 @given(**SHAPES, codes=st.sampled_from([1, 2]))
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_codes(
-    build: str, rows: int, cols: int, counts: tuple[int, int], size: tuple[int, int], seed: int, codes: int
-) -> None:
+def test_codes(rows: int, cols: int, counts: tuple[int, int], size: tuple[int, int], seed: int, codes: int) -> None:
     rng = np.random.default_rng(seed)
     shape, indices, operands = patch(rng, rows, cols, counts, size)
     values = rng.integers(0, 256 if codes == 1 else 16, size).astype(np.uint8)
@@ -80,7 +75,6 @@ def test_codes(
     shifts = numbers % np.int32(codes) * np.int32(8 // codes), np.zeros(counts[1], np.int32)
     wanted = np.zeros(shape, np.uint8)
     oracle.store_codes(wanted, values, *indices, *shifts, operands)
-    function = getattr(compiled_kernel("store_codes"), build)
     got = np.zeros(shape, np.uint8)
-    function(got, values, *indices, *shifts, operands)
+    compiled_kernel("store_codes").serial(got, values, *indices, *shifts, operands)
     np.testing.assert_array_equal(got, wanted)

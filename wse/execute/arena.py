@@ -20,8 +20,8 @@ from wse_kernels.library import MOST_LANES, compiled_kernel
 
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 CACHE_LINE_BYTES = 64
-VALUE_S = 2e-9
-"""Seconds that one core takes to store a value, about."""
+STORE_NUMBERS, STORE_CODES = (compiled_kernel(name).serial for name in ("store_numbers", "store_codes"))
+"""Kernels that several threads may call at a time, for stretches of memory that have no byte in common."""
 STORAGE: dict[str, type[np.generic]] = {
     "float32": np.float32,
     "float16": np.uint16,
@@ -95,14 +95,11 @@ class Arena:
         patch = share.patch
         rows, cols = patch.last_row - patch.first_row, patch.last_col - patch.first_col
         operands = np.array([address, patch.first_row, rows, patch.first_col, cols, self.blocks_per_row], np.int64)
-        core_s = rows * cols * len(share.row_places) * len(share.column_places) * VALUE_S
         indices = share.rows, share.columns, share.row_places, share.column_places
         if element_type == "uint8":
-            kernel = compiled_kernel("store_codes").for_time(core_s)
-            kernel(self.view(element_type), matrix, *indices, share.row_shifts, share.column_shifts, operands)
+            STORE_CODES(self.view(element_type), matrix, *indices, share.row_shifts, share.column_shifts, operands)
         else:
-            kernel = compiled_kernel("store_numbers").for_time(core_s)
-            kernel(self.view(element_type), matrix, *indices, operands)
+            STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
         """The index in ``memory`` of byte ``byte`` of a PE's SRAM, when an element of that size covers it."""

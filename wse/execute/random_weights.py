@@ -20,8 +20,8 @@ from wse_kernels.library import compiled_kernel
 
 SUM_DEVIATION: Final = math.sqrt((2**32 - 1) / 3)
 """The standard deviation of the sum of four whole numbers that are drawn evenly among 2 ** 16."""
-VALUE_S: Final = 5e-10
-"""Seconds that one core takes for a value, about."""
+NORMAL_NUMBERS: Final = compiled_kernel("normal_numbers").serial
+"""The kernel, which several threads may call at a time."""
 
 
 class RandomWeights:
@@ -51,6 +51,5 @@ class RandomRows:
         first, last, _ = rows.indices(self.shape[0])
         row_values = math.prod(self.shape[1:])
         values = np.empty(max(0, last - first) * row_values, np.float32)
-        kernel = compiled_kernel("normal_numbers").for_time(len(values) * VALUE_S)
-        kernel(values, self._key, np.uint64(first * row_values), self._mean, self._factor)
+        NORMAL_NUMBERS(values, self._key, np.uint64(first * row_values), self._mean, self._factor)
         return values.reshape(-1, *self.shape[1:]) if row_values else values.reshape(0, *self.shape[1:])

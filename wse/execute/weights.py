@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,10 @@ from wse.errors import BadModel
 from wse.execute.arena import STORAGE, Arena, number_type
 from wse.execute.norm_products import with_norm_products
 from wse.execute.quantise import with_codes
+from wse.execute.stored_patches import PatchJob, store_patches
 from wse.execute.tiles import (
     STRETCH_VALUES,
+    Patch,
     Source,
     Tensor,
     inner_places,
@@ -25,7 +27,8 @@ from wse.execute.tiles import (
     strips,
 )
 from wse.models.spec import ModelSpec
-from wse.program.program import ORDINALS, Program
+from wse.program.program import ORDINALS, Program, Tile, TilePart
+from wse_kernels.library import THREADS
 
 LARGEST_HALF: Final = 65504
 INFINITE: Final = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80}
@@ -45,7 +48,8 @@ def store_weights(
 
     ``tensor`` gives a canonical tensor ``[out, in]`` in any floating-point type.
 
-    ``on_stored`` is called with (elements stored, all, the tile that begins) before each tile and at the end.
+    ``on_stored`` is called with (elements stored, all, the tile that begins) before each tile and at the end. Threads
+    store several patches at a time, each on one core.
 
     Values are converted to the element type of the tile's view, to the nearest, ties to even.
 
@@ -59,24 +63,52 @@ def store_weights(
     tensor = with_norm_products(with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite), held)
     tiles = [tile for tile in program.tiles if tile.stage in arenas]
     sizes = [tile.outer * tile.inner * arenas[tile.stage].rows * arenas[tile.stage].cols for tile in tiles]
-    for at, tile in enumerate(tiles):
-        on_stored(sum(sizes[:at]), sum(sizes), tile.name)
-        arena = arenas[tile.stage]
-        reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
-        parts = [stretch for part in tile.parts for stretch in stretches(part)]
-        names = [part.tensor for part in parts]
-        by_name: dict[str, Source] = {n: constants[n] if n in constants else tensor(n) for n in dict.fromkeys(names)}
-        sources = [by_name[name] for name in names]
-        places = inner_places(parts, tile.blocks)
-        for patch in patches(parts, sources, arena.rows, arena.cols):
-            for part, name, source, part_places in zip(parts, names, sources, places, strict=True):
-                first, last = row_range(part, patch)
-                if first < last:
-                    values = reader.stored_rows(name, source, (first, last))
-                    for strip in strips(part, patch):
-                        taken = share(part, first, strip, tile, part_places)
-                        arena.store(reader.element_type, tile.address, values, taken)
+
+    def jobs() -> Iterator[PatchJob]:
+        for at, tile in enumerate(tiles):
+            on_stored(sum(sizes[:at]), sum(sizes), tile.name)
+            reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
+            parts = [stretch for part in tile.parts for stretch in stretches(part)]
+            names = dict.fromkeys(part.tensor for part in parts)
+            sources = {name: constants[name] if name in constants else tensor(name) for name in names}
+            yield from _patch_jobs(tile, parts, sources, reader, arenas[tile.stage])
+
+    store_patches(jobs(), THREADS, 2 * STRETCH_VALUES)
     on_stored(sum(sizes), sum(sizes), "")
+
+
+def _patch_jobs(
+    tile: Tile, parts: list[TilePart], sources: Mapping[str, Source], reader: _Reader, arena: Arena
+) -> Iterator[PatchJob]:
+    """The jobs that store a tile of ``parts`` in an arena."""
+    places = inner_places(parts, tile.blocks)
+    of_parts = [sources[part.tensor] for part in parts]
+    for patch in patches(parts, of_parts, arena.rows, arena.cols):
+        reads = [_Reading(part, source, *row_range(part, patch)) for part, source in zip(parts, of_parts, strict=True)]
+
+        def store(patch: Patch = patch, reads: list[_Reading] = reads) -> None:
+            for read, part_places in zip(reads, places, strict=True):
+                if read.first < read.last:
+                    values = reader.stored_rows(read.part.tensor, read.source, (read.first, read.last))
+                    for strip in strips(read.part, patch):
+                        taken = share(read.part, read.first, strip, tile, part_places)
+                        arena.store(reader.element_type, tile.address, values, taken)
+
+        yield PatchJob(max(read.values for read in reads), store)
+
+
+class _Reading(NamedTuple):
+    """The rows of a tensor, from the first to one past the last, that a patch takes of a part of a tile."""
+
+    part: TilePart
+    source: Source
+    first: int
+    last: int
+
+    @property
+    def values(self) -> int:
+        """The number of values of these rows."""
+        return (self.last - self.first) * math.prod(self.source.shape[1:])
 
 
 class _Reader:
