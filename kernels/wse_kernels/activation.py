@@ -33,11 +33,12 @@ def activate(block, act, acc, x, out, M, n, function, gated, limit_pico):
 
 
 def activate_share(
-    block, block_row, act, acc, x, out, M, n, function, gated, limit_pico, length, groups, shared_tokens
+    block, block_row, act, acc, x, out, M, n, function, gated, limit_pico, length, groups, shared_tokens, padding
 ):  # fmt: skip
     """`activate` for the PE's own share of features (`share_of_place`), and 0 for those of its neighbours.
 
-    The n features of each of ``shared_tokens``, of which M is a multiple, are shared out as one vector.
+    The n features of each of ``shared_tokens``, of which M is a multiple, are shared out as one vector. As many zeros
+    as ``padding`` stand behind all of them.
     """
     begin, end = share_of_place(block_row, length, groups, shared_tokens * n)
     for m in range(M):
@@ -46,6 +47,7 @@ def activate_share(
         clear_rows(act, block, out + m * n, first)
         _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last)
         clear_rows(act, block, out + m * n + last, n - last)
+    clear_rows(act, block, out + M * n, padding)
 
 
 @helper_function

@@ -122,6 +122,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "columns": cols,
         "groups": int(rng.integers(1, min(rows, cols) + 1)),
         "sharers": int(rng.integers(1, cols + 1)),
+        "padding": int(rng.integers(0, 3)),
         "shared_tokens": int(rng.choice([n for n in range(1, s.get("M", 1) + 1) if s.get("M", 1) % n == 0])),
         "limit_pico": int(rng.choice([7 * 10**12, 10**12])),
         "window": int(rng.integers(0, 5)),
@@ -281,7 +282,8 @@ def _activation_error(case: Case, plain: dict[str, int]) -> Array:
     x = np.abs(case.values("x"))[..., : plain["M"] * (1 + plain["gated"]) * plain["n"]]
     halves = x.reshape(*case.memory.shape[:2], plain["M"], 1 + plain["gated"], plain["n"])
     lost = "gelu" in ACTIVATIONS[plain["function"]]
-    return (8 * lost * EPS["float32"] * halves.prod(axis=3)).reshape(case.values("out").shape)
+    error = (8 * lost * EPS["float32"] * halves.prod(axis=3)).reshape(*case.memory.shape[:2], -1)
+    return np.pad(error, [(0, 0), (0, 0), (0, plain.get("padding", 0))]).reshape(case.values("out").shape)
 
 
 def _rope_error(case: Case, plain: dict[str, int]) -> Array:

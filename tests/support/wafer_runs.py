@@ -59,7 +59,7 @@ def wafer_run(
     steps: int = 3,
     source: Callable[[str], npt.NDArray[np.generic]] | None = None,
     machine: Mapping[str, float] | None = None,
-    choice: Mapping[str, int] | None = None,
+    choice: Mapping[str, Any] | None = None,
     **wanted: Any,
 ) -> WaferRun:
     """Read the prompts and decode ``steps`` tokens of each. ``source`` has what the plain decoder multiplies with.

@@ -28,7 +28,7 @@ def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> flo
 
 
 def _share_cycles(
-    c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int
+    c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int, padding: int
 ) -> float:
     """Cycles of the largest share of a group, and of zeros for the others.
 
@@ -38,7 +38,7 @@ def _share_cycles(
     reached = min(shared_tokens, ceil_div(share - 1, n) + 1)
     functions = turns * share * _WORK[function][0] * c.function
     vectors = reached * _vectors_cycles(c, turns * min(share, n), function, gated)
-    return c.vector(M * n, c.act) + functions + vectors
+    return c.vector(M * n + padding, c.act) + functions + vectors
 
 
 ACTIVATION: Final = (
@@ -57,8 +57,8 @@ ACTIVATION: Final = (
         name="activate_share",
         operands=(
             acc("x", lambda M, n, gated: M * (1 + gated) * n),
-            act("out", "M n", output=True, over="x"),
-            *numbers("M n function gated limit_pico length groups shared_tokens"),
+            act("out", lambda M, n, padding: M * n + padding, output=True, over="x"),
+            *numbers("M n function gated limit_pico length groups shared_tokens padding"),
         ),
         work=lambda M, n: M * n,
         operation_ps=1000,

@@ -80,12 +80,13 @@ def activate(pe, x, out, M, n, function, gated, limit_pico):
     pe.write("act", out, hidden * up if gated else hidden)
 
 
-def activate_share(pe, x, out, M, n, function, gated, limit_pico, length, groups, shared_tokens):
-    """`activate` of the features of the PE's share, 0 elsewhere."""
+def activate_share(pe, x, out, M, n, function, gated, limit_pico, length, groups, shared_tokens, padding):
+    """`activate` of the features of the PE's share, 0 elsewhere and behind."""
     activate(pe, x, out, M, n, function, gated, limit_pico)
     own = _owners(pe.row, shared_tokens * n, length, groups) == pe.row
     values = pe.read("act", out, M // shared_tokens, shared_tokens * n)
     pe.write("act", out, np.where(own, values, np.float32(0.0)))
+    pe.write("act", out + M * n, np.zeros(padding, np.float32))
 
 
 def _owners(row, n, length, groups):

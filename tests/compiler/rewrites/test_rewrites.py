@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
+from wafer_runs import wafer_run
 
 from wse.arrays import F64
 from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Options
@@ -202,15 +204,19 @@ def test_joint_and_shared_work_on_the_pairs_of_a_column_leaves_the_logits_as_the
     assert not kernels_of(own)["activate"]
 
 
-def test_activation_of_pairs_that_end_inside_of_words_is_not_shared() -> None:
-    """Words of all tokens are those of their pairs, added up, only where each pair has whole ones."""
+@pytest.mark.parametrize("size", [6, 5, 1])
+def test_shares_of_a_pair_that_ends_inside_of_a_word_have_zeros_to_its_end(size: int) -> None:
+    """Words of all tokens are those of their pairs, added up, which only whole ones can be."""
     assert SHARED.experts is not None
-    for size, shared in ((6, 2), (5, 1)):  # on two columns each of float16: six features fill words, five do not
-        spec = replace(SHARED, experts=replace(SHARED.experts, count=2, active=1, ffn_size=size, shared_size=0))
-        run = tiny_session(
-            spec, (9, 2), THIN_GEMM, PROMPT, 3, schedule="shared-activation", experts="own", dtype="bfloat16"
-        )
-        assert kernels_of(run.program)["activate_share"] == shared
+    spec = replace(SHARED, experts=replace(SHARED.experts, count=4, active=2, ffn_size=2 * size, shared_size=0))
+    wanted: dict[str, Any] = {"mapping": "region", "experts": "own", "dtype": "bfloat16"}
+    plain, shared = (
+        wafer_run(spec, (9, 4), 1, [PROMPT], choice={"rewrites": rewrites}, **wanted)
+        for rewrites in ((), (("shared-activation", 8),))
+    )
+    assert shared.links_agree
+    assert kernels_of(shared.program)["activate_share"] == 2  # a dense block and experts
+    assert np.array_equal(shared.engine.logits, plain.engine.logits)  # sums of shares are exact
 
 
 def test_maxima_are_found_beside_the_exponentials() -> None:

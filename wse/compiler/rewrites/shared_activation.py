@@ -6,7 +6,8 @@ neighbours each activates n / g, and adds zeros for the others; a sum over the g
 1. The columns are cut into groups of at least g rows.
 2. Every PE activates its share, of all tokens or pairs as one vector where each has fewer features than neighbours.
    Where what it activates is scaled right before, and read nowhere else, it scales its share alone.
-3. An all-reduce inside each group brings the shares together.
+3. An all-reduce inside each group brings the shares together. Where columns hold different experts it has as many
+   words as their pairs fill: a pair that ends inside of a word has zeros to its end, all of these behind all pairs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lower.builder import Draft
+from wse.compiler.lower.builder import Draft, Operand
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import gather_step
@@ -35,7 +36,7 @@ from wse.compiler.rewrites.steps import (
 from wse.compiler.state import SymBuffer, SymNumber, SymStep
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import COLUMNS
-from wse_mappings.cuts.split import even_segments
+from wse_mappings.cuts.split import ceil_div, even_segments
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
@@ -46,7 +47,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     for step in [step for step in draft.steps if runs(step, "activate") and step.loop < 0]:
         index = draft.steps.index(step)
         line = _last_line(draft.steps[:index], address(step, "x").buffer)
-        if line is not None and line.axis == COLUMNS and _whole_words(c, step):
+        if line is not None and line.axis == COLUMNS and by_pairs(number(step, "M")):
             scales = _scales_for(draft.steps, index)
             if scales:
                 draft.steps[index - 1] = _scaled_share(c, draft.steps[index - 1], step, groups)
@@ -58,13 +59,6 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 def _last_line(before: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
     """The last pattern that has summed what is in a buffer."""
     return next((step for step in reversed(before) if is_line(step) and touches(step, buffer)), None)
-
-
-def _whole_words(c: Context, step: SymStep) -> bool:
-    """Whether what a step activates goes by cache slots nowhere, and each pair of a token and an expert fills words."""
-    tokens, out = number(step, "M"), address(step, "out").buffer
-    pair_bytes = tokens.per_pair * count(step, "n") * ELEMENT_BYTES[c.options.element_type(out.view)]
-    return by_pairs(tokens) and pair_bytes % WORD_BYTES == 0
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
@@ -91,14 +85,24 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
     """The activation of a share of what ``line`` has summed, and the all-reduce that brings shares together."""
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None
-    operands = {name: step.operands[i] for name, i in kernel.index.items()}
-    sizes = {"length": rows, "groups": groups, "shared_tokens": shared_tokens}
-    share = compute_step(step, "activate_share", **operands, **sizes)  # 2
-    tokens, n = number(step, "M"), count(step, "n")
-    elements = SymNumber(fixed=tokens.fixed * n, per_pair=tokens.per_pair * n)
+    operands: dict[str, Operand] = {name: step.operands[i] for name, i in kernel.index.items()}
+    tokens, n, out = number(step, "M"), count(step, "n"), address(step, "out")
+    padded = _whole_words(c, out.buffer, n) if tokens.per_pair else n
+    padding, elements = (
+        SymNumber(fixed=tokens.fixed * each, per_pair=tokens.per_pair * each) for each in (padded - n, padded)
+    )
+    c.temp(out.buffer.name, out.offset + elements.fixed, out.buffer.view, out.buffer.use)
+    operands |= {"length": rows, "groups": groups, "shared_tokens": shared_tokens, "padding": padding}
+    share = compute_step(step, "activate_share", **operands)  # 2
     pairs = pairs_of(line) if tokens.per_pair else NO_PAIRS
     sets = even_segments(0, rows, groups)
-    return [share, gather_step(c, step, COLUMNS, sets, address(step, "out"), elements, pairs)]  # 3
+    return [share, gather_step(c, step, COLUMNS, sets, out, elements, pairs)]  # 3
+
+
+def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
+    """The elements of a buffer in as many whole words as some of them need."""
+    per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
+    return ceil_div(elements, per_word) * per_word
 
 
 REWRITE: Final = Rewrite(
