@@ -15,7 +15,7 @@ from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import shard
 from wse.compiler.pipeline import compile_choice, first_state, with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.models.spec import ModelSpec
+from wse.models.spec import ModelSpec, Packing
 from wse.search.tile_sizes import WITHOUT_TILES, size_tiles
 
 OPTIONS = Options(
@@ -42,6 +42,22 @@ def test_sizes_are_those_of_the_tiles_in_their_order(name: str, dtype: str) -> N
     buffers = [[getattr(b, f.name) for f in fields(b)] for b in shard(state).weights]
     assert len(buffers) > len(state.plans)
     assert [[getattr(b, f.name) for f in fields(b)] for b in size_tiles(state).weights] == buffers
+
+
+@pytest.mark.parametrize("experts", ["spread", "3", "own"])
+@pytest.mark.parametrize("ffn_size", [24, 37])
+@pytest.mark.parametrize("mixture", ["biased", "shared"])
+def test_sizes_are_those_of_the_tiles_of_experts_that_share_scales_or_do_not(
+    mixture: str, ffn_size: int, experts: str
+) -> None:
+    """Experts of 24 features are whole blocks of those that share scales, experts of 37 are not."""
+    packing = Packing(method="fp8", block=(8, 8))
+    spec = mixture_spec(replace(MIXTURES[mixture], ffn_size=ffn_size), layers=4, packing=packing)
+    options = replace(OPTIONS, dtype="fp8", activations="float16", schedule=FUSED, experts=experts)
+    choice = replace(CHOICE, rewrites=rewrites_of(spec, options))
+    state = partition(first_state(spec, wafer(12, 26), SOFTWARE, options, choice))
+    buffers = [(b.stage, b.name, b.view, b.elements) for b in shard(state).weights]
+    assert [(b.stage, b.name, b.view, b.elements) for b in size_tiles(state).weights] == buffers
 
 
 @pytest.mark.parametrize("name", SPECS)

@@ -27,10 +27,12 @@ from wse.compiler.passes.shard import (
     weights_buffer,
     with_cuts,
 )
+from wse.compiler.passes.tiles import ROUTED
 from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State
 from wse.models.graph import Op, named_in
 from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import coding_of
 from wse.program.program import Tile
 from wse_mappings.cuts.layer_parts import BLOCK
 
@@ -78,13 +80,23 @@ def sizes_of(state: State) -> Sizes:
 def _sizes(spec: ModelSpec, held: HeldTypes, scope: str, tiling: Tiling) -> Sizes:
     def of_op(region: RegionShape, op: Op) -> list[TileSize]:
         parts = op.parts if op.parts.cuts_block else BLOCK
-        return _tile_sizes(op_tiles(spec, tiling, op, region_cut(spec, held, scope, region, parts)))
+        cut = region_cut(spec, held, scope, region, parts)
+        if op.kind in ROUTED and cut.experts is not None and _has_equal_experts(spec, tiling, op):
+            cut = replace(cut, experts=cut.experts.one_group())
+        return _tile_sizes(op_tiles(spec, tiling, op, cut))
 
     def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         cut = region_cut(spec, held, scope, region)
         return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
 
     return Sizes(cache(of_op), cache(of_tables))
+
+
+def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
+    """Whether an op's matrices of all experts are cut into outputs that share scales at the same features."""
+    codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
+    size = 0 if spec.experts is None else spec.experts.ffn_size
+    return all(coding is None or size % coding.block == 0 for coding in codings)
 
 
 def _tile_sizes(tiles: list[Tile]) -> list[TileSize]:

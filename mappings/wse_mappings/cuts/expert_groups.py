@@ -68,6 +68,17 @@ class ExpertGroups:
         """int32 ``[cols, n * F]``: a column's features, expert after expert, among those of all; -1 for padding."""
         return _rows(self)
 
+    def one_group(self) -> ExpertGroups:
+        """The first of the groups with the fewest columns, alone: a column of it holds as much as any other."""
+        first, columns = min(self.segments, key=lambda segment: segment[1])
+        of_group = slice(first, first + columns)
+        return ExpertGroups(
+            size=self.size,
+            experts=self.experts[of_group],
+            features=self.features[of_group],
+            segments=((0, columns),),
+        )
+
     def shared_experts(self) -> I32:
         """int32 ``[cols, n]``: the experts of each group shared out among its columns in equal blocks, -1 for padding.
 
