@@ -14,6 +14,8 @@ from wafer_runs import OPTIONS, wafer_run
 
 from wse.compiler.options import FUSED
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.patterns import AlongLine
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
@@ -63,6 +65,19 @@ def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, *, rewritten: bool) -> None
 def test_parts_of_experts_add_up_to_the_experts(mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)
     check(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
+
+
+def test_sums_of_experts_and_of_the_block_beside_them_travel_together_in_all_parts() -> None:
+    spec, cut = mixture_spec(MIXTURES["shared"], layers=2), CUTS["in a block"]
+    regions = listed(cut)
+    plain, joint = (
+        wafer_run(
+            spec, (7, 7), 1, [PROMPT], steps=0, mapping="pipeline", listed=regions, choice={"rewrites": rewrites}
+        ).program.decode.steps
+        for rewrites in ((), (("joint-blocks", 1),))
+    )
+    patterns = [np.bincount(steps.stage[of_kind(steps, AlongLine)]) for steps in (plain, joint)]
+    assert (patterns[0] - patterns[1]).tolist() == [2, 2]  # inward and outward; the first layer has no experts
 
 
 @pytest.mark.parametrize("experts", ["spread", "2", "own"])

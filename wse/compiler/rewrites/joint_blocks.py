@@ -90,8 +90,8 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
     before, behind = [i for i in lines if i < outwards[0]], [i for i in lines if i > outwards[0]]
     if not before or len(behind) < 3:
         return None
-    experts = _Block(inward=before[-1], outward=behind[0], end=behind[0] + 2)
-    shared = _Block(inward=behind[1], outward=behind[2], end=behind[2] + 2)
+    experts = _Block(inward=before[-1], outward=behind[0], end=_end(steps, behind[0]))
+    shared = _Block(inward=behind[1], outward=behind[2], end=_end(steps, behind[2]))
     pairs = ((experts.inward, shared.inward), (experts.outward, shared.outward))
     fixed = all(in_place(steps[i]) and count(steps[i], "elements") > 0 for _, i in pairs)
     whole = all(_is_whole(steps[i]) for pair in pairs for i in pair)
@@ -99,11 +99,19 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
     if not (fixed and whole and alike) or any(step.loop >= 0 for step in steps[experts.inward : shared.end]):
         return None
     made = [_sums(steps[i]) for i in (experts.inward, experts.outward)]
-    joined = steps[experts.outward + 1 : experts.end]
-    stream = address(joined[0], "x").buffer if _kernel_name(joined[0]) == "residual_add" else None
+    last = steps[experts.end - 1]
+    stream = address(last, "x").buffer if _kernel_name(last) == "residual_add" else None
     products = steps[experts.end : shared.inward]
     ready = not any(touches(step, buffer) for step in products for buffer in (stream, *made) if buffer is not None)
     return (experts, shared) if ready and stream is not None else None
+
+
+def _end(steps: Sequence[SymStep], outward: int) -> int:
+    """One past the step that joins the stream, in front of which the first parts of a cut block copy it."""
+    joining = outward + 1
+    while joining + 1 < len(steps) and _kernel_name(steps[joining]) == "copy":
+        joining += 1
+    return joining + 1
 
 
 def _is_whole(line: SymStep) -> bool:
