@@ -17,7 +17,7 @@ from wse.compiler.state import State
 from wse.errors import WseBug
 from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
-from wse.models.graph import op_graph
+from wse.models.graph import op_graph, ops_in_order
 from wse.program.program import Program
 from wse.program.steps import Kind
 from wse_mappings.mesh.placement import Rect
@@ -40,8 +40,8 @@ def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = Tr
 
 def test_the_graph_is_acyclic_and_its_order_respects_every_edge() -> None:
     graph = op_graph(tiny_spec())
-    assert nx.is_directed_acyclic_graph(nx.DiGraph(graph.edges))
-    place = {op.name: i for i, op in enumerate(graph.ops)}
+    assert nx.is_directed_acyclic_graph(graph)
+    place = {op.name: i for i, op in enumerate(ops_in_order(graph))}
     assert all(place[a] < place[b] for a, b in graph.edges)
     assert next(iter(place)) == "embedding"
     assert list(place)[-1] == "head"

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+import networkx as nx
+
 from wse.arrays import I32
 from wse.compiler.options import Choice, Options, TreeSize
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.graph import OpGraph
 from wse.models.spec import ModelSpec
 from wse.program.mixture import Mixture
 from wse.program.program import Buffer, ColourUse, Program, Stage, Tile
@@ -317,7 +318,7 @@ class State:
     software: SoftwareProfile
     options: Options
     choice: Choice
-    graph: OpGraph
+    graph: nx.DiGraph[str]
     plans: tuple[StagePlan, ...] = ()  # partition
     cuts: tuple[RegionCut, ...] = ()  # shard: one a stage
     cuts_of_parts: dict[tuple[int, Parts], RegionCut] = field(

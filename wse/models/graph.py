@@ -1,4 +1,4 @@
-"""ModelSpec to op graph: the ops of a model in order, and which reads the result of which."""
+"""ModelSpec to op graph: a networkx DiGraph whose nodes are op names and carry one frozen Op each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import networkx as nx
 
 from wse.errors import BadInput, WseBug
 from wse.models.spec import Layer, ModelSpec
@@ -51,19 +53,6 @@ class Op:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OpGraph:
-    """The ops of a model, and edges between their names.
-
-    Attributes:
-        ops: The ops in an order that is topological: an op comes after those that it reads.
-        edges: Pairs of an op and one that reads its result, those of the first op first.
-    """
-
-    ops: tuple[Op, ...]
-    edges: tuple[tuple[str, str], ...]
-
-
 @lru_cache(maxsize=1 << 15)
 def named_in(name: str, layer: int) -> str:
     """A name, or names joined by +, as of another layer.
@@ -75,8 +64,8 @@ def named_in(name: str, layer: int) -> str:
 
 
 @lru_cache(maxsize=16)
-def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) -> OpGraph:
-    """The ops of one decoder-only transformer; edges follow activations, residual edges included.
+def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) -> nx.DiGraph[str]:
+    """The ops of one decoder-only transformer, frozen; edges follow activations, residual edges included.
 
     ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
     feed-forward]). Of layers that are ``placed`` in parts there are the ops of each of these, and no others.
@@ -86,7 +75,8 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) 
     """
     builder = _GraphBuilder(spec)
     if scope == "product":
-        return OpGraph(ops=(Op(name="product", kind="product", layer=0, weights=("product",)),), edges=())
+        builder.graph.add_node("product", op=Op(name="product", kind="product", layer=0, weights=("product",)))
+        return nx.freeze(builder.graph)
     if scope == "model":
         tables = ("embedding", "positions") if spec.learned_positions else ("embedding",)
         builder.stream = (builder.add("embedding", "embedding", tables),)
@@ -98,7 +88,7 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) 
         builder.layer = -1
         norm = builder.add_norm("final_norm", *builder.stream)
         builder.add("head", "head", ("embedding" if spec.tied_embedding else "head",), norm)
-    return builder.graph()
+    return nx.freeze(builder.graph)
 
 
 class _GraphBuilder:
@@ -109,8 +99,7 @@ class _GraphBuilder:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
-        self.ops: list[Op] = []
-        self.readers: dict[str, list[str]] = {}  # of each op
+        self.graph: nx.DiGraph[str] = nx.DiGraph()
         self.layer = -1  # outside of the layers
         self.stream: tuple[str, ...] = ()
         self.parts = ATTENTION  # of the layer, whose ops are added
@@ -127,16 +116,9 @@ class _GraphBuilder:
             vectors=tuple(tuple(prefix + vector for vector in group) for group in vectors),
             parts=self.parts,
         )
-        self.ops.append(op)
-        self.readers[op.name] = []
-        for source in inputs:
-            self.readers[source].append(op.name)
+        self.graph.add_node(op.name, op=op)
+        self.graph.add_edges_from((source, op.name) for source in inputs)
         return op.name
-
-    def graph(self) -> OpGraph:
-        """The graph of the ops that were added."""
-        edges = tuple((source, reader) for source, readers in self.readers.items() for reader in readers)
-        return OpGraph(ops=tuple(self.ops), edges=edges)
 
     def add_parts(self, layer: Layer, parts: Parts) -> None:
         """Add some parts of a layer."""
@@ -233,3 +215,8 @@ def parts_suffix(parts: Parts) -> str:
 
 def _biases(names: Names, *, wanted: bool) -> tuple[Names, ...]:
     return (tuple(f"{name}_bias" for name in names),) if wanted else ()
+
+
+def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:
+    """Ops in the order in which they were added, which is topological: an op is added after those that it reads."""
+    return list(nx.get_node_attributes(graph, "op").values())

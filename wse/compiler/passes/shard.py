@@ -35,7 +35,7 @@ from wse.compiler.passes.tiles import (
     tiles_in_place,
 )
 from wse.compiler.state import RegionCut, State, SymBuffer, SymTile
-from wse.models.graph import Op, named_in
+from wse.models.graph import Op, named_in, ops_in_order
 from wse.models.spec import Experts, ModelSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.mixture import Mixture
@@ -143,7 +143,7 @@ def each_once(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator
     ``tiles`` gives those of an op, as of the first layer, on a stage.
     """
     names: set[tuple[int, str]] = set()
-    ops = state.graph.ops
+    ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         for tile in tiles(_in_first_layer(op), stage):  # layers of one kind differ in names alone
             key = (stage, named_in(tile.name, op.layer))
