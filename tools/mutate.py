@@ -47,6 +47,12 @@ MUTATIONS: Final = (
         "tests/kernels/test_compute.py -k halves_in_vectors",
     ),
     Mutation(
+        "kernels/wse_kernels/_vector_product.py",
+        "WIDTH)), new, elements)",
+        "WIDTH)), new, new)",
+        "tests/kernels/test_compute.py -k with_experts_in_vectors",
+    ),
+    Mutation(
         "kernels/wse_kernels/transfers.py",
         "for col in range(min(start, end), max(start, end) + 1):\n                        copy_turned",
         "for col in range(min(start, end), max(start, end)):\n                        copy_turned",

@@ -14,9 +14,10 @@ from typing import Any
 from wse_kernels._elements import narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, types
+from wse_kernels._lanes import MOST_VECTORS
 from wse_kernels._vector_product import block_bytes_of, multiply_vector, vector_function
 from wse_kernels._vectors import SINGLES, WIDTH, fetch, load_lanes, store_lanes, whole_mask
-from wse_kernels._weights import MOST_VECTORS, Lanes, Term, WeightKind
+from wse_kernels._weights import Lanes, Term, WeightKind
 
 __all__ = ["multiply_chunk", "product_of"]
 
@@ -257,7 +258,7 @@ def _multiply_by_tokens(
 ) -> None:  # fmt: skip
     for m in range(M):
         out_m, x_m = out + m * out_stride, x + m * x_stride
-        multiply_vector(acc, act, wgt, block, out_m, x_m, w, K, N, k_stride, n_stride, add)
+        multiply_vector(acc, act, wgt, None, block, out_m, x_m, w, K, N, k_stride, n_stride, add)
 
 
 multiply_chunk: Any = _multiply_by_tokens if config.DISABLE_JIT else _multiply_compiled

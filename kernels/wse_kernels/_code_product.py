@@ -1,21 +1,24 @@
-"""The product of tokens with a tile of codes, which are unpacked in registers.
+"""Products with a tile of codes, which are unpacked in registers: of some tokens, or of one in some lanes.
 
 A PE unpacks some rows at a time into scratch; nothing but its product reads them there.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from wse_kernels._chunk_product import OUTPUTS, product_of
 from wse_kernels._codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, code_value
-from wse_kernels._elements import clear_rows, narrow, row_pointer, widen
+from wse_kernels._elements import narrow, row_pointer, widen
 from wse_kernels._jit import config, intrinsic, types
+from wse_kernels._lanes import lanes_in
+from wse_kernels._vector_product import call_vector_function
 from wse_kernels._weights import WeightKind
 
-__all__ = ["multiply_codes"]
+__all__ = ["multiply_codes", "multiply_scaled_codes"]
 
 
 @intrinsic(prefer_literal=True)
@@ -25,51 +28,84 @@ def _multiply_compiled(
     scale: Any, M: Any, K: Any, N: Any, G: Any, B: Any, coding: Any,
 ) -> Any:  # fmt: skip
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block, out, x, *rows, scale, M, K, N, G, B, _ = args[4:]
-        codes, groups, widths = (row_pointer(context, builder, raw, args[3], block, row)[0] for row in rows)
-        of_scales = row_pointer(context, builder, scales, args[2], block, scale)[0]
+        block, out, x, *rows, M, K, N, G, B, _ = args[4:]
+        number = coding.literal_value
+        tile = _tile_pointers(context, builder, (raw, scales), (args[3], args[2]), block, rows)
         product_of(
             context, builder, (acc, act), args[:2], block, (out, x), (M, K, N), (K, N), args[4].type(0),
-            WeightKind((act.dtype, scales.dtype), coding.literal_value, OUTPUTS),
-            [codes, groups, widths, of_scales, N, G, B],
+            WeightKind((act.dtype, scales.dtype), number, number in GROUPED, OUTPUTS),
+            [*tile, N, B if number == FP8_BLOCKS else N, G, B],
         )  # fmt: skip
         return context.get_dummy_value()
 
     return types.void(acc, act, scales, raw, *(types.int64,) * 12, coding), generate
 
 
-def _multiply_by_lanes(
+@intrinsic(prefer_literal=True)
+def _multiply_scaled_compiled(
+    typing_context: Any,
+    acc: Any, act: Any, scales: Any, raw: Any, choice: Any, block: Any, out: Any, x: Any, w: Any, groups: Any,
+    widths: Any, scale: Any, K: Any, N: Any, k_stride: Any, scale_stride: Any, G: Any, B: Any, add: Any, coding: Any,
+) -> Any:  # fmt: skip
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block, out, x, *rows, K, N, k_stride, scale_stride, G, B, add, _ = args[5:]
+        tile = _tile_pointers(context, builder, (raw, scales), (args[3], args[2]), block, rows)
+        call_vector_function(
+            context, builder, (acc, act), args[:2], (choice, args[4]), block, (out, x), (K, N), add,
+            WeightKind((act.dtype, scales.dtype), coding.literal_value, scaled=True),
+            [*tile, k_stride, scale_stride, G, B],
+        )  # fmt: skip
+        return context.get_dummy_value()
+
+    return types.void(acc, act, scales, raw, choice, *(types.int64,) * 14, coding), generate
+
+
+def _tile_pointers(context: Any, builder: Any, views: Any, values: Any, block: Any, rows: Any) -> list[Any]:
+    """Pointers to codes, groups and widths, which are bytes, and to scales."""
+    of_bytes, of_scales = zip(views, values, strict=True)
+    operands = zip((of_bytes, of_bytes, of_bytes, of_scales), rows, strict=True)
+    return [row_pointer(context, builder, view, value, block, row)[0] for (view, value), row in operands]
+
+
+def _multiply_by_tokens(
     acc: Any, act: Any, scales: Any, raw: Any, block: int, out: int, x: int, w: int, groups: int, widths: int,
     scale: int, M: int, K: int, N: int, G: int, B: int, coding: int,
 ) -> None:  # fmt: skip
-    clear_rows(acc, block, out, M * N)
-    for k, n, lane in np.ndindex(K, N, acc.shape[2]):
-        weight = code_value(raw[block, w + k // CODES_A_BYTE[coding] * N + n, lane], coding, k)
-        if coding in GROUPED:
-            factor = _factor(act, scales, raw, block, lane, groups + k, widths, scale, n, N, G, B, coding)
-            weight = widen(narrow(weight * factor, act[block, x, lane]))
-        for m in range(M):
-            old = acc[block, out + m * N + n, lane]
-            product = widen(act[block, x + m * K + k, lane]) * weight
-            acc[block, out + m * N + n, lane] = narrow(widen(old) + product, old)
+    scale_stride = B if coding == FP8_BLOCKS else N
+    for m in range(M):
+        _multiply_by_lanes(
+            acc, act, scales, raw, None, block, out + m * N, x + m * K, w, groups, widths, scale,
+            K, N, N, scale_stride, G, B, 0, coding, scaled=coding in GROUPED,
+        )  # fmt: skip
 
 
-def _factor(
-    act: Any, scales: Any, raw: Any, block: int, lane: int, group_of_row: int, widths: int, scale: int, n: int, N: int,
-    G: int, B: int, coding: int,
-) -> Any:  # fmt: skip
-    """The scale of an output in the group of a row, rounded to activations; 0 for none."""
-    group, of_output, count = int(raw[block, group_of_row, lane]), n, N
-    if coding == FP8_BLOCKS:
-        ends = np.cumsum(raw[block, widths : widths + B, lane], dtype=np.int64)
-        of_output, count = int(np.searchsorted(ends, n, side="right")), B
-    if group >= G or of_output >= count:  # lanes without a PE may hold anything
-        return np.float32(0.0)
-    value = widen(scales[block, scale + group * count + of_output, lane])
-    return widen(narrow(value, act[block, 0, lane]))
+def _multiply_by_lanes(
+    acc: Any, act: Any, scales: Any, raw: Any, choice: Any, block: int, out: int, x: int, w: int, groups: int,
+    widths: int, scale: int, K: int, N: int, k_stride: int, scale_stride: int, G: int, B: int, add: int,
+    coding: int, *, scaled: bool = True,
+) -> None:  # fmt: skip
+    for n, lane in product(range(N), lanes_in(choice, acc.shape[2])):
+        total = acc[block, out + n, lane] if add != 0 else narrow(np.float32(0.0), acc[block, out + n, lane])
+        for k in range(K):
+            weight = code_value(raw[block, w + k // CODES_A_BYTE[coding] * k_stride + n, lane], coding, k)
+            if scaled:
+                group = int(raw[block, groups + k, lane]) if coding in GROUPED else 0
+                of_output = _run_of(raw[block, widths : widths + B, lane], n) if coding == FP8_BLOCKS else n
+                none = group >= G or (coding == FP8_BLOCKS and of_output >= B)  # lanes without a PE may hold anything
+                at = scale + group * scale_stride + of_output
+                factor = np.float32(0.0) if none else widen(scales[block, at, lane])
+                like = act[block, x, lane]
+                weight = widen(narrow(weight * widen(narrow(factor, like)), like))
+            total = narrow(widen(total) + widen(act[block, x + k, lane]) * weight, total)
+        acc[block, out + n, lane] = total
 
 
-multiply_codes: Any = _multiply_by_lanes if config.DISABLE_JIT else _multiply_compiled
+def _run_of(widths: Any, n: int) -> int:
+    """The run that an output is in, of some that are so wide."""
+    return int(np.searchsorted(np.cumsum(widths, dtype=np.int64), n, side="right"))
+
+
+multiply_codes: Any = _multiply_by_tokens if config.DISABLE_JIT else _multiply_compiled
 """``multiply_codes(acc, act, scales, raw, block, out, x, w, groups, widths, scale, M, K, N, G, B, coding)``.
 
 acc[out + m N + n] = the sum over k < K, in ascending order, of act[x + m K + k] times the code of row k and output n,
@@ -78,4 +114,13 @@ codes are times the factors of their group, raw[groups + k], of G: N a group, wh
 of as many outputs as raw[widths + b] says. Indices are rows ``[block, row, :]`` of the views; all lanes take part.
 Factors, and codes times them, are rounded to act's type, each product to float32, each sum to float32 and then to acc's
 type. Rows outside a view are not noticed: the caller vouches for them. ``coding`` is a number written out.
+"""
+
+multiply_scaled_codes: Any = _multiply_by_lanes if config.DISABLE_JIT else _multiply_scaled_compiled
+"""``multiply_scaled_codes(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, ...)``.
+
+The other operands are ``K, N, k_stride, scale_stride, G, B, add, coding``. `multiply_codes` of one token in the
+chosen lanes, with rows of codes ``k_stride`` apart and those of scales ``scale_stride``; the sums begin with what there
+is where ``add`` is not 0. Every code is times a scale: of codings without groups there is one an
+output, and neither ``groups`` nor ``widths`` is read.
 """

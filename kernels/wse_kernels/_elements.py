@@ -20,7 +20,6 @@ __all__ = [
     "clear_rows",
     "constant",
     "multiply_add_lanes",
-    "multiply_add_rows",
     "narrow",
     "narrow_ir",
     "row_pointer",
@@ -119,22 +118,6 @@ def _narrow_compiled(typing_context: Any, value: Any, like: Any) -> Any:
 
 
 @intrinsic
-def _multiply_add_compiled(
-    typing_context: Any, acc: Any, act: Any, wgt: Any, block: Any, e: Any, x: Any, w: Any, n: Any, stride: Any
-) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        accs, lanes = row_pointer(context, builder, acc, args[0], args[3], args[4])
-        acts = row_pointer(context, builder, act, args[1], args[3], args[5])[0]
-        weights = row_pointer(context, builder, wgt, args[2], args[3], args[6])[0]
-        function = _rows_function(builder.module, (acc, act, wgt), (accs.type, acts.type, weights.type))
-        builder.call(function, [accs, acts, weights, args[7], lanes, builder.mul(args[8], lanes)])
-        return context.get_dummy_value()
-
-    integers = (types.int64,) * 6
-    return types.void(acc, act, wgt, *integers), generate
-
-
-@intrinsic
 def _multiply_add_lanes_compiled(
     typing_context: Any, acc: Any, values: Any, wgt: Any, block: Any, e: Any, w: Any, n: Any
 ) -> Any:
@@ -142,8 +125,8 @@ def _multiply_add_lanes_compiled(
         accs, lanes = row_pointer(context, builder, acc, args[0], args[3], args[4])
         factors = context.make_array(values)(context, builder, args[1]).data
         weights = row_pointer(context, builder, wgt, args[2], args[3], args[5])[0]
-        function = _rows_function(builder.module, (acc, values, wgt), (accs.type, factors.type, weights.type))
-        builder.call(function, [accs, factors, weights, args[6], lanes, lanes])
+        function = _rows_function(builder.module, (acc.dtype, wgt.dtype), (accs.type, factors.type, weights.type))
+        builder.call(function, [accs, factors, weights, args[6], lanes])
         return context.get_dummy_value()
 
     return types.void(acc, values, wgt, *(types.int64,) * 4), generate
@@ -157,40 +140,30 @@ def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, i
     return builder.gep(array.data, [at]), lanes
 
 
-def _rows_function(module: Any, views: tuple[Any, Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
-    """acc[n, lane] += act[lane] * wgt[n, lane], as a function whose pointers do not alias, so that it vectorises.
+def _rows_function(module: Any, stored: tuple[Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
+    """acc[n, lane] += values[lane] * wgt[n, lane], as a function whose pointers do not alias, so that it vectorises.
 
     The compiler cannot see that views of one memory do not overlap, and its checks at run time cost more than a
     row. Rows of weights are fetched into the second-level cache some way ahead: without it a core streams at half
     its rate.
     """
-    stored = [view.dtype for view in views]
-    element_bytes = stored[2].bitwidth // 8
+    element_bytes = stored[1].bitwidth // 8
 
-    def body(builder: Any, acc: Any, act: Any, wgt: Any, count: Any, lanes: Any, stride: Any) -> None:
+    def body(builder: Any, acc: Any, values: Any, wgt: Any, count: Any, lanes: Any) -> None:
         with cgutils.for_range(builder, count, intp=WORD) as rows:
-            sums = builder.gep(acc, [builder.mul(rows.index, lanes)])
-            weights = builder.gep(wgt, [builder.mul(rows.index, stride)])
+            sums, weights = (builder.gep(first, [builder.mul(rows.index, lanes)]) for first in (acc, wgt))
             ahead = builder.gep(weights, [word(PREFETCH_BYTES // element_bytes)])
             row_bytes = builder.mul(lanes, word(element_bytes))
             with cgutils.for_range_slice(builder, word(0), row_bytes, word(CACHE_LINE_BYTES), intp=WORD) as (line, _):
                 fetch(builder, ahead, line)
             with cgutils.for_range(builder, lanes, intp=WORD) as lane:
                 place = builder.gep(sums, [lane.index])
-                x = widen_ir(builder, stored[1], builder.load(builder.gep(act, [lane.index])))
-                w = widen_ir(builder, stored[2], builder.load(builder.gep(weights, [lane.index])))
+                x = builder.load(builder.gep(values, [lane.index]))
+                w = widen_ir(builder, stored[1], builder.load(builder.gep(weights, [lane.index])))
                 total = builder.fadd(widen_ir(builder, stored[0], builder.load(place)), builder.fmul(x, w))
                 builder.store(narrow_ir(builder, stored[0], total), place)
 
-    return internal_function(module, "wse_multiply_add_" + "_".join(map(str, stored)), pointers, 3, body)
-
-
-def _multiply_add_rows(acc: Any, act: Any, wgt: Any, block: int, e: int, x: int, w: int, n: int, stride: int) -> None:
-    for i in range(n):
-        for lane in range(acc.shape[2]):
-            old = acc[block, e + i, lane]
-            product = widen(act[block, x, lane]) * widen(wgt[block, w + i * stride, lane])
-            acc[block, e + i, lane] = narrow(widen(old) + product, old)
+    return internal_function(module, "wse_multiply_add_" + "_".join(map(str, stored)), pointers, 2, body)
 
 
 def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: int, n: int) -> None:
@@ -207,15 +180,13 @@ widen: Any = _widen_element if config.DISABLE_JIT else _widen_compiled
 narrow: Any = _narrow_element if config.DISABLE_JIT else _narrow_compiled
 """``narrow(value, like)``: the float32 ``value`` rounded to the element type of ``like``, as stored bits."""
 
-multiply_add_rows: Any = _multiply_add_rows if config.DISABLE_JIT else _multiply_add_compiled
-"""``multiply_add_rows(acc, act, wgt, block, e, x, w, n, stride)``: acc[e + i] += act[x] * wgt[w + i * stride], i < n.
-
-Indices are rows ``[block, row, :]`` of the views; all lanes of a row take part. The product is rounded to float32, the
-sum to float32 and then to acc's type. Rows outside a view are not noticed: the caller vouches for them.
-"""
-
 multiply_add_lanes: Any = _multiply_add_lanes if config.DISABLE_JIT else _multiply_add_lanes_compiled
-"""``multiply_add_lanes(acc, values, wgt, block, e, w, n)``: as `multiply_add_rows`, by float32 values of the lanes."""
+"""``multiply_add_lanes(acc, values, wgt, block, e, w, n)``: acc[e + i] += values * wgt[w + i], i < n.
+
+Indices are rows ``[block, row, :]`` of the views; all lanes of a row take part, ``values`` has a float32 for each. The
+product is rounded to float32, the sum to float32 and then to acc's type. Rows outside a view are not noticed: the
+caller vouches for them.
+"""
 
 
 @helper_function

@@ -1,23 +1,28 @@
 """The product of one token with a tile: weights are read once, as fast as memory gives them.
 
 Sums of a few terms at a time are taken in registers, and each term's activations are widened once for all outputs. The
-last lanes of a row, which fill no vector, are loaded and stored under a mask. Weights are fetched into the second-level
-cache ahead: those of the next block's tile, which lies far behind in memory where no processor looks for it; of a large
-tile those some way further on.
+last lanes of a row, which fill no vector, are loaded and stored under a mask. Where only some lanes take part, others
+of their vectors are worked on with them, and keep what they had. Weights are fetched into the second-level cache ahead:
+those of the next block's tile, which lies far behind in memory where no processor looks for it; of a large tile those
+some way further on; for some lanes, which have rows of a tile in common, those a short way further on in a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, Final
 
-from wse_kernels._elements import clear_rows, constant, multiply_add_rows, narrow_ir, row_pointer, widen_ir
-from wse_kernels._functions import WORD, internal_function, word
-from wse_kernels._jit import cgutils, config, intrinsic, types
-from wse_kernels._vectors import PREFETCH_BYTES, SINGLES, WIDTH, fetch, load_lanes, rest_mask, store_lanes
-from wse_kernels._weights import MOST_VECTORS, Lanes, Term, WeightKind
+import numpy as np
 
-__all__ = ["block_bytes_of", "multiply_vector", "vector_function"]
+from wse_kernels._elements import constant, narrow, narrow_ir, row_pointer, widen, widen_ir
+from wse_kernels._functions import WORD, internal_function, word
+from wse_kernels._jit import cgutils, config, intrinsic, ir, types
+from wse_kernels._lanes import MOST_VECTORS, lanes_in
+from wse_kernels._vectors import PREFETCH_BYTES, SINGLES, WIDTH, fetch, load_lanes, rest_mask, store_lanes
+from wse_kernels._weights import Lanes, Term, WeightKind
+
+__all__ = ["block_bytes_of", "call_vector_function", "multiply_vector", "vector_function"]
 
 TERMS_OF_ROWS: Final = 8
 """Terms that are added to a sum while it is in a register, where the weights of a sum are not neighbours."""
@@ -25,26 +30,46 @@ MOST_TERMS: Final = 32
 """Such terms where they are neighbours."""
 LARGE_TILE_BYTES: Final = 1 << 18
 """Tiles beyond are fetched a piece at a time: with the next block's, they would leave the second-level cache."""
+PREFETCH_IN_ROW_BYTES: Final = 1024
+"""Bytes from weights that are read to those that are fetched, for some lanes: further on another row begins."""
 
 
 @intrinsic
 def _multiply_compiled(
-    typing_context: Any, acc: Any, act: Any, wgt: Any, block: Any, out: Any, x: Any, w: Any,
+    typing_context: Any, acc: Any, act: Any, wgt: Any, choice: Any, block: Any, out: Any, x: Any, w: Any,
     K: Any, N: Any, k_stride: Any, n_stride: Any, add: Any,
 ) -> Any:  # fmt: skip
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        (outs, lanes), (xs, _), (weights, _) = (
-            row_pointer(context, builder, view, value, args[3], start)
-            for view, value, start in zip((acc, act, wgt), args, args[4:7], strict=False)
-        )
-        size = block_bytes_of(context, builder, acc, args[0])
-        function = vector_function(
-            builder.module, (acc.dtype, act.dtype), WeightKind((wgt.dtype,)), (outs.type, xs.type, weights.type)
-        )
-        builder.call(function, [outs, xs, weights, *args[9:11], *args[7:9], args[11], lanes, size])
+        block, out, x, w, K, N, k_stride, n_stride, add = args[4:]
+        weights = row_pointer(context, builder, wgt, args[2], block, w)[0]
+        call_vector_function(
+            context, builder, (acc, act), args[:2], (choice, args[3]), block, (out, x), (K, N), add,
+            WeightKind((wgt.dtype,)), [weights, k_stride, n_stride],
+        )  # fmt: skip
         return context.get_dummy_value()
 
-    return types.void(acc, act, wgt, *(types.int64,) * 9), generate
+    return types.void(acc, act, wgt, choice, *(types.int64,) * 9), generate
+
+
+def call_vector_function(
+    context: Any, builder: Any, views: tuple[Any, Any], values: Any, choice: tuple[Any, Any], block: Any, rows: Any,
+    sizes: Any, add: Any, kind: WeightKind, weights: Sequence[Any],
+) -> None:  # fmt: skip
+    """Instructions that call `vector_function`, with operands as those of `wse_kernels._chunk_product.product_of`.
+
+    ``choice`` is the type and the value of a choice of lanes, or the type of None and anything.
+    """
+    (outs, lanes), (xs, _) = (
+        row_pointer(context, builder, view, value, block, row)
+        for view, value, row in zip(views, values, rows, strict=True)
+    )
+    chosen = [] if choice[0] == types.none else [context.make_array(choice[0])(context, builder, choice[1]).data]
+    pointers = [outs, xs, *chosen, *weights[: kind.pointers]]
+    function = vector_function(
+        builder.module, (views[0].dtype, views[1].dtype), kind, [p.type for p in pointers], some_lanes=bool(chosen)
+    )
+    size = block_bytes_of(context, builder, views[0], values[0])
+    builder.call(function, [*pointers, *weights[kind.pointers :], *sizes, add, lanes, size])
 
 
 def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
@@ -53,18 +78,22 @@ def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
     return builder.mul(builder.mul(height, lanes), word(view.dtype.bitwidth // 8))
 
 
-def vector_function(module: Any, sums: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any]) -> Any:
+def vector_function(
+    module: Any, sums: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any], *, some_lanes: bool = False
+) -> Any:
     """The function of sums, activations, what weights are made of, and K, N, add, lanes and bytes of a block.
 
-    ``sums`` are the types of sums and activations, and ``pointers`` those of what does not overlap.
+    ``sums`` are the types of sums and activations, and ``pointers`` those of what does not overlap. For ``some_lanes``
+    it takes their choice before the weights.
     """
-    of_weights = kind.pointers + kind.numbers
 
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
-        numbers = arguments[of_weights:]
-        _Vector(builder, sums, kind, outs, xs, arguments[:of_weights], numbers).multiply()
+        choice, arguments = (arguments[0], arguments[1:]) if some_lanes else (None, arguments)
+        of_weights = kind.pointers + kind.numbers
+        weights, numbers = arguments[:of_weights], arguments[of_weights:]
+        _Vector(builder, sums, kind, outs, xs, choice, weights, numbers).multiply()
 
-    name = "wse_multiply_vector_" + "_".join(map(str, (*sums, kind)))
+    name = "wse_multiply_vector_" + "_".join(map(str, (*sums, kind, some_lanes)))
     return internal_function(module, name, pointers, kind.numbers + 5, body)
 
 
@@ -72,13 +101,18 @@ class _Vector:
     """Instructions of the function."""
 
     def __init__(
-        self, builder: Any, sums: tuple[Any, Any], kind: WeightKind, outs: Any, xs: Any, weights: Any, numbers: Any
-    ) -> None:
+        self, builder: Any, sums: tuple[Any, Any], kind: WeightKind, outs: Any, xs: Any, choice: Any, weights: Any,
+        numbers: Any,
+    ) -> None:  # fmt: skip
         self.builder, self.outs, self.xs = builder, outs, xs
         self.acc, self.act = sums
         self.K, self.N, add, self.lanes, self.block_bytes = numbers
         self.weights = kind.weights(builder, weights, self.lanes, MOST_TERMS)
         self.whole = builder.udiv(self.lanes, word(WIDTH))
+        self.choice, self.numbers, self.count = choice, None, self.whole
+        self.has_rest = builder.icmp_unsigned("<", builder.mul(self.whole, word(WIDTH)), self.lanes)
+        if choice is not None:
+            self._number_vectors()
         self.terms = cgutils.alloca_once(builder, SINGLES, size=word(MOST_TERMS * MOST_VECTORS))
         self.terms_at_once = builder.select(self.weights.in_a_row, word(MOST_TERMS), word(TERMS_OF_ROWS))
         self.clears = builder.icmp_unsigned("==", add, word(0))
@@ -86,6 +120,8 @@ class _Vector:
         tile_bytes = builder.mul(builder.mul(builder.mul(self.K, self.N), self.lanes), self.weights.bytes_a_term)
         large = builder.icmp_unsigned(">", tile_bytes, word(LARGE_TILE_BYTES))
         self.ahead = builder.select(large, word(PREFETCH_BYTES), self.block_bytes)
+        if choice is not None:
+            self.ahead = word(PREFETCH_IN_ROW_BYTES)
 
     def multiply(self) -> None:
         """Add all terms of all sums, some terms of each at a time; sums without terms take one turn with none."""
@@ -101,20 +137,38 @@ class _Vector:
             with cgutils.for_range(builder, self.N, intp=WORD) as n:
                 self._over_vectors(lambda lanes: self._add_terms(k, terms, n.index, lanes, starts))
 
+    def _number_vectors(self) -> None:
+        """Write down which whole vectors have lanes that take part, and how many these are."""
+        builder = self.builder
+        self.numbers = cgutils.alloca_once(builder, WORD, size=word(MOST_VECTORS))
+        count = cgutils.alloca_once_value(builder, word(0))
+        with cgutils.for_range(builder, self.whole, intp=WORD) as vector:
+            at = builder.load(count)
+            builder.store(vector.index, builder.gep(self.numbers, [at]))
+            builder.store(builder.add(at, builder.zext(self._takes_part(vector.index), WORD)), count)
+        self.count, self.has_rest = builder.load(count), self._takes_part(self.whole)
+
+    def _takes_part(self, vector: Any) -> Any:
+        """Whether a vector has a lane that takes part."""
+        return cgutils.is_not_null(self.builder, self.builder.load(self.builder.gep(self.choice, [vector])))
+
     def _over_vectors(self, body: Any) -> None:
         """``body(lanes)`` for whole vectors without a mask, and for lanes that fill none with one."""
         builder = self.builder
-        with cgutils.for_range(builder, self.whole, intp=WORD) as vector:
-            body(Lanes(vector.index, builder.mul(vector.index, word(WIDTH))))
-        first = builder.mul(self.whole, word(WIDTH))
-        with builder.if_then(builder.icmp_unsigned("<", first, self.lanes)):
-            body(Lanes(self.whole, first, self.mask))
+        with cgutils.for_range(builder, self.count, intp=WORD) as index:
+            vector = index.index
+            if self.numbers is not None:
+                vector = builder.load(builder.gep(self.numbers, [vector]))
+            body(Lanes(vector, builder.mul(vector, word(WIDTH))))
+        with builder.if_then(self.has_rest):
+            body(Lanes(self.whole, builder.mul(self.whole, word(WIDTH)), self.mask))
 
     def _widen_term(self, term: Term, lanes: Lanes) -> None:
         builder = self.builder
         place = builder.gep(self.xs, [builder.add(builder.mul(term.k, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)
-        builder.store(self._load(place, self.act, lanes), self._term(term.number, lanes))
+        activations = widen_ir(builder, self.act, load_lanes(builder, place, lanes.mask))
+        builder.store(activations, self._term(term.number, lanes))
         self.weights.prepare(term, lanes)
 
     def _term(self, number: Any, lanes: Lanes) -> Any:
@@ -126,8 +180,9 @@ class _Vector:
         builder = self.builder
         place = builder.gep(self.outs, [builder.add(builder.mul(n, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)
-        before = self._load(place, self.acc, lanes)
-        total = cgutils.alloca_once_value(builder, builder.select(starts, constant(SINGLES, 0.0), before))
+        elements = load_lanes(builder, place, lanes.mask)
+        before = builder.select(starts, constant(SINGLES, 0.0), widen_ir(builder, self.acc, elements))
+        total = cgutils.alloca_once_value(builder, before)
         with cgutils.for_range(builder, terms, intp=WORD) as number:
             term = Term(number.index, builder.add(k, number.index))
             fetch(builder, self.weights.place(term.k, n, lanes), self.ahead)
@@ -135,27 +190,30 @@ class _Vector:
             product = builder.fmul(builder.load(self._term(term.number, lanes)), weights)
             rounded = narrow_ir(builder, self.acc, builder.fadd(builder.load(total), product))
             builder.store(widen_ir(builder, self.acc, rounded), total)
-        store_lanes(builder, narrow_ir(builder, self.acc, builder.load(total)), place, lanes.mask)
+        new = narrow_ir(builder, self.acc, builder.load(total))
+        if self.choice is not None:
+            bits = builder.load(builder.gep(self.choice, [lanes.vector]))
+            new = builder.select(builder.bitcast(bits, ir.VectorType(ir.IntType(1), WIDTH)), new, elements)
+        store_lanes(builder, new, place, lanes.mask)
 
-    def _load(self, pointer: Any, stored: Any, lanes: Lanes) -> Any:
-        return widen_ir(self.builder, stored, load_lanes(self.builder, pointer, lanes.mask))
 
-
-def _multiply_by_rows(
-    acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, K: int, N: int, k_stride: int, n_stride: int,
-    add: int,
+def _multiply_by_lanes(
+    acc: Any, act: Any, wgt: Any, choice: Any, block: int, out: int, x: int, w: int, K: int, N: int,
+    k_stride: int, n_stride: int, add: int,
 ) -> None:  # fmt: skip
-    if add == 0:
-        clear_rows(acc, block, out, N)
-    for k in range(K):
-        multiply_add_rows(acc, act, wgt, block, out, x + k, w + k * k_stride, N, n_stride)
+    for n, lane in product(range(N), lanes_in(choice, acc.shape[2])):
+        total = acc[block, out + n, lane] if add != 0 else narrow(np.float32(0.0), acc[block, out + n, lane])
+        for k in range(K):
+            weight = widen(wgt[block, w + k * k_stride + n * n_stride, lane])
+            total = narrow(widen(total) + widen(act[block, x + k, lane]) * weight, total)
+        acc[block, out + n, lane] = total
 
 
-multiply_vector: Any = _multiply_by_rows if config.DISABLE_JIT else _multiply_compiled
-"""``multiply_vector(acc, act, wgt, block, out, x, w, K, N, k_stride, n_stride, add)``.
+multiply_vector: Any = _multiply_by_lanes if config.DISABLE_JIT else _multiply_compiled
+"""``multiply_vector(acc, act, wgt, choice, block, out, x, w, K, N, k_stride, n_stride, add)``.
 
 acc[out + n] = the sum over k < K, in ascending order, of act[x + k] * wgt[w + k k_stride + n n_stride], for n < N; the
-sum begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views; all lanes take
-part. Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside a view are not
-noticed: the caller vouches for them.
+sum begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views; chosen lanes
+take part, all where ``choice`` is None (`wse_kernels._lanes.lane_choice`). Each product is rounded to float32, each sum
+to float32 and then to acc's type. Rows outside a view are not noticed: the caller vouches for them.
 """

@@ -13,15 +13,13 @@ from wse_kernels._codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, value_ir
 from wse_kernels._elements import constant, narrow_ir, widen_ir
 from wse_kernels._functions import WORD, short_loop, word
 from wse_kernels._jit import cgutils, ir
-from wse_kernels._lanes import MOST_LANES
+from wse_kernels._lanes import MOST_VECTORS
 from wse_kernels._vectors import BYTE, SINGLES, WIDTH, largest_lane, least_lane, load_lanes, spread
 
-__all__ = ["MOST_VECTORS", "CodeWeights", "ElementWeights", "Lanes", "Term", "WeightKind"]
-
-MOST_VECTORS = MOST_LANES // WIDTH + 1
-"""Vectors of a block's lanes, at most, the last one not whole."""
+__all__ = ["CodeWeights", "ElementWeights", "Lanes", "Term", "WeightKind"]
 
 WIDTHS = ir.VectorType(ir.IntType(32), WIDTH)
+GROUPS = ir.VectorType(BYTE, WIDTH)
 
 
 class Lanes(NamedTuple):
@@ -65,20 +63,21 @@ class ElementWeights:
 
 
 class CodeWeights:
-    """Weights that are codes, row by row, times the factors of their groups where they have groups.
+    """Weights that are codes, row by row, times the factors of their groups where they are scaled.
 
-    Pointers to codes, groups of rows, outputs of runs with one scale, and scales; then numbers: N, groups, and runs.
-    The stored types are those of activations, to which factors and weights are rounded, and of scales.
+    Pointers to codes, groups of rows, outputs of runs with one scale, and scales; then numbers: strides of codes along
+    rows and of scales along groups, groups, and runs. The stored types are those of activations, to which factors and
+    weights are rounded, and of scales. Where a coding knows no groups, all rows are in the first.
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
         self.builder, self.coding, (self.act, self.scale) = builder, kind.coding, kind.stored
-        self.codes, self.groups, self.widths, self.scales, N, self.group_count, self.runs = arguments
-        self.lanes, self.row = lanes, builder.mul(N, lanes)
-        self.group_row = builder.mul(self.runs if self.coding == FP8_BLOCKS else N, lanes)
+        self.codes, self.groups, self.widths, self.scales, *strides, self.group_count, self.runs = arguments
+        self.lanes, (self.row, self.group_row) = lanes, (builder.mul(stride, lanes) for stride in strides)
+        self.scaled = kind.scaled
         self.in_a_row = ir.Constant(ir.IntType(1), 0)
         self.bytes_a_term = word(1)
-        if self.coding in GROUPED:
+        if self.scaled:
             self.ranges = cgutils.alloca_once(builder, WORD, size=word(2 * terms * MOST_VECTORS))
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MOST_VECTORS))
 
@@ -87,7 +86,7 @@ class CodeWeights:
 
         At the first term there is always one, so that factors are set: lanes without a PE may all be in none.
         """
-        if self.coding not in GROUPED:
+        if not self.scaled:
             return
         builder = self.builder
         begins = builder.icmp_signed("==", term.number, word(0))
@@ -115,7 +114,7 @@ class CodeWeights:
         """The weights of a term and an output, which is one of so many that are worked on at once."""
         builder = self.builder
         value = value_ir(builder, self.coding, load_lanes(builder, self.place(term.k, n, lanes), lanes.mask), term.k)
-        if self.coding not in GROUPED:
+        if not self.scaled:
             return value
         factors = builder.gep(self.factors, [builder.add(builder.mul(output, word(MOST_VECTORS)), lanes.vector)])
         low, high = (builder.load(place) for place in self._range(term, lanes))
@@ -158,6 +157,8 @@ class CodeWeights:
         return widen_ir(self.builder, self.act, narrow_ir(self.builder, self.act, value))
 
     def _groups(self, k: Any, lanes: Lanes) -> Any:
+        if self.coding not in GROUPED:
+            return constant(GROUPS, 0)
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
 
     def _lane(self, row: Any, lanes: Lanes) -> Any:
@@ -178,15 +179,17 @@ class WeightKind(NamedTuple):
     Attributes:
         stored: The types of elements: that of weights; of codes, those of activations and of scales.
         coding: The number of a coding; -1 for elements.
+        scaled: Whether each code is multiplied with its scale.
         outputs: Outputs that are worked on at once.
     """
 
     stored: tuple[Any, ...]
     coding: int = -1
+    scaled: bool = False
     outputs: int = 1
 
     def __str__(self) -> str:
-        return "_".join(map(str, (*self.stored, *([self.coding] if self.coding >= 0 else []))))
+        return "_".join(map(str, (*self.stored, *([self.coding, self.scaled] if self.coding >= 0 else []))))
 
     @property
     def pointers(self) -> int:
@@ -196,7 +199,7 @@ class WeightKind(NamedTuple):
     @property
     def numbers(self) -> int:
         """The number of whole numbers among the arguments."""
-        return 2 if self.coding < 0 else 3
+        return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:
         """The weights of a function of a ``builder``, which works on some ``terms`` at once."""

@@ -4,21 +4,26 @@ A *pair* is a token and one of the experts chosen for it. The list ``pairs``, fl
 pair (token, expert counted from the column's first, weight); a PE takes tiles by the indices that it finds there, never
 more than P pairs and never beyond its M tokens or its ``local_experts``, those of its column, whatever the list says.
 ``w`` is ``[K, local_experts, N]``, or the codes of that with their scales, of which a PE takes of each row the stretch
-of the expert. A token's sums go over experts with scales of their own, so codes are scaled as they are unpacked,
-``rows`` rows at once into ``codes``; ``factors`` is scratch for the scales of a row's group.
+of the expert. A token's sums go over experts with scales of their own, so codes are scaled as they are unpacked: by PEs
+``rows`` rows at once into the scratch ``codes``, with the scales of a row's group in ``factors``, here in registers.
 
-PEs with the same pair are worked on side by side; ``columns``, those of the mesh, tells them from lanes without a PE.
-With ``weighted`` of 1 a product is multiplied by the pairs' weights.
+PEs of a block with the same pair are worked on side by side; ``columns``, those of the mesh, tells PEs from lanes
+without one. With ``weighted`` of 1 a product is multiplied by the pairs' weights.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._codes import FP8_BLOCKS, MXFP4, unpack_scaled, unpack_with_factors
-from wse_kernels._elements import clear_rows, multiply_add_rows, narrow, widen
+from wse_kernels._code_product import multiply_scaled_codes
+from wse_kernels._codes import FP8, FP8_BLOCKS, INT4, INT8, MXFP4
+from wse_kernels._elements import clear_rows, narrow, widen
 from wse_kernels._jit import helper_function
+from wse_kernels._lanes import choose_lanes, lane_choice, lane_values
 from wse_kernels._shares import group_of_column
+from wse_kernels._vector_product import multiply_vector
+
+NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
 
 
 def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
@@ -58,20 +63,10 @@ def expert_in(
 
     ``k_stride`` is the stride of ``w`` along K and ``out_stride`` that of ``out`` along pairs, in elements.
     """
-    lane_count = min(acc.shape[2], columns - block_col)
-    for i in range(P):
-        at, row = pairs + 1 + 3 * i, out + i * out_stride
-        equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
-        for lane in range(-1 if equal_pairs else 0, 0 if equal_pairs else lane_count):  # -1: all of them
-            list_lane = max(lane, 0)
-            if i < f32[block, pairs, list_lane]:
-                token = _index(f32, block, at, list_lane, M)
-                expert = _index(f32, block, at + 1, list_lane, local_experts)
-                _clear(acc, block, lane, row, N)
-                for k in range(K):
-                    _multiply_add(acc, act, wgt, block, lane, row, x + token * K + k, w + k * k_stride + expert * N, N)
-        if weighted == 1:
-            _weigh(acc, f32, block, row, N, pairs, i, lane_count)
+    _products_of_tokens(
+        _multiply_elements, block, block_col, act, wgt, acc, f32, wgt,
+        x, w, w, w, w, pairs, out, P, M, K, N, local_experts, k_stride, 0, out_stride, weighted, columns, 0, 0, 0,
+    )  # fmt: skip
 
 
 def expert_out(block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, N, local_experts, weighted, columns):
@@ -79,22 +74,10 @@ def expert_out(block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, 
 
     Where that is asked for, x is first multiplied by the pairs' weights, in place.
     """
-    lane_count = min(acc.shape[2], columns - block_col)
-    clear_rows(acc, block, out, M * N)
-    for i in range(P):
-        at = pairs + 1 + 3 * i
-        if weighted == 1:
-            _weigh(act, f32, block, x + i * K, K, pairs, i, lane_count)
-        equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
-        for lane in range(-1 if equal_pairs else 0, 0 if equal_pairs else lane_count):  # -1: all of them
-            list_lane = max(lane, 0)
-            if i < f32[block, pairs, list_lane]:
-                token = _index(f32, block, at, list_lane, M)
-                expert = _index(f32, block, at + 1, list_lane, local_experts)
-                row = out + token * N
-                for k in range(K):
-                    w_row = w + (k * local_experts + expert) * N
-                    _multiply_add(acc, act, wgt, block, lane, row, x + i * K + k, w_row, N)
+    _sums_of_tokens(
+        _multiply_elements, block, block_col, act, wgt, acc, f32, wgt,
+        x, w, w, w, w, pairs, out, P, M, K, N, local_experts, weighted, columns, 0, 0, 0,
+    )  # fmt: skip
 
 
 def expert_in_quantised(
@@ -107,10 +90,10 @@ def expert_in_quantised(
     ``k_stride`` is the stride of codes and scales along rows and ``out_stride`` that of ``out`` along pairs, in
     elements; ``groups`` has the group of each row, of G, and is read for int4 alone.
     """
-    _codes_in(
-        unpack_scaled, block, min(acc.shape[2], columns - block_col), act, wgt, acc, f32, raw,
-        x, w, groups, w, scale, codes, pairs, codes, out,
-        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, coding, G, N, rows,
+    _products_of_tokens(
+        _multiply_quantised, block, block_col, act, wgt, acc, f32, raw,
+        x, w, groups, w, scale, pairs, out,
+        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, columns, coding, G, N,
     )  # fmt: skip
 
 
@@ -120,10 +103,10 @@ def expert_in_mxfp4(
     P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, G, rows,
 ):  # fmt: skip
     """`expert_in_quantised` with e2m1 codes and a power of two, a byte, for each output and group of rows."""
-    _codes_in(
-        unpack_with_factors, block, min(acc.shape[2], columns - block_col), act, raw, acc, f32, raw,
-        x, w, groups, w, scale, factors, pairs, codes, out,
-        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, MXFP4, G, N, rows,
+    _products_of_tokens(
+        _multiply_mxfp4, block, block_col, act, raw, acc, f32, raw,
+        x, w, groups, w, scale, pairs, out,
+        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, columns, MXFP4, G, N,
     )  # fmt: skip
 
 
@@ -136,33 +119,11 @@ def expert_in_fp8_blocks(
 
     ``widths`` has the outputs of each run of an expert; ``scale_stride`` is the stride of scales along groups.
     """
-    _codes_in(
-        unpack_with_factors, block, min(acc.shape[2], columns - block_col), act, f32, acc, f32, raw,
-        x, w, groups, widths, scale, factors, pairs, codes, out,
-        P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, FP8_BLOCKS, G, B, rows,
+    _products_of_tokens(
+        _multiply_fp8_blocks, block, block_col, act, f32, acc, f32, raw,
+        x, w, groups, widths, scale, pairs, out,
+        P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, FP8_BLOCKS, G, B,
     )  # fmt: skip
-
-
-@helper_function
-def _codes_in(
-    unpack, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
-    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, coding, G, B, rows,
-):  # fmt: skip
-    for i in range(P):
-        at, row = pairs + 1 + 3 * i, out + i * out_stride
-        equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
-        for lane in range(-1 if equal_pairs else 0, 0 if equal_pairs else lane_count):  # -1: all of them
-            list_lane = max(lane, 0)
-            if i < f32[block, pairs, list_lane]:
-                token = _index(f32, block, at, list_lane, M)
-                expert = _index(f32, block, at + 1, list_lane, local_experts)
-                _clear(acc, block, lane, row, N)
-                _multiply_codes(
-                    unpack, acc, act, raw, scales, block, lane, row, x + token * K, w + expert * N, groups,
-                    widths, scale + expert * B, factors, codes, K, N, k_stride, scale_stride, coding, G, B, rows,
-                )  # fmt: skip
-        if weighted == 1:
-            _weigh(acc, f32, block, row, N, pairs, i, lane_count)
 
 
 def expert_out_quantised(
@@ -175,10 +136,9 @@ def expert_out_quantised(
     Where that is asked for, x is first multiplied by the pairs' weights, in place. ``groups`` has the group of each
     row, of G, and is read for int4 alone.
     """
-    _codes_out(
-        unpack_scaled, block, min(acc.shape[2], columns - block_col), act, wgt, acc, f32, raw,
-        x, w, groups, w, scale, codes, pairs, codes, out,
-        P, M, K, N, local_experts, weighted, coding, G, N, rows,
+    _sums_of_tokens(
+        _multiply_quantised, block, block_col, act, wgt, acc, f32, raw,
+        x, w, groups, w, scale, pairs, out, P, M, K, N, local_experts, weighted, columns, coding, G, N,
     )  # fmt: skip
 
 
@@ -188,10 +148,9 @@ def expert_out_mxfp4(
     P, M, K, N, local_experts, weighted, columns, G, rows,
 ):  # fmt: skip
     """`expert_out_quantised` with e2m1 codes and a power of two, a byte, for each output and group of rows."""
-    _codes_out(
-        unpack_with_factors, block, min(acc.shape[2], columns - block_col), act, raw, acc, f32, raw,
-        x, w, groups, w, scale, factors, pairs, codes, out,
-        P, M, K, N, local_experts, weighted, MXFP4, G, N, rows,
+    _sums_of_tokens(
+        _multiply_mxfp4, block, block_col, act, raw, acc, f32, raw,
+        x, w, groups, w, scale, pairs, out, P, M, K, N, local_experts, weighted, columns, MXFP4, G, N,
     )  # fmt: skip
 
 
@@ -201,34 +160,122 @@ def expert_out_fp8_blocks(
     P, M, K, N, local_experts, weighted, columns, G, B, rows,
 ):  # fmt: skip
     """`expert_out_quantised` with e4m3 codes and a float32 scale for each of B runs of outputs and group of rows."""
-    _codes_out(
-        unpack_with_factors, block, min(acc.shape[2], columns - block_col), act, f32, acc, f32, raw,
-        x, w, groups, widths, scale, factors, pairs, codes, out,
-        P, M, K, N, local_experts, weighted, FP8_BLOCKS, G, B, rows,
+    _sums_of_tokens(
+        _multiply_fp8_blocks, block, block_col, act, f32, acc, f32, raw,
+        x, w, groups, widths, scale, pairs, out, P, M, K, N, local_experts, weighted, columns, FP8_BLOCKS, G, B,
     )  # fmt: skip
 
 
 @helper_function
-def _codes_out(
-    unpack, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, factors, pairs, codes, out,
-    P, M, K, N, local_experts, weighted, coding, G, B, rows,
+def _products_of_tokens(
+    multiply, block, block_col, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
+    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, coding, G, B,
 ):  # fmt: skip
-    stride, scale_stride = local_experts * N, local_experts * B
+    """The products of tokens, one a pair, by what `_over_pairs` calls."""
+    lane_count = min(acc.shape[2], columns - block_col)
+    _over_pairs(
+        multiply, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
+        P, M, K, N, local_experts, k_stride, scale_stride, K, 0, 0, out_stride, coding, G, B, 0,
+    )  # fmt: skip
+    if weighted == 1:
+        _weigh(acc, f32, block, out, out_stride, N, pairs, P, lane_count)
+
+
+@helper_function
+def _sums_of_tokens(
+    multiply, block, block_col, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
+    P, M, K, N, local_experts, weighted, columns, coding, G, B,
+):  # fmt: skip
+    """The sums of tokens over the products of their pairs, by what `_over_pairs` calls."""
+    lane_count = min(acc.shape[2], columns - block_col)
+    if weighted == 1:
+        _weigh(act, f32, block, x, K, K, pairs, P, lane_count)
     clear_rows(acc, block, out, M * N)
+    _over_pairs(
+        multiply, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
+        P, M, K, N, local_experts, local_experts * N, local_experts * B, 0, K, N, 0, coding, G, B, 1,
+    )  # fmt: skip
+
+
+@helper_function
+def _over_pairs(
+    multiply, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
+    P, M, K, N, local_experts, k_stride, scale_stride, x_by_token, x_by_pair, out_by_token, out_by_pair,
+    coding, G, B, add,
+):  # fmt: skip
+    """``multiply`` for every pair of the lists, with the PEs that have the same one at once.
+
+    Vectors of ``x`` and ``out`` are so far apart by token and by pair. An expert has N columns of codes, B of scales.
+    """
+    numbers, choice = lane_values(lane_count), lane_choice()  # of pairs: exact up to 2 ** 24
     for i in range(P):
         at = pairs + 1 + 3 * i
-        if weighted == 1:
-            _weigh(act, f32, block, x + i * K, K, pairs, i, lane_count)
-        equal_pairs = _same_pair(f32, block, pairs, at, lane_count)
-        for lane in range(-1 if equal_pairs else 0, 0 if equal_pairs else lane_count):  # -1: all of them
-            list_lane = max(lane, 0)
-            if i < f32[block, pairs, list_lane]:
-                token = _index(f32, block, at, list_lane, M)
-                expert = _index(f32, block, at + 1, list_lane, local_experts)
-                _multiply_codes(
-                    unpack, acc, act, raw, scales, block, lane, out + token * N, x + i * K, w + expert * N, groups,
-                    widths, scale + expert * B, factors, codes, K, N, stride, scale_stride, coding, G, B, rows,
+        for lane in range(lane_count):
+            numbers[lane] = NO_PAIR
+            if i < f32[block, pairs, lane]:
+                token, expert = _index(f32, block, at, lane, M), _index(f32, block, at + 1, lane, local_experts)
+                numbers[lane] = np.float32(token * local_experts + expert)
+        for lane in range(lane_count):
+            if numbers[lane] != NO_PAIR:
+                token, expert = divmod(np.int64(numbers[lane]), local_experts)
+                choose_lanes(choice, numbers, lane, NO_PAIR)
+                multiply(
+                    acc, act, scales, raw, choice, block, out + token * out_by_token + i * out_by_pair,
+                    x + token * x_by_token + i * x_by_pair, w + expert * N, groups, widths, scale + expert * B,
+                    K, N, k_stride, scale_stride, G, B, add, coding,
                 )  # fmt: skip
+
+
+@helper_function
+def _multiply_elements(
+    acc, act, wgt, raw, choice, block, out, x, w, groups, widths, scale,
+    K, N, k_stride, scale_stride, G, B, add, coding,
+):  # fmt: skip
+    multiply_vector(acc, act, wgt, choice, block, out, x, w, K, N, k_stride, 1, add)
+
+
+@helper_function
+def _multiply_quantised(
+    acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+    K, N, k_stride, scale_stride, G, B, add, coding,
+):  # fmt: skip
+    if coding == INT8:
+        multiply_scaled_codes(
+            acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+            K, N, k_stride, scale_stride, G, B, add, INT8,
+        )  # fmt: skip
+    elif coding == FP8:
+        multiply_scaled_codes(
+            acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+            K, N, k_stride, scale_stride, G, B, add, FP8,
+        )  # fmt: skip
+    else:
+        multiply_scaled_codes(
+            acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+            K, N, k_stride, scale_stride, G, B, add, INT4,
+        )  # fmt: skip
+
+
+@helper_function
+def _multiply_mxfp4(
+    acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+    K, N, k_stride, scale_stride, G, B, add, coding,
+):  # fmt: skip
+    multiply_scaled_codes(
+        acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+        K, N, k_stride, scale_stride, G, B, add, MXFP4,
+    )  # fmt: skip
+
+
+@helper_function
+def _multiply_fp8_blocks(
+    acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+    K, N, k_stride, scale_stride, G, B, add, coding,
+):  # fmt: skip
+    multiply_scaled_codes(
+        acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+        K, N, k_stride, scale_stride, G, B, add, FP8_BLOCKS,
+    )  # fmt: skip
 
 
 def expert_bias(
@@ -270,57 +317,11 @@ def _index(f32, block, at, lane, count):
 
 
 @helper_function
-def _same_pair(f32, block, pairs, at, lane_count):
-    """Whether the lists of all lanes in use are as long and have the same token and expert at ``at``."""
-    is_equal = True
-    for lane in range(1, lane_count):
-        count, token = f32[block, pairs, lane] == f32[block, pairs, 0], f32[block, at, lane] == f32[block, at, 0]
-        is_equal = is_equal and count and token and f32[block, at + 1, lane] == f32[block, at + 1, 0]
-    return is_equal
-
-
-@helper_function
-def _clear(acc, block, lane, row, N):
-    """acc[row + n] = 0, n < N, in one lane or, where ``lane`` is negative, in all."""
-    for e in range(row, row + N):
-        for cleared_lane in range(max(lane, 0), lane + 1 if lane >= 0 else acc.shape[2]):
-            acc[block, e, cleared_lane] = narrow(np.float32(0.0), acc[block, e, cleared_lane])
-
-
-@helper_function
-def _multiply_add(acc, act, right, block, lane, row, value, weights, N):
-    """acc[row + n] += act[value] * right[weights + n], n < N, in one lane or, where ``lane`` is negative, in all."""
-    if lane < 0:
-        multiply_add_rows(acc, act, right, block, row, value, weights, N, 1)
-    else:
-        for n in range(N):
-            old = acc[block, row + n, lane]
-            product = widen(act[block, value, lane]) * widen(right[block, weights + n, lane])
-            acc[block, row + n, lane] = narrow(widen(old) + product, old)
-
-
-@helper_function
-def _multiply_codes(
-    unpack, acc, act, raw, scales, block, lane, row, value, w, groups, widths, scale, factors, codes,
-    K, N, stride, scale_stride, coding, G, B, rows,
-):  # fmt: skip
-    """acc[row + n] += act[value + k] * (w x scales)[k, n], k < K, n < N; codes are unpacked ``rows`` rows at once."""
-    for k in range(K):
-        if k % rows == 0:
-            for row_k in range(k, min(k + rows, K)):
-                e = codes + (row_k - k) * N
-                unpack(
-                    act, raw, scales, block, lane, e, w, groups, widths, scale, factors,
-                    N, row_k, stride, scale_stride, coding, G, B,
-                )  # fmt: skip
-        _multiply_add(acc, act, act, block, lane, row, value + k, codes + k % rows * N, N)
-
-
-@helper_function
-def _weigh(view, f32, block, row, n, pairs, i, lane_count):
-    """view[row + e] *= the weight of pair i, e < n, in the lanes that have so many pairs."""
-    for e in range(row, row + n):
-        for lane in range(lane_count):
-            if i < f32[block, pairs, lane]:
-                old = view[block, e, lane]
-                view[block, e, lane] = narrow(widen(old) * f32[block, pairs + 3 + 3 * i, lane], old)
+def _weigh(view, f32, block, x, stride, n, pairs, P, lane_count):
+    """view[x + i stride + e] *= the weight of pair i, e < n, in the lanes that have so many pairs."""
+    for i in range(P):
+        for e in range(x + i * stride, x + i * stride + n):
+            for lane in range(lane_count):
+                if i < f32[block, pairs, lane]:
+                    old = view[block, e, lane]
+                    view[block, e, lane] = narrow(widen(old) * f32[block, pairs + 3 + 3 * i, lane], old)

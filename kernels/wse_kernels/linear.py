@@ -30,7 +30,7 @@ def matmul_act(block, act, acc, x, w, out, M, K, N, k_stride, n_stride, out_stri
 def gemv(block, act, wgt, acc, x, w, out, M, K, N, k_stride, n_stride, out_stride):
     """out[M, N] = x[M, K] @ w[K, N]: one token after another, for each one mapped operation over K."""
     for m in range(M):
-        multiply_vector(acc, act, wgt, block, out + m * out_stride, x + m * K, w, K, N, k_stride, n_stride, 0)
+        multiply_vector(acc, act, wgt, None, block, out + m * out_stride, x + m * K, w, K, N, k_stride, n_stride, 0)
 
 
 def matmul_int8(block, act, wgt, acc, raw, x, w, scale, codes, out, M, K, N, rows):

@@ -25,6 +25,9 @@ from tests.kernels.shapes import PRIMES, SIZES, Shape, allowed_error, shape_of
 from wse_kernels.library import COMPUTE, compiled_kernel
 
 SMOKE = ("gemv", "rope", "argmax_fold")
+EXPERT_PRODUCTS = [
+    f"expert_{way}{coded}" for way in ("in", "out") for coded in ("", "_quantised", "_mxfp4", "_fp8_blocks")
+]
 CODE_PRODUCTS = ("matmul_int8", "matmul_fp8", "matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks")
 
 
@@ -107,6 +110,16 @@ def test_codes_times_factors_are_rounded_to_halves_in_vectors_of_lanes(kernel: s
     for M, K, N, cols in ((1, 19, 5, 45), (3, 5, 6, 19)):
         size = {"M": M, "K": K, "N": N, "rows": 3, "B": 2}
         check(kernel, COMMON_TYPES, "serial", {n: size[n] for n in SIZES[kernel]}, 1, cols, (0, 1), seed=3 * M + cols)
+
+
+@pytest.mark.skipif(not JIT, reason="vectors are interpreted as other functions")
+@pytest.mark.parametrize("kernel", EXPERT_PRODUCTS)
+def test_products_with_experts_in_vectors_of_lanes_equal_their_oracle(kernel: str) -> None:
+    """Lists are the same on all PEs or each its own; lanes of other pairs, and the last ones of none, keep theirs."""
+    for types in (*types_of(kernel), COMMON_TYPES):
+        for M, K, N, cols, seed in ((1, 33, 5, 45, 1), (3, 5, 6, 19, 2), (2, 17, 3, 32, 3), (1, 9, 2, 130, 4)):
+            size = {"M": M, "A": 2, "K": K, "N": N, "local_experts": 2, "rows": 3, "B": 2}
+            check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 2, cols, (0, 2), seed)
 
 
 @pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")

@@ -19,6 +19,7 @@ from tests.kernels.shapes import SIZES
 
 CODED = ["matmul_int8", "matmul_fp8", "matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"]
 PRODUCTS = ["matmul", "matmul_act", "gemv", *CODED]
+EXPERTS = ["expert_in", "expert_out_quantised", "expert_in_mxfp4", "expert_out_fp8_blocks"]
 OTHERS = ["attention_scores", "attention_values", "argmax_fold"]
 COLUMNS = [(16, 0), (19, 0), (31, 1), (5, 2)]
 """Columns, and a seed: spare lanes are as many as it is modulo 3."""
@@ -35,7 +36,7 @@ def run_at_page_ends() -> None:
 
         helpers.to_lanes = test_transfers.to_lanes = placed
         for cols, seed in COLUMNS:
-            for kernel in (*PRODUCTS, *OTHERS):
+            for kernel in (*PRODUCTS, *EXPERTS, *OTHERS):
                 for shift, tokens in ((0, 1), (0, 3), (3, 1), (3, 3), (6, 3)):  # other orders of buffers
                     size = {name: {"M": tokens, "K": 5, "N": 7}.get(name, 2) for name in SIZES[kernel]}
                     types = ("float32", "float32")

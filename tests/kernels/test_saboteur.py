@@ -47,10 +47,10 @@ SABOTAGE = [
     (router, "router_choose", "fresh and (value > best or", "fresh and (value >= best or"),
     (router, "router_limit", "first, second = value, first", "first = value"),
     (experts, "expert_pairs", "min(group, fuller_groups)", "fuller_groups"),
-    (experts, "expert_in", "_index(f32, block, at + 1, list_lane, local_experts)", "local_experts - 1"),
-    (experts, "expert_out", "_index(f32, block, at, list_lane, M)", "_index(f32, block, at, 0, M)"),
+    (experts, "expert_in", "_index(f32, block, at + 1, lane, local_experts)", "local_experts - 1"),
+    (experts, "expert_out", "_index(f32, block, at, lane, M)", "_index(f32, block, at, 0, M)"),
     (experts, "expert_in_quantised", "scale + expert * B", "scale"),
-    (experts, "expert_out_quantised", "codes + k % rows * N", "codes"),
+    (experts, "expert_out_quantised", "local_experts * B, 0, K", "B, 0, K"),
     (experts, "expert_bias", "(token if by_token == 1 else i)", "token"),
 ]
 
