@@ -12,7 +12,7 @@ from wse_kernels._functions import WORD, internal_function, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
 from wse_kernels._vectors import CACHE_LINE_BYTES, fetch
 
-__all__ = ["OPERAND_WORDS", "fetch_ahead"]
+__all__ = ["fetch_ahead"]
 
 OPERAND_WORDS: Final = 25
 """Words of a kernel's operands, before the stretches."""

@@ -16,7 +16,7 @@ from wse_kernels._jit import cgutils, ir
 from wse_kernels._lanes import MOST_VECTORS
 from wse_kernels._vectors import BYTE, SINGLES, WIDTH, largest_lane, least_lane, load_lanes, spread
 
-__all__ = ["CodeWeights", "ElementWeights", "Lanes", "Term", "WeightKind"]
+__all__ = ["Lanes", "Term", "WeightKind"]
 
 WIDTHS = ir.VectorType(ir.IntType(32), WIDTH)
 GROUPS = ir.VectorType(BYTE, WIDTH)
