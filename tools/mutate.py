@@ -96,8 +96,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/compiler/passes/shard.py",
-        "ffn=_block(spec.ffn_size, parts, cols,",
-        "ffn=_block(spec.ffn_size, parts, rows,",
+        '"ffn": _block(spec.ffn_size, parts, cols,',
+        '"ffn": _block(spec.ffn_size, parts, region.rows,',
         "tests/compiler/passes/test_shard.py",
     ),
     Mutation(

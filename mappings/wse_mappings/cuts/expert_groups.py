@@ -92,7 +92,7 @@ class ExpertGroups:
         return np.where(beyond, np.int32(-1), own)
 
 
-@lru_cache(maxsize=2)  # several tiles of one cut have them, one after another
+@lru_cache(maxsize=1)  # several tiles of one cut have them, one after another
 def _rows(groups: ExpertGroups) -> I32:
     features = np.where(groups.features < 0, np.iinfo(np.int32).min // 2, groups.features).astype(np.int32)
     rows = groups.experts[:, :, None] * np.int32(groups.size) + features[:, None, :]
@@ -129,7 +129,6 @@ def _groups_of_stretch(cols_of_stretch: int, count: int, placement: str, stretch
     return min(ceil_div(groups, stretches), cols_of_stretch)
 
 
-@lru_cache(maxsize=4)
 def expert_groups(
     cols: int, count: int, size: int, placement: str, stretches: int = 1, feature_group: int = 0
 ) -> ExpertGroups:

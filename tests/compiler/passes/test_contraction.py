@@ -64,11 +64,11 @@ def test_no_other_choice_of_cuts_holds_fewer_bytes(
     others = []
     for forced in range(1 << len(KINDS)):
         groups = {kind: 32 * (forced >> place & 1) for place, kind in enumerate(KINDS)}
-        shard.region_cut.cache_clear()
+        shard.cut_on_one_wafer.cache_clear()
         monkeypatch.setattr(HeldTypes, "group_of_cut", lambda self, spec, kind, parts, groups=groups: groups[kind])
         others.append(weight_bytes(compiled(spec, *mesh, dtype)))
     monkeypatch.undo()
-    shard.region_cut.cache_clear()
+    shard.cut_on_one_wafer.cache_clear()
     assert chosen <= 1.02 * min(others)
     assert chosen <= others[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -87,7 +87,8 @@ def shard(state: State) -> State:
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
     """The tiles of one op on a stage, as of stage 0."""
-    return op_tiles(shape, tiling, op, state.cut_of(stage, op.parts))
+    cut = state.cut_of(stage, op.parts)
+    return (_expert_tiles if op.kind in _OF_EXPERTS else _tiles_without_experts)(shape, tiling, op, cut)
 
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
@@ -174,20 +175,27 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
     return [frequency_table(cut, len(spec.rope.frequencies)), *tables]
 
 
-@lru_cache(maxsize=24)
 def region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
     """The cut of a model over a region of that shape, of its feed-forward blocks those parts."""
-    rows, cols, span, experts = region.rows, region.cols, region.span, region.experts
+    cut = (cut_on_one_wafer if region.span == 1 else _cut_across_wafers)(spec, held, scope, region)
+    return cut if parts == BLOCK else _with_parts(spec, held, region, cut, parts)
+
+
+@lru_cache(maxsize=24)
+def cut_on_one_wafer(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+    """`region_cut` of whole blocks."""
+    return _region_cut(spec, held, scope, region)
+
+
+@lru_cache(maxsize=2)  # an index for each column of many wafers takes megabytes
+def _cut_across_wafers(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+    return _region_cut(spec, held, scope, region)
+
+
+def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+    rows, cols, span = region.rows, region.cols, region.span
     hidden_group = held.group_of_cut(spec, HIDDEN, rows)
-    hidden = blocks(spec.hidden_size, rows, hidden_group)
-    mixture, groups = spec.experts, None
-    if mixture is not None and experts is not None:
-        stretches = span if region.apart else 1
-        placed = cols, mixture.count, held.expert_placement(spec, experts, cols, stretches), stretches
-        features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
-        first, last = parts.features(mixture.ffn_size)
-        groups = expert_groups(cols, mixture.count, last - first, *placed[2:], feature_group=features)
-        groups = replace(groups, size=mixture.ffn_size, features=_from(first, groups.features))
+    hidden, count = blocks(spec.hidden_size, rows, hidden_group), spec.experts.count if spec.experts else 0
     pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.rotates_by_nothing}
     if spec.latent is not None:
         heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
@@ -203,18 +211,39 @@ def region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape
         span=span,
         hidden=hidden,
         hidden_group=hidden_group,
-        ffn=_block(spec.ffn_size, parts, cols, held.group_of_cut(spec, FFN, cols)),
         vocab=padded_blocks(spec.vocab_size, cols),
         positions=padded_blocks(spec.learned_positions, cols),
         heads=heads,
         queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
         latent=_latent_cut(spec, hidden, cols),
-        router=blocks_in_the_middle(mixture.count if mixture else 0, cols),
-        experts=groups,
-        mixture=_mixture(mixture, groups),
-        shared=_block(mixture.shared_size if mixture else 0, parts, cols, held.group_of_cut(spec, SHARED, cols)),
+        router=blocks_in_the_middle(count, cols),
+        **_block_cuts(spec, held, region, BLOCK),
     )
+
+
+@lru_cache(maxsize=24)
+def _with_parts(spec: ModelSpec, held: HeldTypes, region: RegionShape, cut: RegionCut, parts: Parts) -> RegionCut:
+    """The cut over a region with parts of feed-forward blocks in place of whole ones."""
+    return replace(cut, **_block_cuts(spec, held, region, parts))
+
+
+def _block_cuts(spec: ModelSpec, held: HeldTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
+    """The fields of a region's cut that go by the parts of feed-forward blocks: their features, and experts."""
+    cols, mixture, groups = region.cols, spec.experts, None
+    if mixture is not None and region.experts is not None:
+        stretches = region.span if region.apart else 1
+        placed = cols, mixture.count, held.expert_placement(spec, region.experts, cols, stretches), stretches
+        features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
+        first, last = parts.features(mixture.ffn_size)
+        groups = expert_groups(cols, mixture.count, last - first, *placed[2:], feature_group=features)
+        groups = replace(groups, size=mixture.ffn_size, features=_from(first, groups.features))
+    return {
+        "ffn": _block(spec.ffn_size, parts, cols, held.group_of_cut(spec, FFN, cols)),
+        "shared": _block(mixture.shared_size if mixture else 0, parts, cols, held.group_of_cut(spec, SHARED, cols)),
+        "experts": groups,
+        "mixture": _mixture(mixture, groups),
+    }
 
 
 def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
@@ -313,18 +342,14 @@ def tiling_of(state: State) -> Tiling:
 
 
 def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """The tiles of one op, as of stage 0."""
-    if op.kind in ("router", *ROUTED):
-        return _expert_tiles(spec, tiling, op, cut)
-    return _tiles_without_experts(spec, tiling, op, cut)
-
-
-@lru_cache(maxsize=64)
-def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """The tiles of one op without experts, in the arrangements of the phases that use them.
+    """The tiles of one op, as of stage 0, in the arrangements of the phases that use them.
 
     What is outside the layers has but one.
     """
+    if op.kind in _OF_EXPERTS:
+        on_columns = tiling.scored_on_columns and cut.span == 1
+        whole_tiles = expert_tiles(op, cut, spec.hidden_size, scored_on_columns=on_columns)
+        return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)]
     tiles = column_vectors(op, cut, spec)
     twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
     if not twice or {DECODE, VERIFY} & {*tiling.phases}:
@@ -339,12 +364,12 @@ def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionC
     return tiles
 
 
-@lru_cache(maxsize=6)  # an index of all experts for each column of many wafers takes tens of megabytes
-def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """The tiles of a router or of experts."""
-    on_columns = tiling.scored_on_columns and cut.span == 1
-    whole_tiles = expert_tiles(op, cut, spec.hidden_size, scored_on_columns=on_columns)
-    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)]
+_OF_EXPERTS = ("router", *ROUTED)
+"""Kinds of ops whose tiles are those of a router or of experts."""
+
+_tiles_without_experts = lru_cache(maxsize=64)(op_tiles)
+_expert_tiles = lru_cache(maxsize=6)(op_tiles)
+"""Tiles of ops that layers share; an index of all experts for each column of many wafers takes tens of megabytes."""
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
