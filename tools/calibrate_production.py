@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.compiler.options import REPORT
-from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
+from wse.fabric.run_totals import RunTotals
 from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
@@ -69,7 +69,7 @@ class Figure:
     def us(self, found: Compilation, software: SoftwareProfile) -> float:
         """Microseconds of a token, the mean over the answer."""
         p = self.prepared
-        clock = Clock(Fabric(found.program, p.wafer, software))
+        clock = RunTotals(Fabric(found.program, p.wafer, software))
         clock.lengths = list(p.options.prompt_tokens)
         clock.decode_all(p.new_tokens - 1)
         return 1e6 * clock.decode.cycles / clock.decode.runs / p.wafer.clock_hz

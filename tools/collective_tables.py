@@ -17,7 +17,7 @@ from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import ROWS
 from wse.report.markdown import markdown_table
-from wse_mappings.patterns.auto import auto
+from wse_mappings.patterns.auto import cheapest_pattern
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
@@ -81,7 +81,7 @@ def distances() -> list[str]:
         ]
         tree = k_tree(length, 1, ADD, broadcast=False)
         row.append(distance_to_bound(cost(tree), length, words, WAFER, root=root_of(length)))
-        best = auto("reduce", length, 1, ADD, words=words, level_cycles=level_cycles(WAFER), cost=cost)
+        best = cheapest_pattern("reduce", length, 1, ADD, words=words, level_cycles=level_cycles(WAFER), cost=cost)
         row.append(distance_to_bound(best.cost, length, words, WAFER, root=best.root))
         rows.append(
             [str(length), str(words), *(f"{value:.2f}" for value in row), f"{best.label}: {best.cost:,.0f} cycles"]

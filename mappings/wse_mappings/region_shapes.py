@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from wse_mappings.cuts.contiguous import proportional
+from wse_mappings.cuts.contiguous import apportion
 from wse_mappings.cuts.heights import band_heights
 from wse_mappings.cuts.widths import ColumnBytes, region_widths
 from wse_mappings.strategies.strategy import Demand, Layout, Share
@@ -35,7 +35,7 @@ def _shapes(
     """Rows and columns of regions that share so many rows and columns of each wafer."""
     if demand.as_released:
         bands = groupby(shares, key=lambda share: (share.wafer, share.band))
-        across = [proportional([share.bytes for share in band], cols) for _, band in bands]
+        across = [apportion([share.bytes for share in band], cols) for _, band in bands]
         return tuple((rows // band_count, width) for widths in across for width in widths)
     sizes = _sizes(demand, shares)
     wafers = [

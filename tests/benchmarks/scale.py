@@ -55,8 +55,8 @@ SWEEP: Final = {
 def placed(rounds: int) -> Figures:
     """The Program of the large model, as `wse run` compiles it: memory of its wafers, and what crosses between them."""
     from wse.execute.required_memory import required_bytes
-    from wse.fabric.clock import Clock
     from wse.fabric.model import Fabric
+    from wse.fabric.run_totals import RunTotals
     from wse.request.prepare_run import prepare
     from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compile_program
@@ -65,7 +65,7 @@ def placed(rounds: int) -> Figures:
     began = time.perf_counter()
     program = compile_program(prepared)
     compiled_s = time.perf_counter() - began
-    clock = Clock(Fabric(program, prepared.wafer, prepared.software))
+    clock = RunTotals(Fabric(program, prepared.wafer, prepared.software))
     clock.decode_token(len(PROMPT))
     crossed = {pair: size for pair, size in clock.decode.crossed.items() if -1 not in pair}
     of_wafers = [required_bytes(program, (wafer,)) for wafer in range(program.wafers)]

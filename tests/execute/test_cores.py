@@ -12,7 +12,7 @@ import pytest
 from session import Session, session
 
 from tests.kernels.helpers import JIT
-from wse.execute.moves import LANE_S, VECTOR_S, core_s_of_line
+from wse.execute.transfer_calls import LANE_S, VECTOR_S, core_s_of_line
 from wse.isa.instructions import kernel_named
 from wse.isa.operands import FIRST_OPERAND
 from wse_kernels import library

@@ -22,7 +22,7 @@ from wse.program.program import Program
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import BetweenWafers
 from wse.search.search import compile_model
-from wse.search.trials import Layout, TrialSetup
+from wse.search.trial_setup import Layout, TrialSetup
 from wse.studies.estimate.stage_times import REGION, stage_times
 from wse.studies.results.sram import sram_result
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
@@ -118,7 +118,7 @@ def test_a_trial_in_small_needs_the_bytes_of_the_whole(wafers: int) -> None:
     machine = wafer(3, 4, 1 << 20)
     setup = TrialSetup(spec=spec, wafer=machine, software=SOFTWARE, options=replace(APART, wafers=wafers), rewrites=())
     layout = Layout("expert", 1, 1)
-    options, choice = setup.smallest(layout, CHOICE.prefill)
+    options, choice = setup.least_choice(layout, CHOICE.prefill)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
     assert setup.trial(layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
 

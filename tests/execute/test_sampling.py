@@ -15,7 +15,7 @@ from tiers import slow_but
 
 from wse.execute.sampling import Sampler, Sampling, adjusted_scores
 from wse.program.program import Program
-from wse.request.prepare_run import PreparedRequest, prepare
+from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
@@ -132,7 +132,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def on_meshes(shared: Path) -> list[tuple[PreparedRequest, Program]]:
+def on_meshes(shared: Path) -> list[tuple[PreparedRun, Program]]:
     """The same request on three meshes and on two wafers, ready for logits that leave the wafer."""
     folder = str(shared / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
@@ -146,7 +146,7 @@ def on_meshes(shared: Path) -> list[tuple[PreparedRequest, Program]]:
 
 @pytest.mark.parametrize("options", slow_but(OPTIONS, *OPTIONS[-2:]), ids=str)
 def test_the_same_seed_gives_the_same_text_on_any_mesh(
-    on_meshes: list[tuple[PreparedRequest, Program]], options: dict[str, Any]
+    on_meshes: list[tuple[PreparedRun, Program]], options: dict[str, Any]
 ) -> None:
     by_seed = []
     for seed in (0, 1) if options["temperature"] else (0,):

@@ -21,8 +21,8 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.execute.bind import BoundPhase
 from wse.execute.engine import Engine
-from wse.execute.moves import Moves
 from wse.execute.streams import Call
+from wse.execute.transfer_calls import TransferCalls
 from wse.fabric.model import Fabric
 from wse.program.phase import Phase
 from wse.program.steps import Slots
@@ -49,9 +49,9 @@ class CarriedTwice:
         self.kernels: set[str] = set()
         self.links: defaultdict[int, npt.NDArray[np.int64]] = defaultdict(lambda: np.zeros((4, ROWS, COLS), np.int64))
         self.worked_out = self.links.copy()
-        made, ran = Moves.calls, Engine.run
+        made, ran = TransferCalls.calls, Engine.run
 
-        def calls(moves: Moves, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
+        def calls(moves: TransferCalls, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
             found = made(moves, phase, step, slots, turn, user)
             transfer = transfer_of(moves._program, phase, step, slots, phase.round_of(step, turn))
             if not isinstance(transfer.messages, LineMessages):
@@ -63,10 +63,10 @@ class CarriedTwice:
             for (stage, loads), times in bound.loads.items():
                 loads.add(self.worked_out[stage][:, : engine.arenas[stage].rows, : engine.arenas[stage].cols], times)
 
-        monkeypatch.setattr(Moves, "calls", calls)
+        monkeypatch.setattr(TransferCalls, "calls", calls)
         monkeypatch.setattr(Engine, "run", run)
 
-    def carry_twice(self, moves: Moves, transfer: Transfer, messages: LineMessages, calls: list[Call]) -> None:
+    def carry_twice(self, moves: TransferCalls, transfer: Transfer, messages: LineMessages, calls: list[Call]) -> None:
         arena, site = moves._arenas[transfer.site.stage], transfer.site
         element_type = moves._program.element_types[site.view]
         expected = memory_of(arena, element_type)

@@ -20,7 +20,7 @@ from wse.inspect.print.views import print_view
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.report.terminal import percent
 from wse.report.terminal_table import print_result
-from wse.request.prepare_run import PreparedRequest
+from wse.request.prepare_run import PreparedRun
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
@@ -34,7 +34,7 @@ EXPERTS = MIXTURES["shared"]
 EXPERT_LAYERS = [1, 2]
 
 
-def prepared_for(experts: str) -> PreparedRequest:
+def prepared_for(experts: str) -> PreparedRun:
     """A request for a model with experts, of which the first layer has none."""
     spec = mixture_spec(EXPERTS, layers=3)
     made, whole = tensors(spec), load_wafer("wse2")
@@ -49,7 +49,7 @@ def prepared_for(experts: str) -> PreparedRequest:
         prompt_tokens=(len(PROMPT),),
         experts=experts,
     )
-    return PreparedRequest(
+    return PreparedRun(
         request=RunRequest(new_tokens=NEW),
         loaded=loaded,
         whole=whole,

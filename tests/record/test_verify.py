@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from wse.execute.engine import Engine
-from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
+from wse.fabric.run_totals import RunTotals
 from wse.inspect.expert_load import ExpertLoad
 from wse.inspect.query.step_sums import StepSums
 from wse.inspect.query.tree import read_tree
@@ -32,7 +32,7 @@ def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -
     prepared = replace(prepared, options=replace(prepared.options, verify_tokens=TOKENS))
     program = compile_program(prepared)
     engine = Engine(program, prepared.spec, weights_of(prepared.request, prepared.loaded))
-    clock, path = Clock(Fabric(program, prepared.wafer, prepared.software)), tmp_path / "run.h5"
+    clock, path = RunTotals(Fabric(program, prepared.wafer, prepared.software)), tmp_path / "run.h5"
     (prompt,) = prepared.prompts
     with RunRecorder(path, prepared, program, program.digest()) as recorder:
         for index in engine.prefill(prompt):

@@ -12,7 +12,7 @@ from wse.errors import BadInput, BadMesh
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
-from wse.request.prepare_run import PreparedRequest, prepare
+from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
@@ -22,7 +22,7 @@ from wse_traces.replay import wavelet_cycles, wavelet_passes, wavelet_words
 PROMPT = (1, 2, 3)
 
 
-def compile_(folder: Path, **wanted: object) -> tuple[PreparedRequest, Program]:
+def compile_(folder: Path, **wanted: object) -> tuple[PreparedRun, Program]:
     request = {"model": str(write_model(folder)), "prompt_ids": PROMPT, "wafers": 2, "mesh": "3x3", **wanted}
     prepared = prepare(RunRequest(**request))  # type: ignore[arg-type]
     return prepared, compile_program(prepared)

@@ -63,8 +63,8 @@ def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> Non
     program = small.program()
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
-    in_all = small.in_all(program, program.decode, cost.by_step)
-    assert in_all == pytest.approx(cycles, rel=0.01)  # hand-overs of other lengths
+    sum_over_model = small.sum_over_model(program, program.decode, cost.by_step)
+    assert sum_over_model == pytest.approx(cycles, rel=0.01)  # hand-overs of other lengths
 
 
 @pytest.mark.parametrize("tight", [False, True], ids=["roomy", "tight"])
@@ -85,4 +85,4 @@ def test_stages_with_parts_of_layers_need_as_many_bytes_and_about_as_long(
     program = small.program()
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
-    assert small.in_all(program, program.decode, cost.by_step) == pytest.approx(cycles, rel=0.01)
+    assert small.sum_over_model(program, program.decode, cost.by_step) == pytest.approx(cycles, rel=0.01)

@@ -28,8 +28,8 @@ from wse.program.program import Program
 from wse.search.misfits import Misfits
 from wse.search.remedies import remedies, smallest_square
 from wse.search.search import compile_model, fits, search
-from wse.search.trial import Timing, Trial
-from wse.search.trials import TrialSetup
+from wse.search.trial import Timer, Trial
+from wse.search.trial_setup import TrialSetup
 from wse_mappings.cuts.expert_groups import AUTO, FEW, SPREAD
 from wse_mappings.schedule import LineSchedule
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -151,7 +151,7 @@ def test_a_cost_function_decides_between_products_that_fit() -> None:
     opposite = compile_model(SPEC, machine, SOFTWARE, OPTIONS, lambda p: -prompt_cycles(p))
     assert {chosen.prefill_name, opposite.prefill_name} == {"mesh-gemm", "thin-gemm"}
     assert prompt_cycles(chosen) < prompt_cycles(opposite)
-    timing = Timing(
+    timing = Timer(
         lambda program, phases: [], 1, line_cycles(machine)
     )  # a single layout is compiled without being timed
     timed = search(SPEC, machine, SOFTWARE, OPTIONS, prompt_cycles, timing)
@@ -186,7 +186,7 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
         fabric, decode = Fabric(program, machine, SOFTWARE), len(program.prefill)
         return [(fabric.decode_cost(60) if n == decode else fabric.prefill_cost(n)).by_step for n in phases]
 
-    timing = Timing(by_step, 500, line_cycles(machine))
+    timing = Timer(by_step, 500, line_cycles(machine))
     best = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto"), cycles, timing)
     names = set(bundled_strategies()) - {"auto", "expert"}
     fixed = [search(SPEC, machine, SOFTWARE, replace(options, mapping=name), cycles, timing).program for name in names]
@@ -223,13 +223,13 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
 
     with monkeypatch.context() as patch:  # one that cannot be does not end the search
         patch.setattr(TrialSetup, "trial", refuse_groups)
-        without = search(spec, machine, SOFTWARE, options, timing=Timing(by_step, 500, line_cycles(machine)))
+        without = search(spec, machine, SOFTWARE, options, timing=Timer(by_step, 500, line_cycles(machine)))
     assert FEW in tried
     assert {trial.layout.experts for trial in without.trials} == {None}
-    trials = search(spec, machine, SOFTWARE, options, timing=Timing(by_step, 500, line_cycles(machine))).trials
-    spread = [trial for trial in trials if trial.layout.experts is None and trial.longer_cycles is not None]
+    trials = search(spec, machine, SOFTWARE, options, timing=Timer(by_step, 500, line_cycles(machine))).trials
+    spread = [trial for trial in trials if trial.layout.experts is None and trial.dominant_cycles is not None]
     spread = [trial for trial in spread if trial.layout.groups is None]  # other groups of all-reduces come after
-    fastest = min(spread, key=lambda trial: trial.longer_cycles or 0.0)
+    fastest = min(spread, key=lambda trial: trial.dominant_cycles or 0.0)
     assert [trial.layout.experts for trial in trials if trial.layout.experts] == [FEW]
     assert fastest.layout._replace(experts=FEW) in [trial.layout for trial in trials]
 
@@ -291,5 +291,5 @@ def test_a_block_that_is_normalised_as_a_whole_is_never_cut() -> None:
     setup = TrialSetup(
         spec=replace(SPEC, post_norms=True), wafer=wafer(4, 4), software=SOFTWARE, options=options, rewrites=()
     )
-    assert setup.in_parts(setup.layouts()) == []
-    assert replace(setup, spec=SPEC).in_parts(setup.layouts())
+    assert setup.with_cut_blocks(setup.layouts()) == []
+    assert replace(setup, spec=SPEC).with_cut_blocks(setup.layouts())

@@ -24,8 +24,8 @@ from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.search.search import Compilation, search
 from wse.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, in_groups, least_cycles
-from wse.search.trial import Timing
-from wse.search.trials import TrialSetup
+from wse.search.trial import Timer
+from wse.search.trial_setup import TrialSetup
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
 from wse_mappings.schedule import Arrival
 from wse_mappings.strategies.strategy import Layout
@@ -55,14 +55,14 @@ def machine_of(
     return machine, load_software(profile, machine.generation)
 
 
-def timing_of(machine: WaferSpec, software: SoftwareProfile) -> Timing:
+def timing_of(machine: WaferSpec, software: SoftwareProfile) -> Timer:
     """The time of each phase as a request of 64 new tokens after 64 has it."""
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
         return [cost_of(program, number, machine, software).by_step for number in phases]
 
     line = pattern_times(LineCosts.of_software(machine, software))
-    return Timing(by_step, TOKENS, line.alone_cycles)
+    return Timer(by_step, TOKENS, line.alone_cycles)
 
 
 def cost_of(program: Program, number: int, machine: WaferSpec, software: SoftwareProfile) -> PhaseCost:
@@ -161,8 +161,8 @@ def test_groups_stay_as_they_are_where_nothing_is_to_be_fitted(options: dict[str
 def test_trees_bring_no_rewrites_of_routes_that_cost_more_than_they_save() -> None:
     machine, software = machine_of(mesh=(40, 200))
     rewrites = []
-    for rewrite_cycles in (0, 100_000):
-        costly = replace(software, route_rewrite_cycles=rewrite_cycles)
+    for repaint_cycles in (0, 100_000):
+        costly = replace(software, route_rewrite_cycles=repaint_cycles)
         setup = TrialSetup(
             spec=WIDE, wafer=machine, software=costly, options=OPTIONS, rewrites=(), timing=timing_of(machine, costly)
         )

@@ -63,8 +63,8 @@ def one_after_another(prompt: list[Route], token: Route, tokens: int, streams: i
     for number in range(streams * count):
         first = len(jobs)
         before = first - streams * each + each - 1 if number >= streams else -1
-        jobs += [Job(route, after=before, behind=first + i - 1 if i else -1) for i, route in enumerate(prompt)]
-        jobs += [Job(token, after=len(jobs) + i - 1) for i in range(tokens)]
+        jobs += [Job(route, predecessor=before, leader=first + i - 1 if i else -1) for i, route in enumerate(prompt)]
+        jobs += [Job(token, predecessor=len(jobs) + i - 1) for i in range(tokens)]
     return jobs
 
 
@@ -194,7 +194,7 @@ def test_a_run_by_hand() -> None:
     route = (Visit(0, 2.0, 1.0), Visit(1, 3.0))
     assert run(passes(route, 2, 2)) == [6.0, 9.0, 12.0, 15.0]
     assert run(passes(route, 3, 2)) == [6.0, 9.0, 12.0, 15.0, 18.0, 21.0]
-    assert run([Job(route), Job(route, behind=0), Job(route, after=1)]) == [6.0, 9.0, 15.0]
+    assert run([Job(route), Job(route, leader=0), Job(route, predecessor=1)]) == [6.0, 9.0, 15.0]
 
 
 def test_a_loop_goes_on_at_the_server_where_it_ended() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from wse.request.prepare_run import PreparedRequest
+from wse.request.prepare_run import PreparedRun
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 
 
-def interrupted_run(prepared: PreparedRequest, trace: Path, *, heard: int) -> Path:
+def interrupted_run(prepared: PreparedRun, trace: Path, *, heard: int) -> Path:
     """The unfinished trace of a run that is interrupted as soon as so many texts were heard of it."""
     texts: list[str] = []
 

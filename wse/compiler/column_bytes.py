@@ -43,7 +43,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     (`wse.compiler.passes.contraction.HeldTypes.row_share`). Scales of attention count as if none was there twice.
     The function is one object for all regions that hold the same, on any number of wafers.
     """
-    types = HeldTypes(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
+    types = HeldTypes.from_options(options)
     return _column_bytes(spec, _Storage(types, options.experts, options.context * options.batch))
 
 
@@ -87,7 +87,7 @@ def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int]
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """The bytes of what gate and up make of a token in a dense block, which what becomes of it takes the place of."""
+    """The bytes of a token's gate and up in a dense block on a column; what is made of them takes their place."""
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
     return _block_bytes(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
 
@@ -118,7 +118,7 @@ def _score_bytes(spec: ModelSpec, of_entry: int) -> ColumnBytes:
 def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
     """Kv heads of the fullest of ``cols`` columns, and features of each there."""
     sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
-    return head_places(cols, *sizes, mixed_pairs=spec.rotates_by_nothing)
+    return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
 
 
 def _shares(spec: ModelSpec, held: HeldTypes, placement: str, cols: int) -> tuple[float, ...]:

@@ -19,12 +19,12 @@ from wse_mappings.strategies.strategy import Demand
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     """The demand of a request: weights and cache of a model, of its layers alone, or of one product.
 
-    The released schedule has the placement of then, with which the two figures came out that its costs are fitted on.
+    The released schedule has the placement with which its costs were fitted on the two figures of August 2024.
     """
     layer_bytes, expert_bytes, attention_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
     model = options.scope == MODEL
-    held = HeldTypes(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
+    held = HeldTypes.from_options(options)
     return Demand(
         layer_bytes=layer_bytes,
         expert_bytes=expert_bytes,

@@ -325,12 +325,12 @@ class State:
         default_factory=dict
     )  # shard: by stage, of its cut blocks
     weights: tuple[SymBuffer, ...] = ()  # shard: the buffers of all tiles
-    tiles: tuple[SymTile, ...] = ()  # shard; none in a model in small, of which no weights are held
+    tiles: tuple[SymTile, ...] = ()  # shard; none in a condensed model, of which no weights are held
     phases: tuple[SymPhase, ...] = ()  # schedule
     patterns: tuple[LineSchedule, ...] = ()  # schedule
     pattern_calls: tuple[PatternCall, ...] = ()  # schedule: of each pattern
     sym_buffers: tuple[SymBuffer, ...] = ()  # schedule
-    further_bytes: tuple[int, ...] = ()  # by stage, of layers that a model in small leaves out
+    further_bytes: tuple[int, ...] = ()  # by stage, of layers that a condensed model leaves out
     ids: SymBuffer | None = None  # schedule: the token ids of the embedding's stage, if there is one
     stages: tuple[Stage, ...] = ()  # place, allocate
     colour_uses: tuple[ColourUse, ...] = ()  # route

@@ -50,7 +50,10 @@ class Backend(Protocol):
         """
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them."""
+        """Run each user's prompt chunk by chunk, and yield the index of each phase when it is done.
+
+        Then ``tokens`` follow the prompts.
+        """
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
         """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
@@ -71,7 +74,7 @@ class Backend(Protocol):
         """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
 
 
-class KeepableBackend(Backend, Protocol):
+class CheckpointableBackend(Backend, Protocol):
     """A backend whose run may be kept between two passes, and go on from there in another backend.
 
     Attributes:
@@ -94,7 +97,7 @@ class KeepableBackend(Backend, Protocol):
         """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
 
 
-class MakeBackend(Protocol):
+class BackendFactory(Protocol):
     """A maker of backends, such as the class Engine itself, whose docstring has the arguments."""
 
     def __call__(
@@ -109,5 +112,5 @@ class MakeBackend(Protocol):
         on_output: Callable[[int, Values], None] = ...,
         on_stored: Callable[[int, int, str], None] = ...,
         profile: bool = False,
-    ) -> KeepableBackend:
+    ) -> CheckpointableBackend:
         """A backend with the weights of a Program in place."""

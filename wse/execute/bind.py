@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from wse.execute.arena import Arena
 from wse.execute.line_loads import LineLoads
-from wse.execute.moves import Moves
 from wse.execute.outputs import Outputs, Routing
 from wse.execute.streams import Call, Streams
+from wse.execute.transfer_calls import TransferCalls
 from wse.isa.instructions import KERNELS, kernel_named
 from wse.isa.kernel import Kernel
 from wse.number_formats import ELEMENT_BYTES
@@ -71,7 +71,7 @@ class Binder:
         self._control = control
         self._routing = routing
         self._views = {stage: [arena.view(t) for t in program.element_types] for stage, arena in arenas.items()}
-        self._moves = Moves(program, arenas, self._views, control, streams, routing)
+        self._moves = TransferCalls(program, arenas, self._views, control, streams, routing)
         self.crossings = self._moves.crossings
         self._equal: dict[tuple[Steps, bool, int], Phase] = {}  # the first of those that make the same calls
         self._bound = lru_cache(maxsize=KEPT)(self._bind)

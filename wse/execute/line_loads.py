@@ -13,10 +13,8 @@ import numpy as np
 from wse.arrays import I64
 from wse.number_formats import WORD_BYTES
 from wse_mappings.link_words import words_on_links
+from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
 from wse_mappings.schedule import LineSchedule
-
-NORTH, EAST, SOUTH, WEST = range(4)
-"""Directions of link counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

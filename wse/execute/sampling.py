@@ -67,7 +67,7 @@ class Sampler:
         return token
 
     def skip(self, token: int, vocabulary: int) -> None:
-        """Take in an id that was drawn of so many before, as if it had been drawn now."""
+        """Advance the random numbers and the ids seen as if ``token`` had just been drawn out of ``vocabulary`` ids."""
         if self._sampling.temperature > 0:
             self._random.gumbel(size=vocabulary)
         self._seen[token] = None

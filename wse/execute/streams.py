@@ -18,8 +18,7 @@ from wse.program.steps import HOST
 from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.messages import EdgeStream, HostWords
 from wse.program.transfers.transfer import Transfer
-
-EAST = 1  # among the directions of link counts
+from wse_mappings.plane import EAST
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]
 """A function and the arguments that it is called with."""

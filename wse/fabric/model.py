@@ -118,7 +118,7 @@ class Fabric:
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
-        """int64 ``[steps]``: for each step the first that costs and moves the same."""
+        """int64 ``[steps]``: for each step the index of the first one with equal cost and traffic."""
         return self._classes(phase.steps)
 
     def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
@@ -169,7 +169,7 @@ class Fabric:
         )
 
     def shape_classes(self, phase: Phase) -> I64:
-        """int64 ``[steps]``: for each step the first that costs and moves the same in a region of the same shape."""
+        """int64 ``[steps]``: for each step the first that costs and moves the same in a region of its shape."""
         return self._shape_classes(phase.steps)
 
     def _count_traffic(self, phase: Phase, slots: Slots) -> PhaseTraffic:

@@ -44,17 +44,17 @@ class Op:
         if self.layer < 0:
             return self
         return Op(
-            name=named_in(self.name, layer),
+            name=name_in_layer(self.name, layer),
             kind=self.kind,
             layer=layer,
-            weights=tuple(named_in(name, layer) for name in self.weights),
-            vectors=tuple(tuple(named_in(name, layer) for name in group) for group in self.vectors),
+            weights=tuple(name_in_layer(name, layer) for name in self.weights),
+            vectors=tuple(tuple(name_in_layer(name, layer) for name in group) for group in self.vectors),
             parts=self.parts,
         )
 
 
 @lru_cache(maxsize=1 << 15)
-def named_in(name: str, layer: int) -> str:
+def name_in_layer(name: str, layer: int) -> str:
     """A name, or names joined by +, as of another layer.
 
     >>> named_in("prefill.layers.12.q+layers.12.k", 3)

@@ -190,7 +190,7 @@ class ModelSpec:
         return 0 if self.rope is None else 2 * len(self.rope.frequencies)
 
     @property
-    def rotates_by_nothing(self) -> bool:
+    def has_unit_rope(self) -> bool:
         """Whether features that rotate by an angle of 0 stay as they are: no factor multiplies cosines."""
         return self.rope is None or self.rope.multiplier == 1.0
 

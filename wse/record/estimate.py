@@ -16,10 +16,10 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.errors import BadTrace
-from wse.fabric.clock import Clock, TimedRun
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import CacheUse, TokenClass
 from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.run_totals import RunTotals, TimedRun
 from wse.inspect.expert_load import ExpertLoad
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -56,7 +56,7 @@ def write_estimate(
 class _Passes:
     """Writes passes in their order, and the tokens that they read and generate."""
 
-    def __init__(self, recorder: Recorder, program: Program, clock: Clock) -> None:
+    def __init__(self, recorder: Recorder, program: Program, clock: RunTotals) -> None:
         self._recorder, self._program, self._clock, self._fabric = recorder, program, clock, clock.fabric
         self._now = 0.0  # cycles since the start
         self._ended = np.zeros(program.batch)  # the cycle in which each user got the last token

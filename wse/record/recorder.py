@@ -15,11 +15,11 @@ from typing import Any, Self
 import numpy as np
 
 from wse.arrays import I64
-from wse.fabric.clock import Clock
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.links.layer_links import LayerLinks, layer_links
 from wse.fabric.model import CacheUse
 from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.run_totals import RunTotals
 from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps
@@ -119,7 +119,7 @@ class Recorder:
             sent = {"words": words[passes, step], "hops": hops[passes, step]}
             self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **sent})
 
-    def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
+    def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
         """Write totals by link, by layer and link, by PE and by expert, and the report."""
         self.experts.finish(load)
         for wafer in range(self._program.wafers):

@@ -15,15 +15,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from wse.execute.outputs import Values
-from wse.fabric.clock import Clock
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import CacheUse
 from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.run_totals import RunTotals
 from wse.inspect.expert_load import ExpertLoad
 from wse.program.program import Program
 from wse.record.header import trace_header
 from wse.record.recorder import Recorder
-from wse.request.prepare_run import PreparedRequest
+from wse.request.prepare_run import PreparedRun
 from wse_traces.errors import TraceError
 from wse_traces.token_rows import Token
 
@@ -53,7 +53,7 @@ class _PhaseRun(NamedTuple):
 class RunRecorder(Recorder):
     """Writes one run."""
 
-    def __init__(self, path: Path, prepared: PreparedRequest, program: Program, digest: str) -> None:
+    def __init__(self, path: Path, prepared: PreparedRun, program: Program, digest: str) -> None:
         """Raises TraceError when the path cannot be written."""
         sampling = prepared.request.sampling
         options = {"command": "run", "weights": prepared.request.weights, **asdict(sampling)}
@@ -99,7 +99,7 @@ class RunRecorder(Recorder):
         self._tokens.append(Token(token, text, is_prompt=False, cycles=int(cycles), wall_s=wall_s, **place))
         self._write_if_due()
 
-    def finish(self, clock: Clock, load: ExpertLoad, summary: dict[str, Any]) -> None:
+    def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
         """Write what waits, and totals."""
         self.write_waiting()
         super().finish(clock, load, summary)

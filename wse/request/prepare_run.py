@@ -27,7 +27,7 @@ NEW_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedRequest(Placeable):
+class PreparedRun(Placeable):
     """A request with everything loaded and decided but the Program."""
 
     request: RunRequest
@@ -35,7 +35,7 @@ class PreparedRequest(Placeable):
     end_ids: tuple[int, ...]  # that generation stops at
 
 
-def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRequest:
+def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
     """Load and check all that a request names; weights too where it is ``to_run``.
 
     Raises:
@@ -67,7 +67,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRequest:
     grow_to = None if basis.mesh else whole
     wafer, meshes = logical_wafer(wanted, basis.defects, options.wafers, grow_to=grow_to)
     check_listed(options, spec, wafer, live=bool(meshes))
-    return PreparedRequest(
+    return PreparedRun(
         request=request,
         loaded=basis.loaded,
         whole=whole,

@@ -9,7 +9,7 @@ from wse.errors import DoesNotFit
 from wse.search.condense import condense
 from wse.search.sizes import chunk_sizes, halvings
 from wse.search.trial import Trial
-from wse.search.trials import TrialSetup
+from wse.search.trial_setup import TrialSetup
 from wse_mappings.cuts.split import ceil_div
 
 
@@ -58,4 +58,4 @@ def _holds(setup: TrialSetup, options_of_request: Options, choice: Choice) -> bo
         needed = condense(setup.spec, setup.wafer, setup.software, options, choice).allocate().needed_bytes()
     except DoesNotFit:
         return False
-    return setup.holds(max(needed))
+    return setup.allows(max(needed))

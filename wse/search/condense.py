@@ -1,4 +1,4 @@
-"""A model in small: one stage of each class of equal stages, and in a stage one layer of each kind.
+"""A condensed model: one stage of each class of equal stages, and in a stage one layer of each kind.
 
 A small compilation tells what each PE of the whole one is asked to hold, to the byte, and how long its layers take, at
 the price of a few layers: what does not fit and what is slow is left out of the search before it is compiled.
@@ -42,7 +42,7 @@ _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CondensedModel:
-    """A model in small, cut for one choice.
+    """A condensed model, cut for one choice.
 
     Attributes:
         state: After partition, or further passes (`place`, `allocate`). Its layers are one of each kind for each
@@ -50,33 +50,33 @@ class CondensedModel:
         further_layers: By layer, the number of further ones of its kind in its stage.
         stands_for: By layer, how many layers of the model it stands for, over all stages.
         stages_alike: By stage, how many stages of the model it stands for.
-        classes: By stage, all that its bytes go by but for the choice and the options; equal in all models in small.
+        classes: By stage, all that its bytes go by but for the choice and the options; equal in all condensed models.
     """
 
     state: State
     further_layers: tuple[int, ...]
-    stands_for: tuple[int, ...]
-    stages_alike: tuple[int, ...]
+    layer_multiplicity: tuple[int, ...]
+    stage_multiplicity: tuple[int, ...]
     classes: tuple[Hashable, ...]
 
     def place(self) -> CondensedModel:
-        """The model in small with all of its tiles and regions."""
+        """The condensed model with all of its tiles and regions."""
         state = self.state
         return self if state.stages else replace(self, state=place(size_tiles(state)))
 
     def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> CondensedModel:
-        """The model in small with other rewrites, in every phase; tiles are cut anew where they go by these."""
+        """The condensed model with other rewrites, in every phase; tiles are cut anew where they go by these."""
         choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=trees)
         state = replace(self.state, choice=choice)
         stages = state.stages if tiling_of(state) == tiling_of(self.state) else ()
         return replace(self, state=replace(state, stages=stages))
 
     def lower(self) -> CondensedModel:
-        """The model in small with the steps of all phases."""
+        """The condensed model with the steps of all phases."""
         return replace(self, state=PIPELINE[1 + len(PLACING)](self.place().state))
 
     def allocate(self) -> CondensedModel:
-        """The model in small after all passes but the last, fitting or not.
+        """The condensed model after all passes but the last, fitting or not.
 
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
@@ -123,22 +123,22 @@ class CondensedModel:
 
     def _other_layers(self, stage: int, layer: int) -> int:
         """The number of further layers of this layer's kind that the stage holds, or has the experts of."""
-        return self.stands_for[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
+        return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
-    def in_all(self, program: Program, phase: Phase, by_step: F64) -> float:
+    def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
         """Sum values by step of a phase in small, each as often as the step is in the whole.
 
         A layer's steps are there as often as it stands for; those that hand tokens over to a stage, and those outside
         of the layers, as often as there are such stages.
         """
         layer, stage, of_stage = self._places(program, phase)
-        times = np.where(of_stage, np.array(self.stages_alike)[stage], np.array(self.stands_for)[layer])
+        times = np.where(of_stage, np.array(self.stage_multiplicity)[stage], np.array(self.layer_multiplicity)[layer])
         return float(by_step @ times)
 
-    def of_fullest_stage(self, program: Program, phase: Phase, by_step: F64) -> float:
+    def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
         """The largest sum of values by step of any stage of the whole; of all where stages have the same PEs."""
         if self.state.has_expert_stage:
-            return self.in_all(program, phase, by_step)
+            return self.sum_over_model(program, phase, by_step)
         layer, stage, of_stage = self._places(program, phase)
         times = np.where(of_stage, 1, np.array(self.further_layers)[layer] + 1)
         return float(np.bincount(stage, by_step * times).max(initial=0.0))
@@ -150,7 +150,7 @@ class CondensedModel:
 
 
 def commonest_layers(small: CondensedModel) -> CondensedModel:
-    """The stages of a model in small that stand for most layers of a kind, one after another, with embedding and head.
+    """The stages of a condensed model that stand for most layers of a kind, one after another, with embedding and head.
 
     They tell what layers take, at the price of a stage or two, and nothing of hand-overs; the head is there in one
     chunk. Experts on all wafers stay where they are: a model that has them so is as it was.
@@ -161,11 +161,11 @@ def commonest_layers(small: CondensedModel) -> CondensedModel:
     held = dict(of_layer for plan in plans for of_layer in plan.layers.parts)
     whole = {kind for number, kind in enumerate(layers) if held[number].is_whole}
     totals, commonest = Counter[Layer](), dict[Layer, int]()
-    for number, (kind, count) in enumerate(zip(layers, small.stands_for, strict=True)):
+    for number, (kind, count) in enumerate(zip(layers, small.layer_multiplicity, strict=True)):
         if kind in whole and not held[number].is_whole:
             continue
         totals[kind] += count
-        if kind not in commonest or count > small.stands_for[commonest[kind]]:
+        if kind not in commonest or count > small.layer_multiplicity[commonest[kind]]:
             commonest[kind] = number
     chosen = sorted(commonest.values())
     kept = [plan for plan in plans if any(plan.first_layer <= number < plan.last_layer for number in chosen)]
@@ -193,8 +193,8 @@ def commonest_layers(small: CondensedModel) -> CondensedModel:
             plans=stages,
         ),
         further_layers=tuple(small.further_layers[number] for number in numbers),
-        stands_for=tuple(totals[layers[number]] if number in chosen else 0 for number in numbers),
-        stages_alike=(1,) * len(kept),
+        layer_multiplicity=tuple(totals[layers[number]] if number in chosen else 0 for number in numbers),
+        stage_multiplicity=(1,) * len(kept),
         classes=tuple(kind for kind, plan in zip(small.classes, plans, strict=True) if plan in kept),
     )
 
@@ -221,7 +221,7 @@ def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
 def condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> CondensedModel:
-    """Make the model in small for a choice.
+    """Make the condensed model for a choice.
 
     1. Layers are divided over stages as in the whole.
     2. Stages are of one class where they have as many rows, columns and layers of each kind, the same tables, and all
@@ -248,13 +248,13 @@ def condense(
         classes[crosses, place, shape, tables, frozenset(kinds.items()), below].append(plan)
     # 3. One of each.
     layers: list[Layer] = []
-    further_layers, stands_for, plans, on_wafer = [], [], [], 0
+    further_layers, layer_multiplicity, plans, on_wafer = [], [], [], 0
     for (enters_wafer, *_), stages in classes.items():
         first = len(layers)
         for (layer, _), count in _kinds(spec, stages[0]).items():
             layers.append(layer)
             further_layers.append(count - 1)
-            stands_for.append(count * len(stages))
+            layer_multiplicity.append(count * len(stages))
         on_wafer += bool(enters_wafer)
         at = stages[0].wafer if stages[0].experts else on_wafer
         plans.append(replace(stages[0], first_layer=first, last_layer=len(layers), wafer=at))
@@ -269,7 +269,7 @@ def condense(
     return CondensedModel(
         state=state,
         further_layers=tuple(further_layers),
-        stands_for=tuple(stands_for),
-        stages_alike=tuple(map(len, classes.values())),
+        layer_multiplicity=tuple(layer_multiplicity),
+        stage_multiplicity=tuple(map(len, classes.values())),
         classes=tuple(classes),
     )

@@ -18,7 +18,7 @@ from wse.models.tensors.model_tensors import parameters_per_token
 from wse.search.candidates import Candidates
 from wse.search.forecast import Forecast, features
 from wse.search.trial import Trial
-from wse.search.trials import TrialSetup
+from wse.search.trial_setup import TrialSetup
 from wse_mappings.strategies.strategy import Layout
 
 MOST_TIMED, MOST_MISFITS, MOST_CUT, PATIENCE = 24, 8, 48, 3
@@ -50,7 +50,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
         DoesNotFit: none can be cut.
     """
     asked, whole = strategy(setup.options.mapping), setup.layouts()
-    for others in setup.emptier(whole):
+    for others in setup.fallback_layouts(whole):
         if any(trial.fits for trial in _emptiest(replace(setup, timing=None), whole)):
             break
         whole = others
@@ -81,7 +81,7 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
     """The trials of layouts that are forecast to need the fewest bytes, up to the first that fits."""
     layouts = setup.layouts()
     trials: list[Trial] = []
-    for tried in (layouts, *setup.emptier(layouts)):
+    for tried in (layouts, *setup.fallback_layouts(layouts)):
         trials += _emptiest(setup, tried)
         if any(trial.fits for trial in trials):
             break
@@ -194,13 +194,13 @@ class _Exploration:
     @property
     def fastest(self) -> Trial | None:
         """The trial of the fastest token; None where none was timed."""
-        timed = [trial for trial in self.trials if trial.longer_cycles is not None]
-        return min(timed, key=lambda trial: trial.longer_cycles or 0.0, default=None)
+        timed = [trial for trial in self.trials if trial.dominant_cycles is not None]
+        return min(timed, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
 
     @property
     def _fastest_cycles(self) -> float:
         """The cycles of the longer part of a request on the fastest layout; infinite where none was timed."""
-        return math.inf if self.fastest is None else self.fastest.longer_cycles or 0.0
+        return math.inf if self.fastest is None else self.fastest.dominant_cycles or 0.0
 
     @property
     def goes_on(self) -> bool:
@@ -277,7 +277,7 @@ class _Exploration:
         trials: list[Trial] = []
         try:
             needed = setup.least_bytes(layout, products[-1])
-            if setup.holds(needed):
+            if setup.allows(needed):
                 trials = setup.deciding_trials(layout, products, self._fastest_cycles)
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
@@ -285,7 +285,7 @@ class _Exploration:
         self._cut += not trials
         self.trials += trials
         needed = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed)
-        cycles = min((trial.longer_cycles for trial in trials if trial.longer_cycles is not None), default=None)
+        cycles = min((trial.dominant_cycles for trial in trials if trial.dominant_cycles is not None), default=None)
         free_of_reserved = needed - setup.reserved_bytes
         pick.family.learn(pick.number, free_of_reserved, cycles)
         return free_of_reserved, cycles
@@ -294,7 +294,7 @@ class _Exploration:
         """Try the fastest layout with the other placements of experts."""
         best, setup = self.fastest, self._setup
         if best is not None and best.layout.experts is None:
-            for other in setup.with_fewer_bytes([best.layout]):
+            for other in setup.with_other_expert_placements([best.layout]):
                 self._try_other(other, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:

@@ -1,12 +1,12 @@
-"""The bytes that PEs of a model in small need at least: a small part of the work of a compilation."""
+"""The bytes that PEs of a condensed model need at least: a small part of the work of a compilation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
-from wse.compiler.passes.contraction import FFN
-from wse.compiler.passes.shard import each_once, held_types, model_shape, regions_of, tables_held
+from wse.compiler.passes.contraction import FFN, HeldTypes
+from wse.compiler.passes.shard import distinct_tiles, model_shape, regions_of, table_needs
 from wse.compiler.state import State
 from wse.search.tile_sizes import TileSize, sizes_of
 from wse_mappings.cuts.layer_parts import BLOCK
@@ -22,10 +22,10 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
     Nothing more is counted where that is over ``FAR_TOO_MANY`` times what a PE has.
 
     Args:
-        state: A model in small, after partition.
+        state: A condensed model, after partition.
         layers_like: Gives how many tiles of its stage a tile stands for, by stage, layer and name.
     """
-    shape, held, regions = model_shape(state), held_types(state.options), regions_of(state)
+    shape, held, regions = model_shape(state), HeldTypes.from_options(state.options), regions_of(state)
     sizes = sizes_of(state)
     reserved = reserved_bytes(state.wafer, state.software)
     needed = [reserved] * len(regions)
@@ -33,12 +33,12 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
     def tile_bytes(tile: TileSize) -> int:
         return aligned_bytes(tile.elements * element_bytes(state, tile.view))
 
-    for op, stage, tile in each_once(state, lambda op, stage: sizes.of_op(regions[stage], op)):
+    for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.of_op(regions[stage], op)):
         needed[stage] += layers_like(stage, op.layer, tile.name) * tile_bytes(tile)
         if needed[stage] > FAR_TOO_MANY * state.wafer.sram_bytes_per_pe:
             return needed[stage]
     block_bytes = (1 + shape.gated) * element_bytes(state, "acc")
-    for stage, (region, plan, tables) in enumerate(zip(regions, state.plans, tables_held(state), strict=True)):
+    for stage, (region, plan, tables) in enumerate(zip(regions, state.plans, table_needs(state), strict=True)):
         needed[stage] += sum(map(tile_bytes, sizes.of_tables(region, *tables)))
         if any(parts.block == BLOCK and not state.spec.layers[layer].experts for layer, parts in plan.layers.parts):
             needed[stage] += block_bytes * held.cut(shape, FFN, region.cols).width

@@ -1,4 +1,4 @@
-"""Stages that need more bytes than a PE has: no model in small with a stage like one of them is compiled again."""
+"""Stages that need more bytes than a PE has: no condensed model with a stage like one of them is compiled again."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Misfits:
         return len(self._needed_bytes)
 
     def needed_bytes(self, small: CondensedModel) -> int:
-        """The most bytes that a stage like one of a model in small needed; 0 where none is known."""
+        """The most bytes that a stage like one of a condensed model needed; 0 where none is known."""
         return max(self._needed_bytes.get(key, 0) for key in _keys(small))
 
     def learn(self, small: CondensedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
-        """Take in what the stages of a model in small need, where that is more than there are."""
+        """Take in what the stages of a condensed model need, where that is more than there are."""
         for key, size in zip(_keys(small), needed_bytes, strict=True):
             if size > available_bytes:
                 self._needed_bytes[key] = size

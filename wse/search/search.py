@@ -35,11 +35,11 @@ from wse.program.program import Program
 from wse.search.chunks import largest_chunks
 from wse.search.explore import emptiest_trials, explore
 from wse.search.misfits import Misfits
-from wse.search.rewriting import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
+from wse.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.search.tile_sizes import WITHOUT_TILES
 from wse.search.trees import FittedTrees, fit_trees, without_trees
-from wse.search.trial import Timing, Trial
-from wse.search.trials import TrialSetup
+from wse.search.trial import Timer, Trial
+from wse.search.trial_setup import TrialSetup
 from wse_mappings.strategies.strategy import Layout
 
 Cost = Callable[[Program], float]
@@ -80,7 +80,7 @@ def search(
     software: SoftwareProfile,
     options: Options,
     cost: Cost | None = None,
-    timing: Timing | None = None,
+    timing: Timer | None = None,
 ) -> Compilation:
     """Compile the best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
 
@@ -236,7 +236,7 @@ def _trials(setup: TrialSetup) -> list[Trial]:
     untimed = replace(setup, timing=None)
     trials: list[Trial] = []
     misfits: list[BadMesh] = []
-    for tried in (layouts, *setup.emptier(layouts)):
+    for tried in (layouts, *setup.fallback_layouts(layouts)):
         for layout, product in [(other, product) for other in tried for product in setup.products(other)]:
             try:
                 trials.append(untimed.trial(layout, product))
@@ -259,7 +259,7 @@ def _fastest_first(trials: list[Trial]) -> list[list[Trial]]:
 
 
 def _longer_cycles(trial: Trial) -> float:
-    return trial.longer_cycles or 0.0
+    return trial.dominant_cycles or 0.0
 
 
 def _is_slower(trial: Trial, fastest: Trial) -> bool:
@@ -273,7 +273,7 @@ def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     if trials:
         least = min(trials, key=lambda trial: trial.needed_bytes or math.inf)
         try:
-            compile_choice(spec, wafer, setup.software, *setup.smallest(least.layout, least.prefill))
+            compile_choice(spec, wafer, setup.software, *setup.least_choice(least.layout, least.prefill))
         except DoesNotFit as error:
             return error
     what = unsupported_on_mesh(spec, options)

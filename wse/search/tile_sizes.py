@@ -14,15 +14,14 @@ from wse.compiler.passes.contraction import HeldTypes
 from wse.compiler.passes.shard import (
     RegionShape,
     Tiling,
-    each_once,
-    held_types,
+    distinct_tiles,
     model_shape,
     op_tiles,
     region_cut,
     region_tables,
     regions_of,
     shard,
-    tables_held,
+    table_needs,
     tiling_of,
     weights_buffer,
     with_cuts,
@@ -30,7 +29,7 @@ from wse.compiler.passes.shard import (
 from wse.compiler.passes.tiles import ROUTED
 from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State
-from wse.models.graph import Op, named_in
+from wse.models.graph import Op, name_in_layer
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import coding_of
 from wse.program.program import Tile
@@ -56,12 +55,14 @@ def size_tiles(state: State) -> State:
     """Fill ``cuts`` and ``weights``, as `wse.compiler.passes.shard.shard` does, without any tiles."""
     sizes, regions = sizes_of(state), regions_of(state)
     weights = [
-        weights_buffer(stage, named_in(tile.name, op.layer) if op.layer > 0 else tile.name, tile.view, tile.elements)
-        for op, stage, tile in each_once(state, lambda op, stage: sizes.of_op(regions[stage], op))
+        weights_buffer(
+            stage, name_in_layer(tile.name, op.layer) if op.layer > 0 else tile.name, tile.view, tile.elements
+        )
+        for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.of_op(regions[stage], op))
     ]
     weights += [
         weights_buffer(stage, *tile)
-        for stage, (region, tables) in enumerate(zip(regions, tables_held(state), strict=True))
+        for stage, (region, tables) in enumerate(zip(regions, table_needs(state), strict=True))
         for tile in sizes.of_tables(region, *tables)
     ]
     return replace(with_cuts(state), weights=tuple(weights))
@@ -73,7 +74,7 @@ WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else 
 
 def sizes_of(state: State) -> Sizes:
     """The sizes of the tiles of a partitioned model, of any layers."""
-    return _sizes(model_shape(state), held_types(state.options), state.options.scope, tiling_of(state))
+    return _sizes(model_shape(state), HeldTypes.from_options(state.options), state.options.scope, tiling_of(state))
 
 
 @lru_cache(maxsize=4)

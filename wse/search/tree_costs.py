@@ -29,7 +29,7 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Costs of sets of fitted trees in a model in small after lowering, without any yet.
+    """Costs of sets of fitted trees in a condensed model after lowering, without any yet.
 
     Attributes:
         savings: The groups that may be fitted to each size, and what they save.
@@ -37,12 +37,12 @@ class TreeCosts:
         stage_count: The number of stages.
     """
 
-    def __init__(self, small: CondensedModel, savings: Mapping[TreeSize, Saving], rewrite_cycles: float) -> None:
-        """``rewrite_cycles`` are those of a rewrite of a pattern's routes."""
+    def __init__(self, small: CondensedModel, savings: Mapping[TreeSize, Saving], repaint_cycles: float) -> None:
+        """``repaint_cycles`` are those of a rewrite of a pattern's routes."""
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
         self.stage_count = len(small.state.plans)
-        self._small, self._rewrite_cycles = small, rewrite_cycles
+        self._small, self._rewrite_cycles = small, repaint_cycles
         self._phases: dict[int, list[SymPhase]] = defaultdict(list)  # of each stage
         self._patterns: dict[tuple[TreeSize, int], int] = {}  # of a size, in place of another pattern
         self._layers = [op.layer for op in ops_in_order(small.state.graph)]
@@ -107,7 +107,7 @@ class TreeCosts:
     def _times(self, run: BlockRun) -> int:
         """The number of times that a run is in the whole."""
         layer = self._layers[run.op]
-        return self._small.stages_alike[run.stage] if layer < 0 else self._small.stands_for[layer]
+        return self._small.stage_multiplicity[run.stage] if layer < 0 else self._small.layer_multiplicity[layer]
 
     def _with_trees(self, phase: SymPhase, fitted: frozenset[TreeSize]) -> SymPhase:
         """A phase with the trees of some sizes."""

@@ -1,6 +1,6 @@
 """The groups of K-tree all-reduces that are fitted to their words: what is timed, and what is worth it.
 
-The sizes are those of the layout, the chunks and the rewrites that were chosen, in all phases. A model in small
+The sizes are those of the layout, the chunks and the rewrites that were chosen, in all phases. A condensed model
 (`wse.search.condense`) has all of them after lowering.
 """
 
@@ -20,8 +20,8 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import WORD_BYTES
 from wse.search.condense import CondensedModel, condense
 from wse.search.tree_costs import Saving, TreeCosts
-from wse.search.trial import Timing
-from wse.search.trials import TrialSetup
+from wse.search.trial import Timer
+from wse.search.trial_setup import TrialSetup
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import group_count, k_tree, relays_of
@@ -90,11 +90,11 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
     return min(descent(frozenset()), descent(frozenset(costs.stages)), key=partial(rank, all_stages))
 
 
-def _runs(setup: TrialSetup, timing: Timing, small: CondensedModel, choice: Choice) -> dict[str, float]:
+def _runs(setup: TrialSetup, timing: Timer, small: CondensedModel, choice: Choice) -> dict[str, float]:
     """The number of runs of each phase for a request; of chunks, which follow each other, per stage."""
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
-    return {PREFILL: chunks / sum(small.stages_alike), DECODE: tokens, VERIFY: tokens}
+    return {PREFILL: chunks / sum(small.stage_multiplicity), DECODE: tokens, VERIFY: tokens}
 
 
 def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int]) -> Saving:
@@ -153,7 +153,7 @@ def _with_trees(choice: Choice) -> Choice:
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> CondensedModel:
-    """The model in small after lowering, with one chunk of a prompt, which stands for all."""
+    """The condensed model after lowering, with one chunk of a prompt, which stands for all."""
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return condense(setup.spec, setup.wafer, setup.software, options, choice).lower()
@@ -164,7 +164,7 @@ def _sizes(run: BlockRun) -> list[TreeSize]:
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
 
-def _tokens(setup: TrialSetup, timing: Timing) -> dict[str, int]:
+def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
     """Tokens in a cache in the middle of each phase."""
     longest, context = max(setup.options.prompt_tokens), setup.options.context
     generated = min(longest + timing.new_tokens // 2, context)

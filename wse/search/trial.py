@@ -13,7 +13,7 @@ from wse_mappings.schedule import LineSchedule
 from wse_mappings.strategies.strategy import Layout
 
 
-class Timing(NamedTuple):
+class Timer(NamedTuple):
     """The times of a request.
 
     Attributes:
@@ -43,7 +43,7 @@ class ChunkTime(NamedTuple):
         return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
 
 
-class Prompts(NamedTuple):
+class PromptTime(NamedTuple):
     """The time of all prompts of a request, in chunks of one size.
 
     Attributes:
@@ -78,8 +78,8 @@ class Trial:
     needed_bytes: int
     fits: bool
     token_cycles: float | None = None
-    longer_cycles: float | None = None
-    prompts: Prompts | None = None
+    dominant_cycles: float | None = None
+    prompts: PromptTime | None = None
 
     def is_of(self, other: Trial) -> bool:
         """Whether two trials are of one layout and product."""

@@ -22,14 +22,14 @@ class Job:
 
     Attributes:
         route: Its visits.
-        after: The job that has to be over before this one begins, by its number; -1 for none.
-        behind: The job whose visit of the same number has to be over before one of this one begins, and which has to be
+        predecessor: The job that has to be over before this one begins, by its number; -1 for none.
+        leader: The job whose visit of the same number has to be over before one of this one begins, and which has to be
             over before this one is; -1 for none.
     """
 
     route: Route
-    after: int = -1
-    behind: int = -1
+    predecessor: int = -1
+    leader: int = -1
 
 
 @dataclass(slots=True)
@@ -57,10 +57,10 @@ class _Run:
         self._events: list[tuple[float, int, int, int]] = []
         self._count = 0
         for number, job in enumerate(jobs):
-            if job.behind >= 0:
-                self._progress[job.behind].behind_it.append(number)
-            if job.after >= 0:
-                self._progress[job.after].followers.append(number)
+            if job.leader >= 0:
+                self._progress[job.leader].behind_it.append(number)
+            if job.predecessor >= 0:
+                self._progress[job.predecessor].followers.append(number)
             else:
                 self._push(0.0, COMES, number)
         while self._events:
@@ -89,7 +89,7 @@ class _Run:
 
     def _waits(self, number: int) -> bool:
         """Whether the job that it is behind has not gone where it is about to go."""
-        visit, behind = self._progress[number].visit, self.jobs[number].behind
+        visit, behind = self._progress[number].visit, self.jobs[number].leader
         if behind < 0 or self._progress[behind].over:
             return False
         if visit == len(self._route(number)):
@@ -123,9 +123,9 @@ class _Run:
 
 def passes(route: Route, streams: int, count: int) -> list[Job]:
     """``count`` passes of each stream; job ``n * streams + m`` is the n-th of stream m."""
-    return [Job(route, after=number - streams if number >= streams else -1) for number in range(streams * count)]
+    return [Job(route, predecessor=number - streams if number >= streams else -1) for number in range(streams * count)]
 
 
 def chunks(routes: Sequence[Route]) -> list[Job]:
     """The chunks of prompts, each behind the one before."""
-    return [Job(route, behind=number - 1) for number, route in enumerate(routes)]
+    return [Job(route, leader=number - 1) for number, route in enumerate(routes)]

@@ -37,7 +37,7 @@ def components(count: int, pairs: I32) -> I32:
 
 
 def spans(component: I32, queues: int) -> I32:
-    """A number for each node, of consecutive small components together: one alone would wait for its own words.
+    """The batch of each node, int32 ``[nodes]``: small components share one, so that a core has work while one waits.
 
     Args:
         component: int32 ``[nodes]``, queues first.

@@ -125,13 +125,13 @@ def _longest(before: F64, parts: int, bound: float) -> I64:
     return np.array(ends, np.int64)
 
 
-def proportional(shares: Sequence[float], total: int) -> list[int]:
+def apportion(shares: Sequence[float], total: int) -> list[int]:
     """``total`` in whole parts: one each and what is beyond in proportion to the shares, largest remainders rounded up.
 
     Raises:
         ValueError: there are more shares than there is to give.
 
-    >>> proportional([2, 1, 1], 10)
+    >>> apportion([2, 1, 1], 10)
     [4, 3, 3]
     """
     count = len(shares)

@@ -68,7 +68,7 @@ class PatternChoice:
     cost: float
 
 
-def auto(
+def cheapest_pattern(
     operation: Operation,
     length: int,
     lines: int,
@@ -79,8 +79,10 @@ def auto(
     cost: Cost,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> PatternChoice:
-    """The pattern of the least cost. Arguments and errors as of ``families``, and ``cost``."""
-    candidates = families(operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces)
+    """The pattern of the least cost. Arguments and errors as of ``pattern_families``, and ``cost``."""
+    candidates = pattern_families(
+        operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces
+    )
     search = _Search(candidates, words, level_cycles, cost)
     starts = [(index, start) for index, family in enumerate(candidates) for start in family.starts]
     for start in sorted(starts, key=search.least):
@@ -110,7 +112,7 @@ class _Search:
         """Cycles that the pattern of a family and a number cannot go below."""
         if key not in self._least:
             chosen = self.families[key[0]]
-            self._least[key] = chosen.least or least_cycles(self._make(key)[0], self.words, self.level_cycles)
+            self._least[key] = chosen.least or schedule_bound_cycles(self._make(key)[0], self.words, self.level_cycles)
         return self._least[key]
 
     def try_number(self, family: int, number: int) -> bool:
@@ -122,7 +124,10 @@ class _Search:
         cost = self.cost(schedule)
         if has_bound and cost >= self.best.cost:
             return False
-        self.best, self.at = PatternChoice(self.families[family].label.format(number), schedule, root, cost), key
+        self.best, self.at = (
+            PatternChoice(self.families[family].label.format(number), schedule, root, cost),
+            key,
+        )
         return True
 
     def _make(self, key: tuple[int, int]) -> RootedPattern:
@@ -131,7 +136,7 @@ class _Search:
         return self._made[key]
 
 
-def families(
+def pattern_families(
     operation: Operation,
     length: int,
     lines: int,
@@ -198,7 +203,7 @@ def families(
     return candidates
 
 
-def least_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
+def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
     """Cycles of the longest way and a message's words, or of the words that one PE takes in to combine."""
     ready = [0] * schedule.length
     received_words = [0] * schedule.length

@@ -70,7 +70,7 @@ class Pattern:
     """A communication pattern.
 
     Attributes:
-        name: Its name, that of its schedules.
+        name: Its name in the catalogue.
         samples: Cases of random sizes by what they are called, for `wse validate --against wavelet`.
         reduce: Where it is a reduce of a line into its end: it is then tried in searches for the cheapest pattern,
             from both sides and before a multicast too, and has closed forms.

@@ -30,7 +30,7 @@ from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.search.search import fits, search
-from wse.search.trial import Timing
+from wse.search.trial import Timer
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
@@ -438,7 +438,7 @@ def test_a_search_keeps_what_saves_cycles() -> None:
         return Fabric(program, machine, SOFTWARE).decode_cost(9).cycles
 
     line = pattern_times(LineCosts.of_software(machine, SOFTWARE))
-    timing = Timing(by_step, 1, line.alone_cycles)
+    timing = Timer(by_step, 1, line.alone_cycles)
     chosen = search(spec, machine, SOFTWARE, OPTIONS, cycles, timing)
     kept = {one.name: one for one in chosen.rewrites}
     assert dict(chosen.choice.rewrites) == {one.name: one.setting for one in chosen.rewrites}

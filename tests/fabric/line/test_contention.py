@@ -8,11 +8,11 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.line.conflicts import Conflict, Crossing
+from wse.fabric.line.conflicts import Conflict, SharedEnd
 from wse.fabric.line.contention import Contender, Window, delay_cycles, delays_of, meet
 from wse.fabric.line.pieces import Resource
 
-HERE: Crossing = (0, 0, 0)
+HERE: SharedEnd = (0, 0, 0)
 FULL = st.tuples(st.integers(0, 300), st.integers(1, 400))  # first cycle and words of a stream of a word a cycle
 
 
@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
 
 
 def shared(
-    mine: Window, *theirs: Window, resource: Resource = Resource.UP, crossings: tuple[Crossing, ...] = (HERE,)
+    mine: Window, *theirs: Window, resource: Resource = Resource.UP, crossings: tuple[SharedEnd, ...] = (HERE,)
 ) -> Outcome:
     conflict = Conflict(other_piece=0, resource=resource, low=0, high=0, crossings=crossings)
     delays = delays_of(mine, [Contender(conflict, window, feeds=False, owner=None) for window in theirs])

@@ -116,5 +116,5 @@ def test_a_schedule_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> LineSchedule:
         raise AssertionError
 
-    monkeypatch.setattr("wse.fabric.line.pattern_times.plan_line", never)
+    monkeypatch.setattr("wse.fabric.line.pattern_times.line_segments", never)
     assert times.time([LinePattern(schedule, 0, 9, ROWS)]).cycles.total > 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.contiguous import even_runs, evenest_runs, proportional
+from wse_mappings.cuts.contiguous import apportion, even_runs, evenest_runs
 
 SHARES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=9)
 
@@ -41,7 +41,7 @@ def test_earlier_runs_are_longer_where_that_leaves_a_choice() -> None:
 
 @given(shares=SHARES, spare=st.integers(0, 30))
 def test_parts_add_up_and_are_within_one_of_their_proportion(shares: list[float], spare: int) -> None:
-    parts = proportional(shares, len(shares) + spare)
+    parts = apportion(shares, len(shares) + spare)
     assert sum(parts) == len(shares) + spare
     whole = sum(shares)
     assert all(part >= 1 for part in parts)
@@ -52,7 +52,7 @@ def test_what_cannot_be_cut_is_refused() -> None:
     with pytest.raises(ValueError, match="2 shares in 3 runs"):
         even_runs([1.0, 1.0], 3)
     with pytest.raises(ValueError, match="1 for 2 shares"):
-        proportional([1.0, 1.0], 1)
+        apportion([1.0, 1.0], 1)
 
 
 def test_of_the_evenest_runs_those_that_cut_the_least_are_taken() -> None:

@@ -16,7 +16,7 @@ from tests.wavelet.lay import WSE2, cycles
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.program.steps import ROWS
-from wse_mappings.patterns.auto import Operation, auto, families, least_cycles
+from wse_mappings.patterns.auto import Operation, cheapest_pattern, pattern_families, schedule_bound_cycles
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.both_sides import both_sides
@@ -62,7 +62,7 @@ def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: i
     def cost(schedule: LineSchedule) -> float:
         return fast(schedule, words, gap)
 
-    chosen = auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
+    chosen = cheapest_pattern(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
     assert chosen.cost == cost(chosen.schedule)
     costs = {schedule.name: cost(schedule) for schedule in fixed(operation, length, words)}
     assert chosen.cost <= min(costs.values()), f"{chosen.label}: {chosen.cost:.0f}; {costs}"
@@ -74,7 +74,7 @@ def test_nor_wavelet_by_wavelet(operation: Operation, length: int, words: int) -
     def cost(schedule: LineSchedule) -> float:
         return cycles(schedule, words)
 
-    chosen = auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
+    chosen = cheapest_pattern(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
     assert chosen.cost <= min(cost(schedule) for schedule in fixed(operation, length, words)), chosen.label
 
 
@@ -89,7 +89,7 @@ def test_every_member_of_every_family_does_the_operation(
     operation: Operation, length: int, words: int, pick: object
 ) -> None:
     labels = [(pe,) for pe in range(length)]
-    for family in families(operation, length, 3, ADD, words=words, level_cycles=LEVEL):
+    for family in pattern_families(operation, length, 3, ADD, words=words, level_cycles=LEVEL):
         assert all(1 <= start <= max(1, family.most) for start in family.starts)
         schedule, root = family.make(pick.randint(1, family.most))  # type: ignore[attr-defined]
         assert schedule.variants.shape == (1, 3)
@@ -104,10 +104,10 @@ def test_every_member_of_every_family_does_the_operation(
 @given(operation=st.sampled_from(get_args(Operation)), length=st.integers(1, 14), words=st.integers(1, 60))
 @settings(max_examples=15)
 def test_no_pattern_takes_less_than_what_it_is_left_out_for(operation: Operation, length: int, words: int) -> None:
-    for family in families(operation, length, 1, ADD, words=words, level_cycles=LEVEL):
+    for family in pattern_families(operation, length, 1, ADD, words=words, level_cycles=LEVEL):
         for number in family.starts:
             schedule, _ = family.make(number)
-            least = family.least or least_cycles(schedule, words, LEVEL)
+            least = family.least or schedule_bound_cycles(schedule, words, LEVEL)
             assert least <= cycles(schedule, words, gap=0), family.label.format(number)
 
 
@@ -136,9 +136,9 @@ def test_patterns_that_leave_colours_open_still_combine() -> None:
 
 
 def test_a_pair_is_not_cut_into_parts() -> None:
-    told = [f.label for f in families("all_reduce", 8, 1, Arrival.ARGMAX, words=2, level_cycles=LEVEL)]
+    told = [f.label for f in pattern_families("all_reduce", 8, 1, Arrival.ARGMAX, words=2, level_cycles=LEVEL)]
     assert "ring" not in told
-    assert "ring" in [f.label for f in families("all_reduce", 8, 1, ADD, words=2, level_cycles=LEVEL)]
+    assert "ring" in [f.label for f in pattern_families("all_reduce", 8, 1, ADD, words=2, level_cycles=LEVEL)]
 
 
 def test_the_number_is_moved_until_no_step_pays() -> None:
@@ -148,7 +148,7 @@ def test_the_number_is_moved_until_no_step_pays() -> None:
         wrong = abs(sum(hop > 1 for hop in hops(schedule)) - 5) if schedule.name == "two_phase" else math.inf
         return 10_000 + wrong  # above what any of them takes at least
 
-    best = auto("reduce", 100, 1, ADD, words=1, level_cycles=LEVEL, cost=cost)
+    best = cheapest_pattern("reduce", 100, 1, ADD, words=1, level_cycles=LEVEL, cost=cost)
     assert (best.label, best.cost) == ("two-phase in groups of 18", 10_000)
 
 
@@ -162,4 +162,4 @@ def test_the_number_is_moved_until_no_step_pays() -> None:
 )
 def test_what_cannot_be_chosen_is_told(operation: Operation, length: int, words: int, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        auto(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=lambda _: 0)
+        cheapest_pattern(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=lambda _: 0)

@@ -22,7 +22,7 @@ from wse.report.limits import StreamLimits, limits_of
 from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import load_economics
-from wse.studies.compare import cell
+from wse.studies.compare import combination
 from wse.studies.compare.grid import compare
 from wse.studies.compare.rows import row_of
 from wse.studies.compare.verdict import verdict
@@ -81,8 +81,8 @@ def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypa
         compilations.append(prepared.options.mapping)
         return compile_fastest(prepared)
 
-    compile_fastest = cell.compile_fastest
-    monkeypatch.setattr(cell, "compile_fastest", counted)
+    compile_fastest = combination.compile_fastest
+    monkeypatch.setattr(combination, "compile_fastest", counted)
     request = CompareRequest(
         base=base, wafers=(2,), mappings=("region",), link_gb_per_s=(8, 150), link_latency_us=(0.5, 5, 20)
     )

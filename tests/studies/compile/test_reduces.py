@@ -25,14 +25,14 @@ from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
 from wse.report.terminal_table import print_result
-from wse.request.prepare_run import PreparedRequest, prepare
+from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.compile.reduces import Stretch, reduces_result, stretch_of
 from wse_mappings.cuts.split import balanced_segments
-from wse_mappings.patterns.auto import auto
+from wse_mappings.patterns.auto import cheapest_pattern
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree, root_of
@@ -55,10 +55,10 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 KEYS = ["pattern", "along", "steps", "pes", "words", "cycles", "bound_cycles", "times_bound"]
 SEARCHED = ["cheapest", "cheapest_cycles"]
-Placed = tuple[PreparedRequest, Program, Slots, list[dict[str, Any]]]
+Placed = tuple[PreparedRun, Program, Slots, list[dict[str, Any]]]
 
 
-def rows_of(prepared: PreparedRequest, program: Program, slots: Slots) -> list[dict[str, Any]]:
+def rows_of(prepared: PreparedRun, program: Program, slots: Slots) -> list[dict[str, Any]]:
     return [row.to_dict() for row in reduces_result(program, prepared.wafer, prepared.software, slots)]
 
 
@@ -81,7 +81,7 @@ def story() -> Placed:
     return of(RunRequest(model="story", prompt_ids=(1, 2, 3)))
 
 
-def cycles(prepared: PreparedRequest, pattern: LineSchedule, words: int) -> float:
+def cycles(prepared: PreparedRun, pattern: LineSchedule, words: int) -> float:
     """The fast model's, from scratch."""
     software = prepared.software
     costs = LineCosts.of(prepared.wafer, software.reduce_gap_cycles, software.relay_cycles)
@@ -124,7 +124,7 @@ def test_bound_and_cheapest_are_those_of_direct_calls(placed: Placed) -> None:
         root = root_of(pes) if row["pattern"] == "reduce" else 0
         assert row["bound_cycles"] == reduce_bound(pes, words, wafer, root=root)
         assert row["times_bound"] == row["cycles"] / row["bound_cycles"]
-        best = auto(
+        best = cheapest_pattern(
             row["pattern"],
             pes,
             1,
@@ -152,9 +152,9 @@ def test_a_pair_is_not_cut_into_parts(story: Placed, monkeypatch: pytest.MonkeyP
 
     def heard(operation: Any, length: int, lines: int, arrival: Arrival, *, words: int, **rest: Any) -> Any:
         asked.append((length, words, arrival))
-        return auto(operation, length, lines, arrival, words=words, **rest)
+        return cheapest_pattern(operation, length, lines, arrival, words=words, **rest)
 
-    monkeypatch.setattr(reduces, "auto", heard)
+    monkeypatch.setattr(reduces, "cheapest_pattern", heard)
     prepared, program, slots, rows = story
     assert rows_of(prepared, program, slots) == rows
     assert (10, 2, Arrival.ARGMAX) in asked  # the next token's id

@@ -19,7 +19,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.request.prepare_run import PreparedRequest, prepare
+from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.studies.compile.choose import compile_program
@@ -114,7 +114,7 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
         "options": mixture_options(mapping, experts, len(prompt), new),
         "new_tokens": new,
     }
-    prepared = PreparedRequest(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
+    prepared = PreparedRun(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
     program = compile_program(prepared)
     executed = execute(prepared, program, trace=tmp_path / "run.h5").to_dict()
     with open_trace(tmp_path / "run.h5") as trace:
@@ -133,8 +133,8 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
 
 def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
     """Many tokens at once are their sum, across changes of slots and of the rows that pass an entry up."""
-    from wse.fabric.clock import Clock
     from wse.fabric.model import Fabric
+    from wse.fabric.run_totals import RunTotals
 
     write_model(tmp_path, tiny_tensors(), max_position_embeddings=128)
     prepared = prepare(
@@ -149,7 +149,7 @@ def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
         )
     )
     program = compile_program(prepared)
-    clocks = [Clock(Fabric(program, prepared.wafer, prepared.software)) for _ in range(2)]
+    clocks = [RunTotals(Fabric(program, prepared.wafer, prepared.software)) for _ in range(2)]
     for clock in clocks:
         for index in range(len(program.prefill)):
             clock.prefill_chunk(index)

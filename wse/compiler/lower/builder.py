@@ -25,7 +25,7 @@ from wse.compiler.state import (
 from wse.errors import WseBug
 from wse.isa.instructions import CODES, kernel_named
 from wse.isa.operands import VIEWS
-from wse.models.graph import named_in
+from wse.models.graph import name_in_layer
 from wse.program.steps import ROWS, Kind
 from wse.program.transfers.kinds import TRANSFERS, operand_index
 from wse.program.transfers.patterns import AlongLine
@@ -45,9 +45,9 @@ class Patterns:
 
     def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
         """Index of the schedule that ``make(*args, **options)`` gives."""
-        return self.of(PatternCall(make, args, tuple(sorted(options.items()))))
+        return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
-    def of(self, call: PatternCall) -> int:
+    def index_of(self, call: PatternCall) -> int:
         """Index of the schedule that a call gives."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
@@ -102,7 +102,7 @@ class Buffers:
             if like.use == "weights"
             else self.get(stage, name, elements, like.view, like.use, permanent=like.permanent)
             for like, elements in asked.items()
-            for name in [named_in(like.name, layer)]
+            for name in [name_in_layer(like.name, layer)]
         )
 
     def values(self) -> tuple[SymBuffer, ...]:
@@ -199,11 +199,11 @@ class PhaseBuilder:
             buffers=tuple(dict.fromkeys((*filter(operand_buffers.__contains__, requests), *operand_buffers))),
         )
         if block.steps:
-            self.run(block, self._of_stage, self._first_op, block.buffers)
+            self.add_run(block, self._of_stage, self._first_op, block.buffers)
         self._open()
         return block
 
-    def run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
+    def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
         """Go through a block, after those that were closed, with buffers of its own."""
         step = loop = group = 0
         if self.runs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
 from wse.compiler.options import DECODE, MESH_GEMM_OWN, VERIFY, Choice, Options
-from wse.compiler.passes.shard import own_name
+from wse.compiler.passes.shard import prefill_tile_name
 from wse.compiler.state import RegionCut, StagePlan, SymAddress, SymBuffer, SymNumber
 from wse.hardware.spec import WaferSpec
 from wse.isa.operands import PICO
@@ -174,7 +174,7 @@ class Context:
 
     def own_tile(self, tensor: str) -> SymBuffer:
         """Prefill's own tile of a tensor."""
-        return self.buffers.tile(self.builder.stage, own_name(tensor))
+        return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
         """A trained vector, cut as the hidden vector lies; on the mesh decode's comes from the diagonal."""

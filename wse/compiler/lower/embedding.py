@@ -19,7 +19,10 @@ ID_BYTES = 4
 
 
 def embedding(c: Context, op: Op) -> None:
-    """ids to x. On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row."""
+    """Lower the look-up of token ids to the residual stream.
+
+    On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row.
+    """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
     if c.decodes or c.verifies:

@@ -13,7 +13,7 @@ from wse.models.graph import Op
 
 
 def gate_up(c: Context, op: Op) -> None:
-    """normed to hidden, cut over columns."""
+    """Lower gate and up, or up alone, and the activation: ``[tokens, d]`` to ``[tokens, f]``, cut over columns."""
     d, f, M = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens
     widths = (f,) * len(op.weights)
     projected = c.temp("gate_up", M * sum(widths), "acc")
@@ -22,7 +22,7 @@ def gate_up(c: Context, op: Op) -> None:
 
 
 def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:
-    """x ``[M, 2 n]`` where the model's blocks are gated, else ``[M, n]``, to out ``[M, n]``."""
+    """Lower the activation of x, ``[M, 2 n]`` where blocks are gated, else ``[M, n]``, to out ``[M, n]``."""
     c.builder.compute(
         "activate",
         x=x,
@@ -36,7 +36,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
 
 
 def down(c: Context, op: Op) -> None:
-    """hidden to the residual stream."""
+    """Lower the product back to hidden width, which is added to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
     into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
 

@@ -27,7 +27,7 @@ def local_product(
     out_stride: int,
     transposed: bool = False,
 ) -> None:
-    """out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say.
+    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say.
 
     ``transposed``: w is [N, K]. A chunk of a prompt is a GEMM, whose vectors are its tokens. Of a token, or of a few
     new ones where they are no more than the outputs, a GEMV each has the longer vectors. Quantised weights are whole

@@ -28,7 +28,7 @@ class MovingOperand:
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """An operand that stands in ``here``."""
+    """An operand that stands in ``buffer`` and moves to ``spare`` and back, round by round."""
     return MovingOperand(
         current=SymAddress(buffer=buffer, odd_round_buffer=spare),
         next=SymAddress(buffer=spare, odd_round_buffer=buffer),

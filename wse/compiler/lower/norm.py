@@ -20,7 +20,7 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 def norm(c: Context, op: Op) -> None:
-    """x to normed. All parts of a cut block normalise what its first ones did."""
+    """Lower a norm of the residual stream. All parts of a cut block normalise what its first ones did."""
     x = c.stream_before_block if op.parts.first > BLOCK.first else c.stream
     _normalise(c, op, x, c.normed_hidden)
 

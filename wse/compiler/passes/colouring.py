@@ -80,7 +80,7 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     return None
 
 
-def rewrites(visits: Visits, painted: int, conflicts: Sequence[int]) -> tuple[int, int]:
+def repaint_count(visits: Visits, painted: int, conflicts: Sequence[int]) -> tuple[int, int]:
     """Rewrites of routes in some visits where the routes ``painted``, as bits, stand; and those that stand then."""
     count = 0
     for route, times in visits:
@@ -175,10 +175,10 @@ def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: S
     for phase in demand.tokens:
         painted = own
         for visits, times in phase:
-            count, painted = rewrites(visits, painted, conflicts)
+            count, painted = repaint_count(visits, painted, conflicts)
             total += count
             if times > 1:
-                count, painted = rewrites(visits, painted, conflicts)
+                count, painted = repaint_count(visits, painted, conflicts)
                 total += count * (times - 1)
     return total
 

@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from wse.compiler.options import Options
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes
-from wse.number_formats import CODINGS, Coding
+from wse.number_formats import CODINGS, ELEMENT_BYTES, Coding
 from wse_mappings.cuts.expert_groups import FEW, columns_of_expert
 from wse_mappings.cuts.split import ceil_div
 
@@ -28,7 +29,7 @@ HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "u
 _HIDDEN_OUT: Final = ("o", "down")
 
 
-MOST_EXPERT_GROUPS, FURTHER_BYTES = 32, 0.02
+MOST_EXPERT_GROUPS, MOST_EXTRA_FRACTION = 32, 0.02
 """Groups of columns that are tried where a few are asked for, and by how much more bytes than the least fewer of them
 may take: of more groups, one has more of a token's experts sooner."""
 
@@ -44,6 +45,11 @@ class HeldTypes:
 
     dtype: str
     float_bytes: int
+
+    @classmethod
+    def from_options(cls, options: Options) -> HeldTypes:
+        """The types of a request."""
+        return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
         """The group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
@@ -176,7 +182,7 @@ def _few_groups(spec: ModelSpec, held: HeldTypes, cols: int, stretches: int) -> 
         _, cut = best_cut(columns_of_expert(cols, count, str(groups), stretches))
         sizes[groups] = ceil_div(count, groups) * index.line_bytes(cut)
     least = min(sizes.values())
-    return next(groups for groups, size in sizes.items() if size <= (1 + FURTHER_BYTES) * least)
+    return next(groups for groups, size in sizes.items() if size <= (1 + MOST_EXTRA_FRACTION) * least)
 
 
 def _extent(spec: ModelSpec, kind: str) -> int:

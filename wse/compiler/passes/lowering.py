@@ -17,7 +17,7 @@ from wse.compiler.lower.dispatch import expert_stage
 from wse.compiler.lower.hand_over import hand_over, hand_over_inside_block, return_ids
 from wse.compiler.lower.head import last_token
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
-from wse.compiler.passes.shard import homes_of
+from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import rewrite
 from wse.compiler.state import Block, State, SymBuffer, SymPhase
 from wse.errors import BadInput
@@ -125,7 +125,7 @@ def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
     if not c.last:
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
     previous, on_mesh = 0, c.on_mesh
-    stages = homes_of(state, ops)
+    stages = residual_stages(state, ops)
     for _, group in groupby(enumerate(ops), key=lambda item: (*_place(item), stages[item[0]])):
         layer = list(group)  # on a stage, or one op outside of the layers
         index, op = layer[0]
@@ -160,7 +160,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     builder.close()
     if kind in lowered_layers:
         block, requests = lowered_layers[kind]
-        builder.run(block, builder.stage, first, c.buffers.of_layer(requests, builder.stage, layer))
+        builder.add_run(block, builder.stage, first, c.buffers.of_layer(requests, builder.stage, layer))
         return
     c.buffers.take_requests()
     for index, op in enumerate(ops, first):

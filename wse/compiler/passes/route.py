@@ -21,7 +21,7 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.options import PREFILL, RELEASED
-from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, rewrites
+from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, repaint_count
 from wse.compiler.state import Block, BlockRun, State, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.program.program import ColourUse
@@ -242,7 +242,7 @@ def _repaints(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prom
         for inside, key, times in routes.visits(run.block):
             last[run.stage] = run.step + inside
             visit = (stage.number[key], times)
-            count, painted[run.stage] = rewrites((visit,), painted[run.stage], stage.colouring.conflicts)
+            count, painted[run.stage] = repaint_count((visit,), painted[run.stage], stage.colouring.conflicts)
             counts[run.step + inside] += count
     for number, stage in enumerate(stages):
         counts[last[number]] += (stage.colouring.own & ~painted[number]).bit_count() * is_prompt

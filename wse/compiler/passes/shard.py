@@ -19,7 +19,6 @@ from wse.compiler.options import (
     PRODUCT,
     ROUTER_SCORES,
     VERIFY,
-    Options,
 )
 from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes
 from wse.compiler.passes.quantised_tiles import coded_tiles
@@ -35,9 +34,8 @@ from wse.compiler.passes.tiles import (
     tiles_in_place,
 )
 from wse.compiler.state import RegionCut, State, SymBuffer, SymTile
-from wse.models.graph import Op, named_in, ops_in_order
+from wse.models.graph import Op, name_in_layer, ops_in_order
 from wse.models.spec import Experts, ModelSpec
-from wse.number_formats import ELEMENT_BYTES
 from wse.program.mixture import Mixture
 from wse.program.program import Tile
 from wse.program.steps import COLUMNS, ROWS
@@ -77,9 +75,9 @@ def shard(state: State) -> State:
     shape, tiling, tiles = model_shape(state), tiling_of(state), []
     real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # layers of a kind have the same
     of_op = partial(_tiles_of, state, shape, tiling)
-    for op, stage, tile in each_once(state, of_op):
+    for op, stage, tile in distinct_tiles(state, of_op):
         tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real(tile, state.cuts[stage])))
-    for stage, (with_layers, rotates) in enumerate(tables_held(state)):
+    for stage, (with_layers, rotates) in enumerate(table_needs(state)):
         for tile in region_tables(shape, state.cuts[stage], with_layers=with_layers, rotates=rotates):
             tiles.append(_sym_tile(replace(tile, stage=stage), real(tile, state.cuts[stage])))
     return replace(state, tiles=tuple(tiles), weights=tuple(tile.buffer for tile in tiles))
@@ -93,13 +91,13 @@ def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
     """Cuts of extents over the region of each stage."""
-    shape, held, scope = model_shape(state), held_types(state.options), state.options.scope
+    shape, held, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
     return tuple(region_cut(shape, held, scope, region) for region in regions_of(state))
 
 
 def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
     """Cuts for the parts of feed-forward blocks of which a stage has some alone."""
-    shape, held, scope = model_shape(state), held_types(state.options), state.options.scope
+    shape, held, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
     return {
         (stage, parts.block): region_cut(shape, held, scope, region, parts.block)
         for stage, (plan, region) in enumerate(zip(state.plans, regions_of(state), strict=True))
@@ -109,13 +107,8 @@ def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
 
 
 def model_shape(state: State) -> ModelSpec:
-    """The model of any layers, so that models in small share their cuts."""
+    """The model of any layers, so that condensed models share their cuts."""
     return replace(state.spec, layers=())
-
-
-def held_types(options: Options) -> HeldTypes:
-    """The types that weights are held in."""
-    return HeldTypes(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
 
 
 def regions_of(state: State) -> list[RegionShape]:
@@ -138,7 +131,7 @@ class HasName(Protocol):
 T = TypeVar("T", bound=HasName)
 
 
-def each_once(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
+def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
     """Each tile of the tensors once, with its op and stage.
 
     ``tiles`` gives those of an op, as of the first layer, on a stage.
@@ -147,7 +140,7 @@ def each_once(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         for tile in tiles(_in_first_layer(op), stage):  # layers of one kind differ in names alone
-            key = (stage, named_in(tile.name, op.layer))
+            key = (stage, name_in_layer(tile.name, op.layer))
             if key not in names:
                 names.add(key)
                 yield op, stage, tile
@@ -158,7 +151,7 @@ def _in_first_layer(op: Op) -> Op:
     return op.in_layer(0)
 
 
-def tables_held(state: State) -> list[tuple[bool, bool]]:
+def table_needs(state: State) -> list[tuple[bool, bool]]:
     """Whether each stage holds attention of layers, and whether any of them rotates its queries and keys."""
     of_stages = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
@@ -196,7 +189,7 @@ def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShap
     rows, cols, span = region.rows, region.cols, region.span
     hidden_group = held.group_of_cut(spec, HIDDEN, rows)
     hidden, count = blocks(spec.hidden_size, rows, hidden_group), spec.experts.count if spec.experts else 0
-    pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.rotates_by_nothing}
+    pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.has_unit_rope}
     if spec.latent is not None:
         heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
     elif span == 1:
@@ -282,11 +275,11 @@ def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | 
 def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
     """The stage that runs each op."""
     apart = [stage for stage, plan in enumerate(state.plans) if plan.experts]
-    homes = homes_of(state, ops)
+    homes = residual_stages(state, ops)
     return [apart[0] if apart and op.kind in ROUTED else home for op, home in zip(ops, homes, strict=True)]
 
 
-def homes_of(state: State, ops: Iterable[Op]) -> list[int]:
+def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
     """The stage of each op's layer, where the residual stream is, or that of the embedding or the head."""
     layers = {
         (layer, part): stage
@@ -306,11 +299,11 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
     """A tile of the first layer, or outside of the layers, as another layer's of that kind."""
     if layer <= 0:
         return replace(tile, stage=stage)
-    parts = tuple(replace(part, tensor=named_in(part.tensor, layer)) for part in tile.parts)
-    return replace(tile, stage=stage, name=named_in(tile.name, layer), parts=parts)
+    parts = tuple(replace(part, tensor=name_in_layer(part.tensor, layer)) for part in tile.parts)
+    return replace(tile, stage=stage, name=name_in_layer(tile.name, layer), parts=parts)
 
 
-def own_name(tensor: str) -> str:
+def prefill_tile_name(tensor: str) -> str:
     """The tile that prefill holds of a tensor where it has weights of its own."""
     return f"prefill.{tensor}"
 
@@ -360,7 +353,7 @@ def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Ti
         tiles += norm_products(op, cut, spec) if tiling.with_norms else []
     if twice and PREFILL in tiling.phases:
         own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
-        tiles += [replace(tile, name=own_name(tile.name)) for tile in own]
+        tiles += [replace(tile, name=prefill_tile_name(tile.name)) for tile in own]
     return tiles
 
 

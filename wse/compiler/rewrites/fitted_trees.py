@@ -38,7 +38,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     for index, step in enumerate(draft.steps):
         size = _tree_size(c, step)
         if size in fitted:
-            pattern = c.patterns.of(with_groups(c.patterns.calls[step.pattern], fitted[size]))
+            pattern = c.patterns.index_of(with_groups(c.patterns.calls[step.pattern], fitted[size]))
             draft.steps[index] = step.copy_with(pattern=pattern, tree=size)
         elif size is not None:
             draft.steps[index] = step.copy_with(tree=size)

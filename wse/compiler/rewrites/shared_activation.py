@@ -18,7 +18,7 @@ from typing import Final
 from wse.compiler.lower.builder import Draft, Operand
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
-from wse.compiler.rewrites.shares import gather_step
+from wse.compiler.rewrites.shares import combine_shares
 from wse.compiler.rewrites.steps import (
     NO_PAIRS,
     address,
@@ -96,7 +96,7 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
     share = compute_step(step, "activate_share", **operands)  # 2
     pairs = pairs_of(line) if tokens.per_pair else NO_PAIRS
     sets = even_segments(0, rows, groups)
-    return [share, gather_step(c, step, COLUMNS, sets, out, elements, pairs)]  # 3
+    return [share, combine_shares(c, step, COLUMNS, sets, out, elements, pairs)]  # 3
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:

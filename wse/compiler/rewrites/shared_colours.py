@@ -27,7 +27,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             continue
         call = c.patterns.calls[step.pattern]
         if call.make in PATTERNS:
-            draft.steps[index] = step.copy_with(pattern=c.patterns.of(call.with_options(shared_colours=True)))
+            draft.steps[index] = step.copy_with(pattern=c.patterns.index_of(call.with_options(shared_colours=True)))
 
 
 REWRITE: Final = Rewrite(

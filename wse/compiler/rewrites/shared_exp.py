@@ -17,7 +17,7 @@ from typing import Final
 from wse.compiler.lower.builder import Draft, Operand
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
-from wse.compiler.rewrites.shares import gather_step
+from wse.compiler.rewrites.shares import combine_shares
 from wse.compiler.rewrites.steps import address, compute_step, kernel_of, number, runs, touches
 from wse.compiler.state import SymAddress, SymNumber, SymStep
 from wse.program.steps import ROWS
@@ -56,7 +56,7 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
     share = compute_step(step, "attention_exp_share", **operands).copy_with(loop=step.loop)  # 2
     weights = SymAddress(buffer=address(step, "out").buffer)
     heads = c.tokens * number(step, "H").fixed
-    return [share, gather_step(c, step, ROWS, sets, weights, SymNumber(per_slot=heads))]  # 3
+    return [share, combine_shares(c, step, ROWS, sets, weights, SymNumber(per_slot=heads))]  # 3
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:

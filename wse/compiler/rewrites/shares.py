@@ -11,7 +11,7 @@ from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 
 
-def gather_step(
+def combine_shares(
     c: Context,
     like: SymStep,
     axis: int,

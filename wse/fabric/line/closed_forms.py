@@ -66,7 +66,7 @@ def level_cycles(wafer: WaferSpec) -> int:
 
 
 def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.ADDITIVE) -> float:
-    """Cycles of what was counted."""
+    """Cycles of a pattern by what the published model counts of it, its ``terms``."""
     load = terms.energy_hops / terms.links
     distance = terms.distance_hops * wafer.hop_cycles
     depth = level_cycles(wafer) * terms.depth

@@ -20,7 +20,7 @@ from wse.arrays import I64
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pieces import Pieces, Resource, each_hops_between
 
-Crossing = tuple[int, int, int]
+SharedEnd = tuple[int, int, int]
 """A place where the words of a piece and of another one pass: cycles from the start of each until they do, and words of
 the other that wait at most between its start and this place."""
 
@@ -35,7 +35,7 @@ class Conflict(NamedTuple):
     resource: int
     low: int
     high: int
-    crossings: tuple[Crossing, ...]
+    crossings: tuple[SharedEnd, ...]
 
 
 class Conflicts(NamedTuple):

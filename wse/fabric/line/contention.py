@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from wse.fabric.line.conflicts import Conflict, Crossing
+from wse.fabric.line.conflicts import Conflict, SharedEnd
 from wse.fabric.line.pieces import Resource
 
 Owner = TypeVar("Owner")
@@ -27,7 +27,7 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """The effect of taking turns with another stream: cycles of being held up, in which that brings so many words."""
+    """The delay of a stream that takes turns with another, and the words that the other sends meanwhile."""
 
     cycles: float
     words: float
@@ -46,10 +46,10 @@ Shares = dict[int, list[Share]]
 
 
 class Window(NamedTuple):
-    """The times at which a piece's first and last word leave its source's router, and how many words there are.
+    """The times at which a piece's first and last word leave its source's router, and the number of its words.
 
-    They go as an operation takes them at the end of their way. Where they have stood before it, at most
-    ``departed_words`` have left the source until then, and no more than find ``room`` on the way.
+    An operation takes them where they arrive. If it came after they did, at most ``departed_words`` had left the source
+    by then, and no more than the ``room`` between source and receiver.
     """
 
     first: float
@@ -120,7 +120,7 @@ def delay_cycles(shares: Shares) -> tuple[float, int]:
     return worst
 
 
-def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[Crossing]]]) -> float:
+def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[SharedEnd]]]) -> float:
     """Cycles that a stream whose first word is at its source at ``first`` waits for others to pass.
 
     ``before``: when the last word of each of those is at its own source, and where the two cross.
@@ -133,7 +133,7 @@ def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[Crossing
     return max([0.0, *behind])
 
 
-def meet(first: float, last: float, other_first: float, other_last: float, crossings: Sequence[Crossing]) -> bool:
+def meet(first: float, last: float, other_first: float, other_last: float, crossings: Sequence[SharedEnd]) -> bool:
     """Whether two streams use the same places at any one time: neither has passed all before the other comes."""
     before = after = True
     for shift, other_shift, _ in crossings:

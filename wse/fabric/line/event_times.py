@@ -16,7 +16,7 @@ NEVER: Final = float("inf")
 
 
 def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
-    """The time so much later."""
+    """``time`` later by cycles of ``hops`` and of ``relays``."""
     total, in_hops, in_relays, launch, contention = time
     return total + hops + relays, in_hops + hops, in_relays + relays, launch, contention
 

@@ -44,7 +44,7 @@ from wse.fabric.line.contention import (
 )
 from wse.fabric.line.event_times import NEVER, START, Entry, EventTime, Stream, Way, add_delay, advance, next_launch
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.segments import LinePlan, PathSegment, plan_line
+from wse.fabric.line.segments import LinePlan, PathSegment, line_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
         costs: Constants.
         colours: int32 ``[m]``: colours of the messages, where the pattern fixes them.
     """
-    return LineTime.of([lines_end([(plan_line(messages, costs, colours), words)], costs, {})]).cycles
+    return LineTime.of([lines_end([(line_segments(messages, costs, colours), words)], costs, {})]).cycles
 
 
 def lines_end(

@@ -15,7 +15,7 @@ from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineEnd, LineTime, lines_end
 from wse.fabric.line.part_time import part_time
 from wse.fabric.line.pieces import Places
-from wse.fabric.line.segments import LinePlan, plan_line
+from wse.fabric.line.segments import LinePlan, line_segments
 from wse.fabric.line.stretches import Line, Stretch, stretches_of
 from wse.fabric.links.routes import LongestLine
 from wse.program.steps import ROWS
@@ -119,7 +119,7 @@ class PatternTimes:
 
     def _plan_stretch(self, stretch: Stretch) -> LinePlan:
         messages, colours, places = stretch.line
-        return plan_line(messages, self.costs, colours, places)
+        return line_segments(messages, self.costs, colours, places)
 
     def _find_conflicts(self, later: Stretch, earlier: Stretch, *, links: bool) -> Conflicts:
         pieces, other_pieces = self._plan(later).pieces, self._plan(earlier).pieces

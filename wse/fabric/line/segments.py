@@ -63,7 +63,7 @@ class LinePlan:
     conflicts: Conflicts
 
 
-def plan_line(messages: I32, costs: LineCosts, colours: I32 | None = None, places: Places = None) -> LinePlan:
+def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, places: Places = None) -> LinePlan:
     """The segments of the messages ``[m, 3]`` of one line, in their order, on colours ``[m]`` where those are fixed.
 
     ``places`` has the hops of its PEs from the first.

@@ -51,7 +51,7 @@ class Stretch(NamedTuple):
 
     @property
     def line(self) -> Line:
-        """The arrays."""
+        """The messages, colours and places as arrays."""
         return Line(
             np.frombuffer(self.messages, np.int32).reshape(-1, 3),
             None if self.colours is None else np.frombuffer(self.colours, np.int32),

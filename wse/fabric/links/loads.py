@@ -26,9 +26,9 @@ from wse.program.transfers.messages import EdgeStream, Translation
 from wse_mappings.cuts.recut import RECEIVER, SENDER
 from wse_mappings.link_words import words_on_links
 from wse_mappings.mesh.placement import Rect
+from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
 from wse_mappings.schedule import LineSchedule
 
-NORTH, EAST, SOUTH, WEST = range(4)
 MOST_EXPANDED = 4_000_000  # messages that are expanded one by one before loads are summed by variant
 
 

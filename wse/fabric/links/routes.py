@@ -28,10 +28,10 @@ from wse.fabric.links.link_map import (
     link_map,
     one_by_one,
 )
-from wse.fabric.links.loads import EAST, NORTH, WEST
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.mesh.logical_mesh import LogicalMesh, TurnedMesh
+from wse_mappings.plane import EAST, NORTH, WEST
 
 DIRECTIONS: Final = 4
 

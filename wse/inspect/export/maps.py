@@ -55,7 +55,7 @@ class WaferMap:
 
 
 def check_maps(kinds: tuple[str, ...]) -> None:
-    """Raise UnknownName for a kind of picture that there is not."""
+    """Raise UnknownName for a kind of picture that is unknown."""
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownName("picture", kind, KINDS, where="--what")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 
 from wse.errors import BadTrace, UnknownName
-from wse.inspect.query.step_sums import PhaseTotals, StepSums
+from wse.inspect.query.step_sums import PassTotals, StepSums
 from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
 from wse_traces.executed_steps import cache_shifts, schedule_rows
@@ -52,7 +52,7 @@ class GroupsView(View):
     TABLE: ClassVar[str] = "groups"
 
     by: Annotated[str, Doc("what cycles are added up by")]
-    phases: Annotated[Mapping[str, PhaseTotals], Doc("totals of each phase that ran")]
+    phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
     groups: Annotated[tuple[Group, ...], Doc("groups of each phase, the largest first")]
 
 

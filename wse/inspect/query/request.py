@@ -34,7 +34,7 @@ DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """The options of ``wse inspect``, as they were given; at most one of the views may be."""
+    """The options of ``wse inspect``, as they were given; at most one view may be asked for."""
 
     trace: Path
     steps: bool = False

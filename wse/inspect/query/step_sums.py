@@ -15,7 +15,7 @@ from wse_traces.schema import CAUSES, PHASES
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhaseTotals(Result):
+class PassTotals(Result):
     """Totals of a phase, in all and in its mean pass."""
 
     passes: Annotated[int, Doc("passes of the phase")]
@@ -77,7 +77,7 @@ class StepSums:
         """Totals of the phases, all steps of each as one group."""
         return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
 
-    def phases(self) -> dict[str, PhaseTotals]:
+    def phases(self) -> dict[str, PassTotals]:
         """The totals of each phase that ran, by its name."""
         sums = self.by_phase()
         return {
@@ -87,9 +87,9 @@ class StepSums:
         }
 
 
-def _phase_totals(sums: Sums, code: int, passes: int) -> PhaseTotals:
+def _phase_totals(sums: Sums, code: int, passes: int) -> PassTotals:
     cycles_by = {cause: cycles / passes for cause, cycles in zip(CAUSES, sums.cycles_by[code, 0].tolist(), strict=True)}
-    return PhaseTotals(
+    return PassTotals(
         passes=passes,
         cycles=int(sums.cycles[code, 0]),
         cycles_per_pass=sum(cycles_by.values()),

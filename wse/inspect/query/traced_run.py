@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from wse.inspect.query.stages import Stage, read_stages
-from wse.inspect.query.step_sums import PhaseTotals
+from wse.inspect.query.step_sums import PassTotals
 from wse.report.result import Doc, Result
 from wse_traces.read import Trace
 from wse_traces.schema import PHASES, USES
@@ -86,19 +86,19 @@ class TracedRun(Result):
     text: Annotated[str | None, Doc("text of prompt and answer; with one user")] = None
     users: Annotated[tuple[TracedUser, ...], Doc("each user")]
     emulation: Annotated[TracedEmulation, Doc("the emulator at work")]
-    prefill: Annotated[PhaseTotals | None, Doc("chunks of the prompts")] = None
-    decode: Annotated[PhaseTotals | None, Doc("decoded tokens")] = None
-    verify: Annotated[PhaseTotals | None, Doc("passes over several tokens of one user")] = None
+    prefill: Annotated[PassTotals | None, Doc("chunks of the prompts")] = None
+    decode: Annotated[PassTotals | None, Doc("decoded tokens")] = None
+    verify: Annotated[PassTotals | None, Doc("passes over several tokens of one user")] = None
     sram: Annotated[TracedSram, Doc("SRAM in use")]
 
     @property
-    def phases(self) -> dict[str, PhaseTotals]:
+    def phases(self) -> dict[str, PassTotals]:
         """The totals of each phase that ran, by its name."""
         totals = {phase: getattr(self, phase) for phase in PHASES}
         return {phase: total for phase, total in totals.items() if total is not None}
 
 
-def read_run(trace: Trace, phases: Mapping[str, PhaseTotals]) -> TracedRun:
+def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
     """The run of a trace, whose phases took ``phases``."""
     header, users, decode = trace.header, _users(trace), phases.get("decode")
     if decode is not None:

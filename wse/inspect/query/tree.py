@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from wse.inspect.query.step_sums import PhaseTotals, StepSums
+from wse.inspect.query.step_sums import PassTotals, StepSums
 from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
 from wse_traces.schema import PHASES
@@ -46,7 +46,7 @@ class LayerOps(Result):
 class TreeView(View):
     """Ops by layer."""
 
-    phases: Annotated[Mapping[str, PhaseTotals], Doc("totals of each phase that ran")]
+    phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
     tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]
 
     def table_rows(self) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from wse.models.configs.layer_kinds import alternating_kinds
 from wse.models.gguf.header import EMBEDDING, Header
 
 Config = dict[str, Any]
@@ -112,10 +113,6 @@ def _qwen3_moe(header: Header) -> Config:
     }
 
 
-def _alternate_kinds(layers: int) -> list[str]:
-    return [("sliding_attention", "full_attention")[layer % 2] for layer in range(layers)]
-
-
 def _gemma2(header: Header) -> Config:
     """Scores are scaled by the size of a head, but for the 27B model by hidden size / heads (``src/models/gemma2``)."""
     config = common(header)
@@ -129,7 +126,7 @@ def _gemma2(header: Header) -> Config:
         "attn_logit_softcapping": header.positive("attn_logit_softcapping", 50.0),
         "final_logit_softcapping": header.positive("final_logit_softcapping", 30.0),
         "sliding_window": header.size("attention.sliding_window", 4096),
-        "layer_types": _alternate_kinds(config["num_hidden_layers"]),
+        "layer_types": alternating_kinds(config["num_hidden_layers"]),
         "hidden_activation": "gelu_pytorch_tanh",
     }
 
@@ -175,7 +172,7 @@ def _gpt_oss(header: Header) -> Config:
         "model_type": "gpt_oss",
         "intermediate_size": header.size("expert_feed_forward_length", config["intermediate_size"]),
         "sliding_window": header.size("attention.sliding_window"),
-        "layer_types": _alternate_kinds(config["num_hidden_layers"]),
+        "layer_types": alternating_kinds(config["num_hidden_layers"]),
         "attention_bias": True,
     }
 

@@ -15,7 +15,7 @@ from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.mapping_file import load_mapping
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.remedies import MOST_WAFERS as MOST_TRIED
-from wse.studies.compare.cell import Cell, CellRows, cell_rows
+from wse.studies.compare.combination import Combination, CombinationRows, combination_rows
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, with_best, without_duplicates
 from wse.studies.compare.verdict import verdict
@@ -59,17 +59,17 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
     counts = _counts(request, wafer_counts(fewest, first.spec.layer_count))
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
     names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
-    cells = [Cell(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
-    rows_by_cell = _all_rows(request, cells, on_progress, pool)
-    rows = with_best(without_duplicates(row for cell in cells for row in rows_by_cell[cell].rows))
+    combinations = [Combination(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
+    rows_of = _all_rows(request, combinations, on_progress, pool)
+    rows = with_best(without_duplicates(row for combination in combinations for row in rows_of[combination].rows))
     if not any(row.possible for row in rows):
-        first_cell = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"
-        message = f"none of the {len(cells)} combinations can be: {first_cell}; give other --wafers or --mapping"
+        refusal = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"
+        message = f"none of the {len(combinations)} combinations can be: {refusal}; give other --wafers or --mapping"
         raise DoesNotFit(message)
     return CompareResult(
         inputs=_inputs(request, first, names, counts),
         note=first.note,
-        model=next(rows.model for rows in rows_by_cell.values() if rows.model is not None),
+        model=next(rows.model for rows in rows_of.values() if rows.model is not None),
         wafer={"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols},
         economics=assumptions_of(first.economics),
         rows=rows,
@@ -99,40 +99,46 @@ def _counts(request: CompareRequest, unasked: tuple[int, ...]) -> tuple[int, ...
 
 
 def _all_rows(
-    request: CompareRequest, cells: Sequence[Cell], on_progress: OnProgress, pool: Pool
-) -> dict[Cell, CellRows]:
-    """The rows of all cells."""
-    rows_by_cell: dict[Cell, CellRows] = {}
+    request: CompareRequest, combinations: Sequence[Combination], on_progress: OnProgress, pool: Pool
+) -> dict[Combination, CombinationRows]:
+    """The rows of all combinations."""
+    rows_of: dict[Combination, CombinationRows] = {}
     alone = pool.processes == 1 and pool.outputs is outputs
-    for cell, rows in _in_this_process(request, cells) if alone else _in_processes(request, cells, pool):
+    for combination, rows in (
+        _in_this_process(request, combinations) if alone else _in_processes(request, combinations, pool)
+    ):
         if rows.bug:
-            message = f"{cell} ended in a bug\n{rows.bug}"
+            message = f"{combination} ended in a bug\n{rows.bug}"
             raise WseBug(message)
-        rows_by_cell[cell] = rows
-        on_progress(len(rows_by_cell), len(cells), str(cell))
-    return rows_by_cell
+        rows_of[combination] = rows
+        on_progress(len(rows_of), len(combinations), str(combination))
+    return rows_of
 
 
-def _in_this_process(request: CompareRequest, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellRows]]:
-    for cell in cells:
-        yield cell, cell_rows(request, cell)
+def _in_this_process(
+    request: CompareRequest, combinations: Sequence[Combination]
+) -> Iterator[tuple[Combination, CombinationRows]]:
+    for combination in combinations:
+        yield combination, combination_rows(request, combination)
 
 
-def _in_processes(request: CompareRequest, cells: Sequence[Cell], pool: Pool) -> Iterator[tuple[Cell, CellRows]]:
-    """Cells with their rows, by several processes, in the order in which cells are done."""
+def _in_processes(
+    request: CompareRequest, combinations: Sequence[Combination], pool: Pool
+) -> Iterator[tuple[Combination, CombinationRows]]:
+    """Combinations with their rows, by several processes, in the order in which combinations are done."""
     task = Task(
-        function=cell_rows,
-        arguments=lambda item: (request, cells[item]),
+        function=combination_rows,
+        arguments=lambda item: (request, combinations[item]),
         owner="the comparison",
         start_remedy="free some memory, and give the same command again",
         kill_remedy="if memory ran out, compare fewer --wafers or --mapping at once",
     )
-    queue = Queue([item] for item in range(len(cells)))
-    for item, rows in pool.outputs(queue, min(pool.processes, len(cells)), task):
+    queue = Queue([item] for item in range(len(combinations)))
+    for item, rows in pool.outputs(queue, min(pool.processes, len(combinations)), task):
         if isinstance(rows, KilledItem):
-            message = f"{cells[item]}: {rows.reason}"
+            message = f"{combinations[item]}: {rows.reason}"
             raise BadInput(message)
-        yield cells[item], rows
+        yield combinations[item], rows
 
 
 def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:

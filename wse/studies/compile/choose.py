@@ -18,9 +18,9 @@ from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
 from wse.request.basis import Placeable
 from wse.search.remedies import remedies
-from wse.search.rewriting import verify_choice
+from wse.search.rewrite_search import verify_choice
 from wse.search.search import Compilation, search
-from wse.search.trial import Timing
+from wse.search.trial import Timer
 
 
 def compile_program(prepared: Placeable) -> Program:
@@ -99,7 +99,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
     return sum(cost.cycles for cost in costs[:1]) + sum(slowest[cost] for cost in costs[1:])
 
 
-def _timing(prepared: Placeable) -> Timing:
+def _timing(prepared: Placeable) -> Timer:
     """The times of a request in the middle of what it asks for."""
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
@@ -107,7 +107,7 @@ def _timing(prepared: Placeable) -> Timing:
         return [_middle_cost(prepared, fabric, n).by_step for n in phases]
 
     line = LineCosts.of_software(prepared.wafer, prepared.software)
-    return Timing(by_step, prepared.new_tokens, pattern_times(line).alone_cycles)
+    return Timer(by_step, prepared.new_tokens, pattern_times(line).alone_cycles)
 
 
 def _middle_cost(prepared: Placeable, fabric: Fabric, phase: int) -> PhaseCost:

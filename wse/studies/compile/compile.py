@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.run_totals import RunTotals
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
-from wse.request.prepare_run import PreparedRequest, prepare
+from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import CompileRequest
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.compile.contention import contention_result
@@ -41,7 +41,7 @@ def compile_request(request: CompileRequest) -> CompileResult:
     return replace(compile_result(prepared, choice.program), rewrites=rewrites)
 
 
-def compile_result(prepared: PreparedRequest, program: Program) -> CompileResult:
+def compile_result(prepared: PreparedRun, program: Program) -> CompileResult:
     """The result of a compiled request; a token is timed in the middle of the answer that is asked for."""
     wafer, spec = prepared.wafer, prepared.spec
     clock, slots, costs = _time_program(prepared, program)
@@ -73,10 +73,10 @@ def compile_result(prepared: PreparedRequest, program: Program) -> CompileResult
     )
 
 
-def _time_program(prepared: PreparedRequest, program: Program) -> tuple[Clock, Slots, list[tuple[Phase, PhaseCost]]]:
+def _time_program(prepared: PreparedRun, program: Program) -> tuple[RunTotals, Slots, list[tuple[Phase, PhaseCost]]]:
     """Cycles of the prompts, and of one token in the middle of what is asked for; the cache slots in use
     then; cost by phase."""
-    clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
+    clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
     (slots, _), cost = clock.decode_token(*prepared.middle_context)
     return clock, slots, [*costs, (program.decode, cost)]

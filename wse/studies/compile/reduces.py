@@ -27,7 +27,7 @@ from wse.program.transfers.patterns import AlongLine
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, more_rows, number
 from wse.report.terminal import count
-from wse_mappings.patterns.auto import Operation, PatternChoice, auto
+from wse_mappings.patterns.auto import Operation, PatternChoice, cheapest_pattern
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
 MOST_PES: Final = 1000
@@ -184,7 +184,7 @@ def _cheapest(
         if (stretch, words) in patterns or stretch.pes > remaining_pes:
             continue
         remaining_pes -= stretch.pes
-        patterns[stretch, words] = auto(
+        patterns[stretch, words] = cheapest_pattern(
             stretch.operation,
             stretch.pes,
             1,

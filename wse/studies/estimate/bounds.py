@@ -25,9 +25,9 @@ from wse.studies.results.phases import CyclesBy
 F64 = npt.NDArray[np.float64]
 OUTSIDE = "outside the layers"
 
-Bound = Literal["sram", "arithmetic", "hops", "crossing"]
+BoundName = Literal["sram", "arithmetic", "hops", "crossing"]
 """Lower bounds of any software on a placement (`wse.fabric.bounds`), in the order of the JSON keys."""
-LIMITS: Final[dict[Bound, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
+LIMITS: Final[dict[BoundName, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
 """Headings of the columns of bounds."""
 MOST_ROWS: Final = 16
 """Stages that are shown."""
@@ -46,10 +46,10 @@ class BoundRow(Result):
     stage: Annotated[int | None, Doc("index of the stage; of the rows of `stages`")] = None
     cycles: Annotated[float, Doc("what these steps take", "cycles")]
     cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
-    bounds: Annotated[Mapping[Bound, float], Doc("what no software gets below on this placement", "cycles")]
+    bounds: Annotated[Mapping[BoundName, float], Doc("what no software gets below on this placement", "cycles")]
     source: Annotated[str, Doc("the weakest kind of source among the constants: measured, vendor, fitted, assumed")]
     sources: Annotated[Mapping[str, float], Doc("share of the cycles that rests on each kind of source")]
-    limit: Annotated[Bound | None, Doc("the largest of the bounds")] = None
+    limit: Annotated[BoundName | None, Doc("the largest of the bounds")] = None
     ratio: Annotated[float | None, Doc("the cycles over that bound")] = None
     bound_grade: Annotated[Grade | None, Doc("grade of the weakest constant of that bound")] = None
     bound_source: Annotated[str | None, Doc("the same in a word")] = None
@@ -100,7 +100,7 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
 def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
     """The row of some steps, from their cycles ``[steps, causes]`` and bounds ``[steps, bounds]`` over all tokens."""
     by: CyclesBy = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
-    below: dict[Bound, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
+    below: dict[BoundName, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
     row = BoundRow(
         cycles=sum(by.values()), cycles_by=by, bounds=below, source=grades.source(by), sources=grades.shares(by)
     )
@@ -165,7 +165,7 @@ def _op(row: BoundRow) -> str:
     return "whole token" if row.op is None else f"{row.op.replace('_', ' ')}{_times(row.count)}"
 
 
-def _bound(bound: Bound, row: BoundRow) -> Text:
+def _bound(bound: BoundName, row: BoundRow) -> Text:
     return Text(short_number(row.bounds[bound]), style=COLOURS["hops"] if bound == row.limit else "bright_black")
 
 

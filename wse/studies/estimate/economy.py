@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from wse.fabric.activity import Counts, phase_counts
-from wse.fabric.clock import PhaseTotals
 from wse.fabric.model import Fabric, TokenClass
+from wse.fabric.run_totals import PhaseTotals
 from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
 from wse.serving.cost import Activity, activity_energy, activity_joules, system_cost, system_energy

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wse.fabric.clock import Clock, TimedRun
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import Fabric
+from wse.fabric.run_totals import RunTotals, TimedRun
 from wse.program.program import Program
 from wse.report.progress import OnProgress, ignore
 from wse.request.estimate_request import EstimateRequest
@@ -188,7 +188,7 @@ def _decode_results(prepared: PreparedEstimate, program: Program, counted: Timed
 
 def time_run(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
     """Prompts and all new tokens but the first of each user, which the prompts give, counted."""
-    clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
+    clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     if routing is None:
         return TimedRun(clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1))
     prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(routing.prefill)]

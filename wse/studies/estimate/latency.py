@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.clock import Clock, PhaseTotals
+from wse.fabric.run_totals import PhaseTotals, RunTotals
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
 from wse.program.steps import HOST
@@ -48,7 +48,7 @@ class LatencyResult(Result):
     request_tokens_per_s: Annotated[float | None, Doc("generated tokens over that time", "tokens/s")] = None
 
 
-def latency_result(clock: Clock, program: Program, wafer: WaferSpec, prompts: ChunksResult | None) -> LatencyResult:
+def latency_result(clock: RunTotals, program: Program, wafer: WaferSpec, prompts: ChunksResult | None) -> LatencyResult:
     """Seconds to the first token (TTFT), for each further one (TPOT) and for all of an answer.
 
     Prompts of a batch are read one after another, so the last user waits longest; ``ttft_s`` is that user's, counted

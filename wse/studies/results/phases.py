@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from wse.arrays import F64
 from wse.fabric.causes import CAUSES
-from wse.fabric.clock import PhaseTotals
+from wse.fabric.run_totals import PhaseTotals
 from wse.report.colours import CAUSES as COLOURS
 from wse.report.result import Doc, Result
 

@@ -12,7 +12,7 @@ from wse.models.spec import ModelSpec
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
 from wse.report.terminal import short_number
-from wse.search.rewriting import RewriteTrial
+from wse.search.rewrite_search import RewriteTrial
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from wse.fabric.causes import CAUSES
-from wse.fabric.clock import PhaseTotals
+from wse.fabric.run_totals import PhaseTotals
 from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.report.result import Doc, Result

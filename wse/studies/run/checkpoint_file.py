@@ -23,7 +23,7 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
 from wse.report.output_file import open_output
-from wse.request.prepare_run import PreparedRequest
+from wse.request.prepare_run import PreparedRun
 
 Arrays = dict[str, npt.NDArray[Any]]
 CHECKPOINT_OPTION: Final = "--checkpoint"
@@ -67,7 +67,7 @@ class CheckpointFile:
         path: Where it is.
     """
 
-    def __init__(self, path: Path, prepared: PreparedRequest, program: Program, digest: str) -> None:
+    def __init__(self, path: Path, prepared: PreparedRun, program: Program, digest: str) -> None:
         request = prepared.request
         asked = repr((prepared.prompts, request.sampling, str(request.model), request.weights)).encode()
         self.path, self._identity = path, (bytes.fromhex(digest), hashlib.sha256(asked).digest())

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from wse.execute.backend import KeepableBackend
+from wse.execute.backend import CheckpointableBackend
 from wse.execute.sampling import Sampler
 from wse.execute.step_times import StepTimes
 from wse.program.phase import Phase
@@ -35,7 +35,7 @@ class CheckpointedEngine:
 
     def __init__(
         self,
-        engine: KeepableBackend,
+        engine: CheckpointableBackend,
         file: CheckpointFile,
         start: Checkpoint | None,
         vocabulary: int,

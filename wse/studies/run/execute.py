@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from wse.errors import BadInput, BadTrace
-from wse.execute.backend import Backend, MakeBackend
+from wse.execute.backend import Backend, BackendFactory
 from wse.execute.engine import Engine
 from wse.execute.sampling import Sampler
 from wse.program.program import Program
@@ -17,7 +17,7 @@ from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
 from wse.report.output_file import write_output
 from wse.report.progress import OnProgress, ignore
-from wse.request.prepare_run import PreparedRequest, weights_of
+from wse.request.prepare_run import PreparedRun, weights_of
 from wse.studies.run.answer import OnText
 from wse.studies.run.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpointed_engine import CheckpointedEngine
@@ -29,7 +29,7 @@ from wse_traces.errors import TraceError
 
 
 def execute(
-    prepared: PreparedRequest,
+    prepared: PreparedRun,
     program: Program,
     *,
     trace: Path | None = None,
@@ -38,7 +38,7 @@ def execute(
     wavelets: bool = False,
     profile: Path | None = None,
     checkpoint: Path | None = None,
-    make_backend: MakeBackend = Engine,
+    make_backend: BackendFactory = Engine,
     on_text: OnText = ignore,
     on_warning: Callable[[str], None] = ignore,
     on_stored: OnProgress = ignore,
@@ -126,7 +126,7 @@ def execute(
     return replace(result, **keeper.lost)
 
 
-def _samplers(prepared: PreparedRequest, program: Program) -> list[Sampler]:
+def _samplers(prepared: PreparedRun, program: Program) -> list[Sampler]:
     """The sampler of each user where the host draws ids: each with the request's seed, as if the user were alone."""
     if program.sampling != "host":
         return []

@@ -15,12 +15,12 @@ from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.report.terminal import count, in_bytes
-from wse.request.prepare_run import PreparedRequest, prepare
+from wse.request.prepare_run import PreparedRun, prepare
 from wse.search.remedies import largest_good, narrower_types
 from wse.studies.compile.choose import compile_fastest
 
 
-def check_memory(prepared: PreparedRequest, program: Program) -> None:
+def check_memory(prepared: PreparedRun, program: Program) -> None:
     """Refuse a run that takes more memory of the host than is free.
 
     Raises:
@@ -40,7 +40,7 @@ def check_memory(prepared: PreparedRequest, program: Program) -> None:
     raise InsufficientMemory(message)
 
 
-def _remedies(prepared: PreparedRequest, free: int) -> Iterator[str]:
+def _remedies(prepared: PreparedRun, free: int) -> Iterator[str]:
     """Settings that fit into so many bytes, the nearest of each kind."""
     request, options = prepared.request, prepared.options
 
@@ -67,7 +67,7 @@ def _remedies(prepared: PreparedRequest, free: int) -> Iterator[str]:
         yield from _smaller_model(prepared, free, good)
 
 
-def _smaller_model(prepared: PreparedRequest, free: int, good: Any) -> Iterator[str]:
+def _smaller_model(prepared: PreparedRun, free: int, good: Any) -> Iterator[str]:
     """The largest configuration below the model's own size that fits with the same options."""
     options, most = prepared.options, parameter_count(prepared.spec)
     specs = {name: load_model(name).spec for name in CONFIGURATIONS}

@@ -8,17 +8,17 @@ from functools import partial
 from typing import Any
 
 from wse.errors import BadInput
-from wse.execute.backend import MakeBackend
+from wse.execute.backend import BackendFactory
 from wse.execute.required_memory import required_bytes
 from wse.program.program import Program
-from wse.request.prepare_run import PreparedRequest
+from wse.request.prepare_run import PreparedRun
 from wse.studies.run.ray_engine import RayEngine
 from wse.studies.run.wafer_actor import WaferActor
 from wse.studies.workers.ray_cluster import cpus_of_each, imported_ray, node_resources, ray_cluster
 
 
 @contextmanager
-def ray_backend(prepared: PreparedRequest, program: Program) -> Iterator[MakeBackend]:
+def ray_backend(prepared: PreparedRun, program: Program) -> Iterator[BackendFactory]:
     """Yield what makes the backend, on the cluster that the request names; its actors end with this.
 
     Raises:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from wse.errors import BadInput
-from wse.execute.backend import MakeBackend
+from wse.execute.backend import BackendFactory
 from wse.execute.engine import Engine
 from wse.program.program import Program
 from wse.record.keeper import check_policy
@@ -16,7 +16,7 @@ from wse.record.ops import recorded_ops
 from wse.report.output_file import output_path
 from wse.report.progress import OnProgress, ignore
 from wse.request.engine_option import RAY, EngineChoice, check_engine
-from wse.request.prepare_run import PreparedRequest, prepare
+from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_program
@@ -79,7 +79,7 @@ def run(
         )
 
 
-def _backend(prepared: PreparedRequest, program: Program) -> AbstractContextManager[MakeBackend]:
+def _backend(prepared: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
     """What makes the backend that the request names, for as long as it is used. Errors are those of `run`."""
     if prepared.request.engine == RAY:
         from wse.studies.run.ray_backend import ray_backend  # brings Ray, which is optional

@@ -9,17 +9,17 @@ from dataclasses import replace
 from wse.compiler.options import DECODE, PREFILL, VERIFY
 from wse.execute.backend import Backend
 from wse.execute.prompt_lookup import prompt_lookup
-from wse.fabric.clock import Clock
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import CacheUse, Fabric
 from wse.fabric.phase_cost import PhaseCost
+from wse.fabric.run_totals import RunTotals
 from wse.inspect.expert_load import ExpertLoad
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.record.keeper import TraceKeeper
 from wse.record.run import RunRecorder
 from wse.report.progress import OnProgress, ignore
-from wse.request.prepare_run import PreparedRequest
+from wse.request.prepare_run import PreparedRun
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -35,7 +35,7 @@ class Session:
 
     def __init__(
         self,
-        prepared: PreparedRequest,
+        prepared: PreparedRun,
         program: Program,
         engine: Backend,
         keeper: TraceKeeper,
@@ -45,7 +45,7 @@ class Session:
         passes_again: int,
     ) -> None:
         self.prepared, self.program, self.engine, self.keeper = prepared, program, engine, keeper
-        self.clock = Clock(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
+        self.clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
         self.load = ExpertLoad()
         self.wall_s = 0.0
         self.passes_again, self._passes, self._new_tokens = passes_again, 0, 0  # new: not of passes again

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.fabric.clock import Clock
+from wse.fabric.run_totals import RunTotals
 from wse.report.result import Doc, Result
 from wse.report.table import Table, pair_table
 from wse.report.terminal import count
@@ -29,7 +29,7 @@ class VerifiedResult(Result):
     ]
 
 
-def verified_result(clock: Clock, accepted_tokens: int, generated_tokens: int, clock_hz: float) -> VerifiedResult:
+def verified_result(clock: RunTotals, accepted_tokens: int, generated_tokens: int, clock_hz: float) -> VerifiedResult:
     """The totals of a run whose passes accepted so many drafted tokens; generated ones are those behind the first."""
     totals, cycles = clock.verify, clock.decode.cycles + clock.verify.cycles
     return VerifiedResult(

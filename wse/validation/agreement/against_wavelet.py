@@ -22,7 +22,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.report.progress import OnProgress, ignore
-from wse.validation.agreement.layers import ON_MESH, Layers, layers, prefill_layers, time_layers, verify_layers
+from wse.validation.agreement.layers import ON_MESH, LayerCase, layers, prefill_layers, time_layers, verify_layers
 from wse.validation.agreement.result import Agreement, AgreementRow, AgreementSummary, PatternErrors
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import STEP, Machine
@@ -164,7 +164,7 @@ def agreement(each: int, seed: int, on_progress: OnProgress = ignore) -> Agreeme
     return Agreement(each=each, seed=seed, judged_above_cycles=JUDGED_CYCLES, rows=tuple(rows), summary=summarise(rows))
 
 
-def compare_layers(name: str, layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
+def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
     """Time a decoded token, a prefill or a pass over several tokens, named as in LAYERS, by both readers."""
     cost, ran = time_layers(layers, wafer, software)
     return AgreementRow(

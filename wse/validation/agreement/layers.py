@@ -43,7 +43,7 @@ ON_MESH: Final = ("hops", "relays", "compute", "launch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layers:
+class LayerCase:
     """A request: a model of ``spec`` on a mesh, one token that joins ``cached`` others, or the prefill of as many.
 
     With ``verify_tokens`` it is a pass over so many tokens of one user that joins those others.
@@ -80,7 +80,7 @@ class Layers:
         return f"{phase} {self.cached} tokens, {sizes}, {self.dtype}{sums}"
 
 
-def layers(count: int, seed: int) -> Iterator[Layers]:
+def layers(count: int, seed: int) -> Iterator[LayerCase]:
     """``count`` requests; the same ones for the same seed."""
     rng, of_groups = (np.random.default_rng([seed, *name]) for name in (b"layers", b"groups"))
     for i in range(count):
@@ -110,7 +110,7 @@ def layers(count: int, seed: int) -> Iterator[Layers]:
         dtype, cached = str(rng.choice(["float16", "float32"])), int(rng.integers(1, CONTEXT))
         mapping = "region" if spec.layer_count == 1 else "pipeline"
         schedule, groups = SCHEDULES[i // 2 % 2], int(of_groups.choice(FITTED_GROUPS))
-        yield Layers(
+        yield LayerCase(
             spec=spec,
             rows=rows,
             cols=cols,
@@ -122,7 +122,7 @@ def layers(count: int, seed: int) -> Iterator[Layers]:
         )
 
 
-def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
+def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
     """``count`` prefills of a layer on small squares, by MeshGEMM in turn with decode's weights and its own."""
     rng = np.random.default_rng([seed, *b"prefill"])
     for i, drawn_layers in enumerate(layers(2 * count, seed)):
@@ -148,7 +148,7 @@ def prefill_layers(count: int, seed: int) -> Iterator[Layers]:
         )
 
 
-def verify_layers(count: int, seed: int) -> Iterator[Layers]:
+def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
     """``count`` passes over a few tokens of one user, by layers as of decode."""
     rng = np.random.default_rng([seed, *b"verify"])
     for drawn_layers in layers(count, seed):
@@ -156,7 +156,7 @@ def verify_layers(count: int, seed: int) -> Iterator[Layers]:
         yield replace(drawn_layers, verify_tokens=tokens, cached=min(drawn_layers.cached, CONTEXT - tokens))
 
 
-def compile_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
+def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
     """The Program of a request, and the mesh that it is for. What does not fit in SRAM is laid out all the same."""
     machine = replace(mesh_on(wafer, layers.rows, layers.cols), name=wafer.name)
     alone = layers.mapping == "region"
@@ -182,7 +182,7 @@ def compile_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) 
     return compile_choice(layers.spec, machine, software, found.options, choice), machine
 
 
-def time_layers(layers: Layers, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
+def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
     """A decoded token, a prefill in one chunk, or a pass, by the fast model and by the reference."""
     program, machine = compile_layers(layers, wafer, software)
     if layers.prefill:

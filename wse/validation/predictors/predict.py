@@ -19,13 +19,13 @@ from wse.validation.predictors import (
 from wse.validation.predictors.prediction import Prediction, Predictor
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
-    unmodelled_rows.not_one_number,
+    unmodelled_rows.decline_ranges,
     services.predict,
     waferllm.best_rate,
-    unmodelled_rows.serving,
-    unmodelled_rows.other_systems,
+    unmodelled_rows.decline_services,
+    unmodelled_rows.decline_other_systems,
     formulas.predict,
-    unmodelled_rows.not_a_time,
+    unmodelled_rows.decline_untimed,
     paths.predict,
     paths.ramp,
     paths.multicast_line,
@@ -36,8 +36,8 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     pe_core.predict,
     pe_core.local_product,
     stencils.predict,
-    unmodelled_rows.sparse,
-    unmodelled_rows.any_other,
+    unmodelled_rows.decline_sparse,
+    unmodelled_rows.decline_rest,
 )
 """Predictors in the order in which they are asked. The last one answers what no other does."""
 

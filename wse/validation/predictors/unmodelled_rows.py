@@ -18,19 +18,19 @@ _SPECIFICATION: Final = re.compile(r"\bspec\b|\bclock\b|NoC", re.IGNORECASE)
 _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 
-def serving(m: Measurement) -> Prediction | None:
+def decline_services(m: Measurement) -> Prediction | None:
     """GPUs, and services on other machines than wafers."""
     if m.table == "public":
         return decline("measured on no wafer of a generation that is known")
     return decline(SERVING) if m.table == "gpu" else None
 
 
-def not_one_number(m: Measurement) -> Prediction | None:
+def decline_ranges(m: Measurement) -> Prediction | None:
     """Ranges and formulas."""
     return decline("the value is a range or a formula, not one number") if m.measured is None else None
 
 
-def other_systems(m: Measurement) -> Prediction | None:
+def decline_other_systems(m: Measurement) -> Prediction | None:
     """Systems beside the wafer, or software on it that this emulator has no model of."""
     system = m.text("system")
     if _OTHER_SYSTEMS.match(system):
@@ -42,7 +42,7 @@ def other_systems(m: Measurement) -> Prediction | None:
     return None
 
 
-def not_a_time(m: Measurement) -> Prediction | None:
+def decline_untimed(m: Measurement) -> Prediction | None:
     """Ratios of systems, shares, specifications, rates of whole applications."""
     metric = m.text("metric").lower()
     if _NO_TIME.search(metric):
@@ -54,11 +54,11 @@ def not_a_time(m: Measurement) -> Prediction | None:
     return None
 
 
-def sparse(m: Measurement) -> Prediction | None:
+def decline_sparse(m: Measurement) -> Prediction | None:
     """Products of sparse matrices."""
     return decline("sparse products are not modelled") if m.text("kernel").lower().startswith("spmm") else None
 
 
-def any_other(m: Measurement) -> Prediction:
+def decline_rest(m: Measurement) -> Prediction:
     """The refusal of any row that no other predictor answers."""
     return decline(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")

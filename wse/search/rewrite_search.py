@@ -12,8 +12,8 @@ from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.search.trees import fit_trees, without_trees
-from wse.search.trial import Timing, Trial
-from wse.search.trials import TrialSetup
+from wse.search.trial import Timer, Trial
+from wse.search.trial_setup import TrialSetup
 from wse_mappings.strategies.strategy import Layout
 
 
@@ -69,7 +69,7 @@ def try_verify_rewrites(
 
 
 def verify_choice(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timing
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timer
 ) -> Choice:
     """A choice with the rewrites and trees that pay for a pass over several tokens of one user, on its layout.
 

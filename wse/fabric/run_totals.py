@@ -85,7 +85,7 @@ class PhaseTotals:
         self._moved[key] = (rectangles, self._moved.get(key, (rectangles, 0))[1] + times)
 
 
-class Clock:
+class RunTotals:
     """Running totals of a run's cycles and traffic: each counted phase adds what the fabric model says of it."""
 
     def __init__(self, fabric: Fabric) -> None:
@@ -161,6 +161,6 @@ class TimedRun(NamedTuple):
     There are none of the latter where tokens were timed one by one for their routing.
     """
 
-    clock: Clock
+    clock: RunTotals
     prompts: list[PhaseCost]
     token_classes: list[TokenClass]

@@ -10,8 +10,8 @@ from tiny_model import tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.clock import Clock
 from wse.fabric.model import Fabric
+from wse.fabric.run_totals import RunTotals
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -20,7 +20,7 @@ CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
 def test_totals_are_the_sums_over_all_runs() -> None:
     machine = wafer(6, 5, 1 << 20)
     program = compile_choice(tiny_spec(layers=4), machine, SOFTWARE, OPTIONS, CHOICE)
-    clock, fabric = Clock(Fabric(program, machine, SOFTWARE)), Fabric(program, machine, SOFTWARE)
+    clock, fabric = RunTotals(Fabric(program, machine, SOFTWARE)), Fabric(program, machine, SOFTWARE)
     assert not clock.links_on(0).any()
     prompt = [fabric.prefill_cost(i) for i in range(3)]
     tokens = [fabric.decode_cost(length) for length in range(9, 40)]
@@ -43,7 +43,7 @@ def test_all_chunks_at_once_are_those_one_after_another() -> None:
     """Of two users, some of whose chunks are alike and some not."""
     machine, options = wafer(6, 5, 1 << 20), replace(OPTIONS, prompt_tokens=(11, 13))
     program = compile_choice(tiny_spec(layers=4), machine, SOFTWARE, options, replace(CHOICE, prefill_chunk=2))
-    one, all_ = (Clock(Fabric(program, machine, SOFTWARE)) for _ in range(2))
+    one, all_ = (RunTotals(Fabric(program, machine, SOFTWARE)) for _ in range(2))
     costs = [one.prefill_chunk(index) for index in range(len(program.prefill))]
     found = all_.prefill_all()
     assert [cost.cycles for cost in found] == [cost.cycles for cost in costs]

@@ -1,4 +1,4 @@
-"""Cell: a mapping on a number of wafers, timed with every link; the unit of a comparison's work.
+"""Combination: a mapping on a number of wafers, timed with every link; the unit of a comparison's work.
 
 A link changes how long crossings take, and with that which of several layouts is the fastest: where a mapping has
 several, each link has a search of its own.
@@ -24,7 +24,7 @@ from wse.studies.estimate.estimate import estimate_of
 from wse.studies.results.placement import ModelResult, model_result
 
 
-class Cell(NamedTuple):
+class Combination(NamedTuple):
     """A combination that is compiled."""
 
     mapping: str
@@ -35,31 +35,31 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellRows:
-    """The rows of a cell, one a link, and the model; the traceback where it ended in a bug of ours."""
+class CombinationRows:
+    """The rows of a combination, one a link, and the model; the traceback where it ended in a bug of ours."""
 
     rows: tuple[ComparisonRow, ...] = ()
     model: ModelResult | None = None
     bug: str = ""
 
 
-def cell_rows(request: CompareRequest, cell: Cell) -> CellRows:
-    """Compile a cell and time it with every link; one row with the reason where it cannot be."""
-    base = replace(request.base, mapping=cell.mapping, wafers=cell.wafers)
+def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
+    """Compile a combination and time it with every link; one row with the reason where it cannot be compiled."""
+    base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
     try:
-        return _cell_rows(request, base)
+        return _combination_rows(request, base)
     except (DoesNotFit, BadInput) as error:
-        return CellRows(rows=(impossible(cell, str(error)),))
+        return CombinationRows(rows=(impossible_row(combination, str(error)),))
     except Exception:
-        return CellRows(bug=traceback.format_exc())
+        return CombinationRows(bug=traceback.format_exc())
 
 
-def impossible(cell: Cell, reason: str) -> ComparisonRow:
-    """The row of a cell that cannot be."""
-    return ComparisonRow(mapping=cell.mapping, wafers=cell.wafers, reason=reason)
+def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
+    """The row of a combination that cannot be compiled, with the reason."""
+    return ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=reason)
 
 
-def _cell_rows(request: CompareRequest, base: EstimateRequest) -> CellRows:
+def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
     prepared = prepare_estimate(base)
     chosen = compile_fastest(prepared)
     links: Sequence[WaferLink | None] = request.links(prepared.wafer) if chosen.program.wafers > 1 else (None,)
@@ -70,7 +70,7 @@ def _cell_rows(request: CompareRequest, base: EstimateRequest) -> CellRows:
         program = compile_fastest(linked).program if again else chosen.program
         estimate = estimate_of(linked, program)
         rows.append(row_of(estimate, str(base.mapping), link, prepared.economics, request.streams))
-    return CellRows(rows=tuple(rows), model=model_result(prepared.spec, chosen.program))
+    return CombinationRows(rows=tuple(rows), model=model_result(prepared.spec, chosen.program))
 
 
 def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:

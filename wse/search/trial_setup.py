@@ -32,7 +32,7 @@ from wse.program.program import Program
 from wse.search.condense import CondensedModel, commonest_layers, condense
 from wse.search.misfits import Misfits
 from wse.search.sizes import chunk_sizes
-from wse.search.trial import ChunkTime, Prompts, Timing, Trial
+from wse.search.trial import ChunkTime, PromptTime, Timer, Trial
 from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout
@@ -59,7 +59,7 @@ class TrialSetup:
     options: Options
     rewrites: Rewrites
     verify_rewrites: Rewrites | None = None
-    timing: Timing | None = None
+    timing: Timer | None = None
     misfits: Misfits = field(default_factory=Misfits)
     whole_layers: bool = False
 
@@ -94,12 +94,12 @@ class TrialSetup:
             raise BadInput(message)
         return distinct
 
-    def emptier(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
+    def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
         """The layouts to try where some have no room: with other placements of experts, then with layers in parts."""
-        placed = self.with_fewer_bytes(layouts)
-        return [others for others in (placed, self.in_parts(placed or layouts)) if others]
+        placed = self.with_other_expert_placements(layouts)
+        return [others for others in (placed, self.with_cut_blocks(placed or layouts)) if others]
 
-    def in_parts(self, layouts: Sequence[Layout]) -> list[Layout]:
+    def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
         """The layouts with feed-forward blocks cut into the parts that the mapping tries where these have no room.
 
         The released schedule has whole layers; blocks whose output is normalised as a whole are never cut.
@@ -110,7 +110,7 @@ class TrialSetup:
         counts = strategy(self.options.mapping).block_parts
         return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
 
-    def with_fewer_bytes(self, layouts: Sequence[Layout]) -> list[Layout]:
+    def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
         """The layouts with the other placements of experts that the mapping tries where these have no room.
 
         The released schedule has the placement that is asked for alone.
@@ -139,7 +139,7 @@ class TrialSetup:
         experts = self.options.experts if layout.experts is None else layout.experts
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
-    def smallest(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
+    def least_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
         """The least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
@@ -165,7 +165,7 @@ class TrialSetup:
         # 1. A token at once.
         trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
         small = self._condense(layout, prefill, 1)
-        if not self.holds(known := self.misfits.needed_bytes(small)):
+        if not self.allows(known := self.misfits.needed_bytes(small)):
             return replace(trial, needed_bytes=known)
         try:
             small = small.allocate()
@@ -174,16 +174,16 @@ class TrialSetup:
         self.misfits.learn(small, of_stages := small.needed_bytes(), self.wafer.sram_bytes_per_pe)
         needed = max(of_stages)
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
-        if self.timing is None or not self.holds(needed):
+        if self.timing is None or not self.allows(needed):
             return trial
         program = small.program()
         step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
-        first, decoded = _chunk_time(small, program, of_chunk), small.in_all(program, program.decode, of_token)
-        prompts = Prompts(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
+        first, decoded = _chunk_time(small, program, of_chunk), small.sum_over_model(program, program.decode, of_token)
+        prompts = PromptTime(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
         trial = replace(trial, token_cycles=decoded)
         generated = decoded * self.timing.new_tokens
         if generated > worth_cycles:
-            return replace(trial, prompts=prompts, longer_cycles=generated)
+            return replace(trial, prompts=prompts, dominant_cycles=generated)
         # 2. A small chunk.
         trial = self._time_prompts(trial, prompts)
         return self.with_chunk(trial) if prompts.cycles > generated else trial
@@ -198,7 +198,7 @@ class TrialSetup:
         for product in reversed(products):
             trials.append(self.trial(layout, product, worth_cycles))
             generated = self._generated_cycles(trials[-1])
-            if generated is not None and trials[-1].longer_cycles == generated:
+            if generated is not None and trials[-1].dominant_cycles == generated:
                 break
         return trials
 
@@ -208,10 +208,10 @@ class TrialSetup:
             return None
         return trial.token_cycles * self.timing.new_tokens
 
-    def _time_prompts(self, trial: Trial, prompts: Prompts) -> Trial:
+    def _time_prompts(self, trial: Trial, prompts: PromptTime) -> Trial:
         """A trial whose token was timed, with the time of prompts."""
-        longer_cycles = max(prompts.cycles, self._generated_cycles(trial) or 0.0)
-        return replace(trial, prompts=prompts, longer_cycles=longer_cycles)
+        dominant_cycles = max(prompts.cycles, self._generated_cycles(trial) or 0.0)
+        return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
     def fastest_product_first(self, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
         """The trials of a layout with all its products, with about their best chunks, by what all prompts take then.
@@ -254,12 +254,12 @@ class TrialSetup:
             rows = (ceil_div(size, step) - 1) / further
             time = ChunkTime(*(one + rows * (other - one) for one, other in zip(first, longer, strict=True)))
             cycles = time.of_all(sum(self.options.prompt_tokens) / size)
-            prompts.append(Prompts(cycles, size, first, sized=True))
+            prompts.append(PromptTime(cycles, size, first, sized=True))
         return self._time_prompts(trial, min(prompts))
 
     def commonest_layers(self, layout: Layout, prefill: str, phase: str) -> CondensedModel:
         """The commonest layer of each kind, for a decoded token or a pass over several of one user."""
-        options, choice = self.smallest(layout, prefill)
+        options, choice = self.least_choice(layout, prefill)
         verify_tokens = options.verify_tokens if phase == VERIFY else 0
         of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
         return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).place()
@@ -271,15 +271,15 @@ class TrialSetup:
         except DoesNotFit:
             return None
         program = small.program()
-        return small.in_all(program, program.phases[0], self._by_step(program, (0,))[0])
+        return small.sum_over_model(program, program.phases[0], self._by_step(program, (0,))[0])
 
-    def holds(self, needed: float) -> bool:
+    def allows(self, needed: float) -> bool:
         """Whether a PE may be asked to hold so many bytes."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
     def _condense(self, layout: Layout, prefill: str, tokens: int) -> CondensedModel:
-        """The model in small with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
-        return condense(self.spec, self.wafer, self.software, *self.smallest(layout, prefill, tokens))
+        """The condensed model with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
+        return condense(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
 
     def _by_step(self, program: Program, phases: Sequence[int]) -> list[F64]:
         """Cycles of the steps of some phases of a Program in small."""
@@ -324,4 +324,4 @@ def _keeps_layers(layout: Layout) -> bool:
 def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkTime:
     """The time of the first chunk in the whole."""
     phase = program.phases[0]
-    return ChunkTime(small.in_all(program, phase, by_step), small.of_fullest_stage(program, phase, by_step))
+    return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))

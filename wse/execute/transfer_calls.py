@@ -41,7 +41,7 @@ LEAST_WORDS: Final = 8
 """Elements from which on that is sooner done."""
 
 
-class Moves:
+class TransferCalls:
     """Makes the calls of one Program's transfers.
 
     ``views`` has the element views of each stage's arena, ``control`` each user's counters by stage. Of a transfer
