@@ -57,7 +57,7 @@ class Op:
 def name_in_layer(name: str, layer: int) -> str:
     """A name, or names joined by +, as of another layer.
 
-    >>> named_in("prefill.layers.12.q+layers.12.k", 3)
+    >>> name_in_layer("prefill.layers.12.q+layers.12.k", 3)
     'prefill.layers.3.q+layers.3.k'
     """
     return _LAYER.sub(f"layers.{layer}.", name)
