@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from inspect import getsource, signature
 from textwrap import dedent
 from typing import Any
@@ -98,8 +99,9 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
     return _define(function, ast.Module([whole], []), {**names, "over_cores": over_cores, "part": compiled})
 
 
+@cache
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
-    """The definitions in a function's source, at its lines."""
+    """The definitions in a function's source, at its lines, which both builds of a kernel share."""
     text = ast.parse(dedent(getsource(function)))
     ast.increment_lineno(text, function.__code__.co_firstlineno - 1)
     return [node for node in text.body if isinstance(node, ast.FunctionDef)]

@@ -20,7 +20,6 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array as numba_populate_array
 from numba.np.ufunc.parallel import _launch_threads
 
 from wse_kernels._cache import KernelFiles, cache_home
@@ -29,7 +28,6 @@ from wse_kernels._compiler import KernelCompiler, PartCompiler
 config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
 cgutils: Any = numba_cgutils
 launch_threads: Any = _launch_threads
-populate_array: Any = numba_populate_array
 
 
 _PACKAGE = Path(__file__).parent
@@ -69,7 +67,8 @@ class KernelCache(_Cache):
         parallel: Whether this is its build for all cores.
     """
 
-    def __init__(self, function: Any, *, parallel: bool) -> None:
+    def __init__(self, function: Any, *, parallel: bool, allocates: bool) -> None:
+        self._allocates = allocates
         self.name, self.parallel = function.__name__, parallel
         build = "parallel" if parallel else "serial"
         self._file_stem = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-{build}"
@@ -81,11 +80,12 @@ class KernelCache(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function for the types of ``sig``; None where none was kept."""
-        target_context.refresh()
         content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
         rebuild: Any = CompileResult._rebuild
         if self.parallel:
             launch_threads()  # code refers to functions of the threads
+        if self._allocates:
+            target_context.refresh()  # and to those of numba's memory; else numba learns what it needs to compile
         return None if content is None else rebuild(target_context, *pickle.loads(content))
 
     def save_overload(self, sig: Any, cres: Any) -> None:
@@ -169,7 +169,7 @@ def _cached_kernel(function: Function, *, parallel: bool, prange: bool = False, 
     """``function`` compiled for calls from Python, and kept where it is of this package, whose sources are known."""
     compiled = _dispatcher(function, nogil=True, parallel=prange, _nrt=allocates)
     if not config.DISABLE_JIT and Path(function.__code__.co_filename).parent == _PACKAGE:
-        compiled._cache = KernelCache(function, parallel=parallel)
+        compiled._cache = KernelCache(function, parallel=parallel, allocates=allocates)
     return cast(Function, compiled)
 
 
@@ -183,6 +183,14 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
     arithmetic: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
     code: dict[str, Any] = {"pipeline_class": KernelCompiler, "no_cfunc_wrapper": True, "_nrt": False}
     return compile_function(**(arithmetic | code | options))(function)
+
+
+def populate_array(array: Any, **fields: Any) -> None:
+    """Fill in the struct of an array, as numba's own function does; kernels that were kept need none of that."""
+    from numba.np import arrayobj  # whose import takes a fiftieth of a second
+
+    populate: Any = arrayobj.populate_array
+    populate(array, **fields)
 
 
 @intrinsic(prefer_literal=True)

@@ -87,6 +87,11 @@ def test_kernels_are_found_by_the_next_process_for_all_types_and_an_edited_helpe
         assert list(Path(folder).glob("caller.probe-serial-*.bin"))
 
 
+def test_what_numba_needs_to_compile_is_not_loaded_for_a_kernel_that_was_kept(package: Path) -> None:
+    code = "import sys; from wse_kernels import caller; print(caller.probe(1), 'numba.np.arraymath' in sys.modules)"
+    assert [python(package, code).stdout.split() for _ in range(2)] == [["22", "True"], ["22", "False"]]
+
+
 @pytest.mark.slow
 def test_bounds_checks_are_not_lost_to_a_cache_filled_without_them(package: Path) -> None:
     assert python(package, OVERRUN).returncode == 0
