@@ -14,6 +14,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.fabric.model import Fabric
 from wse.models.spec import Layer
+from wse.search import least_bytes
 from wse.search.condense import condense
 
 OPTIONS = Options(
@@ -42,6 +43,23 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
     needed = small.allocate().needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
     assert small.least_bytes() <= max(needed)
+
+
+@pytest.mark.parametrize("experts", ["spread", "own"])
+@pytest.mark.parametrize("dtype", ["float16", "int4"])
+def test_experts_on_several_wafers_count_no_more_than_all_tiles(
+    dtype: str, experts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they are far too large, they are all that is counted."""
+    activations = "float16" if dtype == "int4" else None
+    options = replace(OPTIONS, mapping="tensor", wafers=3, dtype=dtype, activations=activations, experts=experts)
+    choice = replace(CHOICE, bands=1, per_band=1)
+    small = condense(SPECS["mixture"], wafer(12, 13), SOFTWARE, options, choice)
+    of_all = small.least_bytes()
+    monkeypatch.setattr(least_bytes, "FAR_TOO_MANY", 0)
+    of_experts = small.least_bytes()
+    monkeypatch.setattr(least_bytes, "sizes_of", None)  # nothing is sized
+    assert 0 < of_experts == small.least_bytes() < of_all
 
 
 @pytest.mark.parametrize("name", ["mixture", "latent"])

@@ -70,6 +70,10 @@ class HeldTypes:
         index = _index(spec, self, HIDDEN)
         return index.line_bytes(_best_cuts(spec, self, HIDDEN)(rows)[1]) / index.place_bytes / spec.hidden_size
 
+    def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
+        """Bytes of the matrices of an expert on the fullest of the columns that its features are cut over."""
+        return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
+
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
         """A placement of experts on columns in equal stretches, with FEW as a number of groups."""
         if placement != FEW or spec.experts is None:
