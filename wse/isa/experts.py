@@ -145,6 +145,7 @@ EXPERTS: Final = (
             *numbers("P M K N local_experts k_stride out_stride weighted columns coding G rows"),
         ),
         macs=_products,
+        operation_ps=200,
         read_bytes=_coded_tiles_bytes,
         cycles=lambda c, P, K, N, weighted, coding, rows: _in_cycles(
             c, one_expert_cycles(c, coding, K, N, rows), P, N, weighted
@@ -164,6 +165,7 @@ EXPERTS: Final = (
             *numbers("P M K N local_experts k_stride out_stride weighted columns G rows"),
         ),
         macs=_products,
+        operation_ps=300,
         read_bytes=_mxfp4_bytes,
         cycles=lambda c, P, K, N, weighted, G, rows: _in_cycles(c, _mxfp4_cycles(c, K, N, G, rows), P, N, weighted),
     ),
@@ -182,6 +184,7 @@ EXPERTS: Final = (
             *numbers("P M K N local_experts k_stride scale_stride out_stride weighted columns G B rows"),
         ),
         macs=_products,
+        operation_ps=350,
         read_bytes=_fp8_blocks_bytes,
         cycles=lambda c, P, K, N, weighted, G, B, rows: _in_cycles(
             c, _fp8_blocks_cycles(c, K, N, G, B, rows), P, N, weighted
@@ -200,6 +203,7 @@ EXPERTS: Final = (
             *numbers("P M K N local_experts weighted columns coding G rows"),
         ),
         macs=_products,
+        operation_ps=200,
         read_bytes=_coded_tiles_bytes,
         cycles=lambda c, P, M, K, N, weighted, coding, rows: _out_cycles(
             c, one_expert_cycles(c, coding, K, N, rows), P, M, K, N, weighted
@@ -219,6 +223,7 @@ EXPERTS: Final = (
             *numbers("P M K N local_experts weighted columns G rows"),
         ),
         macs=_products,
+        operation_ps=300,
         read_bytes=_mxfp4_bytes,
         cycles=lambda c, P, M, K, N, weighted, G, rows: _out_cycles(
             c, _mxfp4_cycles(c, K, N, G, rows), P, M, K, N, weighted
@@ -239,6 +244,7 @@ EXPERTS: Final = (
             *numbers("P M K N local_experts weighted columns G B rows"),
         ),
         macs=_products,
+        operation_ps=350,
         read_bytes=_fp8_blocks_bytes,
         cycles=lambda c, P, M, K, N, weighted, G, B, rows: _out_cycles(
             c, _fp8_blocks_cycles(c, K, N, G, B, rows), P, M, K, N, weighted
