@@ -95,7 +95,7 @@ MUTATIONS: Final = (
         "tests/compiler/passes/test_partition.py",
     ),
     Mutation(
-        "wse/compiler/passes/shard.py",
+        "wse/compiler/passes/region_cuts.py",
         '"ffn": _block(spec.ffn_size, parts, cols,',
         '"ffn": _block(spec.ffn_size, parts, region.rows,',
         "tests/compiler/passes/test_shard.py",

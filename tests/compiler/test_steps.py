@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wse.compiler.state import SymAddress, SymBuffer, SymStep, fixed_number
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep, fixed_number
 from wse.program.steps import Kind
 
 X, Y = (

@@ -23,8 +23,8 @@ from wse.execute.quantise import quantise
 from wse.execute.tiles import Patch, inner_places, share
 from wse.execute.weights import store_weights
 from wse.number_formats import CODINGS
-from wse.program.program import Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS
+from wse.program.tiles import Tile, TilePart
 from wse.search.search import compile_model
 
 F32 = npt.NDArray[np.float32]

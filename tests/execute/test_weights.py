@@ -21,8 +21,8 @@ from wse.execute import tiles, weights
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
 from wse.execute.tiles import Patch, inner_places, patches, row_range, share, stretches, strips
-from wse.program.program import Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS, SKEWED
+from wse.program.tiles import Tile, TilePart
 from wse.search.search import compile_model
 from wse_mappings.mesh.ring import skew
 

@@ -15,7 +15,7 @@ from tiny_model import tiny_spec
 from wse.compiler.lower.builder import PhaseBuilder
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.state import SymBuffer
+from wse.compiler.symbolic import SymBuffer
 from wse.errors import WseBug
 from wse.program.program import Program
 from wse.program.steps import HOST, OPERAND_COUNT, Kind

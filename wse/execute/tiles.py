@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from wse.arrays import I32
 from wse.number_formats import CODINGS
-from wse.program.program import Tile, TilePart
 from wse.program.steps import COLUMNS, ROWS, SKEWED
+from wse.program.tiles import Tile, TilePart
 from wse_mappings.mesh.ring import skew
 
 Tensor = npt.NDArray[np.generic]

@@ -27,7 +27,8 @@ from wse.execute.tiles import (
     strips,
 )
 from wse.models.spec import ModelSpec
-from wse.program.program import ORDINALS, Program, Tile, TilePart
+from wse.program.program import ORDINALS, Program
+from wse.program.tiles import Tile, TilePart
 from wse_kernels.library import THREADS
 
 LARGEST_HALF: Final = 65504

@@ -11,13 +11,12 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from wse.compiler.passes.contraction import HeldTypes
+from wse.compiler.passes.region_cuts import RegionShape, region_cut
 from wse.compiler.passes.shard import (
-    RegionShape,
     Tiling,
     distinct_tiles,
     model_shape,
     op_tiles,
-    region_cut,
     region_tables,
     regions_of,
     shard,
@@ -32,7 +31,7 @@ from wse.compiler.state import State
 from wse.models.graph import Op, name_in_layer
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import coding_of
-from wse.program.program import Tile
+from wse.program.tiles import Tile
 from wse_mappings.cuts.layer_parts import BLOCK
 
 

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, VERIFY, Choice, Options, Rewrites, TreeSize
 from wse.compiler.rewrites.fitted_trees import groups_of, with_groups
-from wse.compiler.state import BlockRun, PatternCall, State, SymPhase, distinct_phases
+from wse.compiler.state import PatternCall, State
+from wse.compiler.symbolic import BlockRun, SymPhase, distinct_phases
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.number_formats import WORD_BYTES

@@ -12,7 +12,7 @@ from tiny_model import tiny_spec
 
 from wse.compiler.column_bytes import column_bytes
 from wse.compiler.options import THIN_GEMM, Choice, Options
-from wse.compiler.passes import shard
+from wse.compiler.passes import region_cuts
 from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes, even_cut, grouped_cut
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
@@ -64,11 +64,11 @@ def test_no_other_choice_of_cuts_holds_fewer_bytes(
     others = []
     for forced in range(1 << len(KINDS)):
         groups = {kind: 32 * (forced >> place & 1) for place, kind in enumerate(KINDS)}
-        shard.cut_on_one_wafer.cache_clear()
+        region_cuts.cut_on_one_wafer.cache_clear()
         monkeypatch.setattr(HeldTypes, "group_of_cut", lambda self, spec, kind, parts, groups=groups: groups[kind])
         others.append(weight_bytes(compiled(spec, *mesh, dtype)))
     monkeypatch.undo()
-    shard.cut_on_one_wafer.cache_clear()
+    region_cuts.cut_on_one_wafer.cache_clear()
     assert chosen <= 1.02 * min(others)
     assert chosen <= others[0]
 

@@ -10,7 +10,8 @@ from compiler_states import CHOICE, before, begin
 from tiny_model import tiny_spec
 
 from wse.compiler.passes.emit import emit
-from wse.compiler.state import State, SymAddress, SymNumber
+from wse.compiler.state import State
+from wse.compiler.symbolic import SymAddress, SymNumber
 from wse.models.graph import ops_in_order
 from wse.program.program import Program
 

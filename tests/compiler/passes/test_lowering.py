@@ -9,7 +9,8 @@ from tiny_model import tiny_spec
 
 from wse.compiler.check import check
 from wse.compiler.passes.lowering import LOWER, lower_ops
-from wse.compiler.state import State, SymPhase
+from wse.compiler.state import State
+from wse.compiler.symbolic import SymPhase
 from wse.isa.instructions import KERNELS
 from wse.models.graph import op_graph, ops_in_order
 from wse.program.steps import Kind

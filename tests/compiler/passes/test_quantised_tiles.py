@@ -19,8 +19,9 @@ from wse.isa.instructions import KERNELS
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, layer_shapes, stored_bytes, tensor_shapes
 from wse.number_formats import CODINGS, codes_name
-from wse.program.program import Program, Tile, TilePart
+from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS, Kind
+from wse.program.tiles import Tile, TilePart
 from wse.search.remedies import remedies
 from wse.search.search import compile_model, fits
 from wse.studies.results.placement import model_result

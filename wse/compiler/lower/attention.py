@@ -16,7 +16,7 @@ from wse.compiler.lower.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_c
 from wse.compiler.lower.norm import normalise_heads
 from wse.compiler.lower.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS

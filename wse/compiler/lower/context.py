@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
+from wse.compiler.lower.buffers import Buffers, Patterns
+from wse.compiler.lower.builder import PhaseBuilder
 from wse.compiler.options import DECODE, MESH_GEMM_OWN, VERIFY, Choice, Options
 from wse.compiler.passes.shard import prefill_tile_name
-from wse.compiler.state import RegionCut, StagePlan, SymAddress, SymBuffer, SymNumber
+from wse.compiler.state import RegionCut, StagePlan
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.hardware.spec import WaferSpec
 from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce, cross_wafers
-from wse.compiler.state import SymBuffer
+from wse.compiler.symbolic import SymBuffer
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import FROM_CHOSEN, TO_CHOSEN

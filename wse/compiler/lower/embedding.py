@@ -7,7 +7,7 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce, to_all_wafers
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber, fixed_number
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, fixed_number
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import round_to

@@ -17,7 +17,7 @@ from wse.compiler.lower.feed_forward import activate
 from wse.compiler.lower.linear import join_stream, project
 from wse.compiler.lower.local_product import expert_product
 from wse.compiler.lower.sums import all_reduce
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.isa.operands import PICO
 from wse.isa.router import blocks_of_outputs
 from wse.models.graph import Op

@@ -6,7 +6,7 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.linear import into_stream, project
-from wse.compiler.state import SymBuffer, SymNumber
+from wse.compiler.symbolic import SymBuffer, SymNumber
 from wse.isa.activation import ACTIVATIONS
 from wse.isa.operands import PICO
 from wse.models.graph import Op

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.embedding import ID_BYTES, spread
-from wse.compiler.state import SymAddress
+from wse.compiler.symbolic import SymAddress
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS
 from wse.program.transfers.stage_streams import Crossing, HandOver

@@ -14,7 +14,7 @@ from wse.compiler.lower.embedding import ID_BYTES, take_ids
 from wse.compiler.lower.local_product import local_product
 from wse.compiler.lower.sums import all_reduce_of_wafers
 from wse.compiler.options import PREFILL
-from wse.compiler.state import SymAddress
+from wse.compiler.symbolic import SymAddress
 from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import ELEMENT_BYTES

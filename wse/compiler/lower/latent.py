@@ -22,7 +22,7 @@ from wse.compiler.lower.linear import join_stream
 from wse.compiler.lower.local_product import local_product
 from wse.compiler.lower.sums import all_reduce
 from wse.compiler.passes.tiles import FIRST, HEADS, WANTED
-from wse.compiler.state import SymAddress, SymNumber
+from wse.compiler.symbolic import SymAddress, SymNumber
 from wse.isa.operands import ATTO
 from wse.models.graph import Op
 from wse.models.spec import Latent

@@ -15,7 +15,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.lower.local_product import local_product
 from wse.compiler.lower.mesh_gemm import MovingOperand, align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lower.sums import all_reduce
-from wse.compiler.state import SymAddress, SymBuffer
+from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from wse.compiler.lower.context import Context
 from wse.compiler.passes.quantised_tiles import groups_name, widths_name
-from wse.compiler.state import SymAddress, SymBuffer
+from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.errors import WseBug
 from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import Coding, scales_name

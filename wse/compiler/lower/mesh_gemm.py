@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wse.compiler.lower.context import Context
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift

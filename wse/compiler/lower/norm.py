@@ -12,7 +12,7 @@ from typing import Final
 
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.sums import all_reduce, reduce_in_groups
-from wse.compiler.state import SymAddress, SymBuffer
+from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.isa.operands import ATTO
 from wse.models.graph import Op
 from wse.program.steps import COLUMNS, ROWS

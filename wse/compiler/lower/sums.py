@@ -6,7 +6,7 @@ Along rows of a region that spans wafers, words are combined inside each wafer, 
 from __future__ import annotations
 
 from wse.compiler.lower.context import Context
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.hardware.spec import WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS

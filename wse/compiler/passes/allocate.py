@@ -13,7 +13,8 @@ from operator import or_
 from wse.compiler.options import REFUSE
 from wse.compiler.passes.lifetimes import Span, lifetimes, live_steps, steps_before
 from wse.compiler.passes.replacements import Replacements, may_coincide, replacing_steps
-from wse.compiler.state import State, SymBuffer
+from wse.compiler.state import State
+from wse.compiler.symbolic import SymBuffer
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES

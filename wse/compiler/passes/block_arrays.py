@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from wse.arrays import I64
-from wse.compiler.state import Block, BlockRun, SymAddress
+from wse.compiler.symbolic import Block, BlockRun, SymAddress
 from wse.isa.operands import VIEWS
 from wse.program.steps import OPERAND_COUNT
 

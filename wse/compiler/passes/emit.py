@@ -11,12 +11,14 @@ from wse.arrays import I32
 from wse.compiler.passes.allocate import element_bytes, element_type
 from wse.compiler.passes.block_arrays import block_arrays
 from wse.compiler.passes.shard import stages_of
-from wse.compiler.state import State, SymBuffer, SymPhase, SymSteps
+from wse.compiler.state import State
+from wse.compiler.symbolic import SymBuffer, SymPhase, SymSteps
 from wse.isa.operands import VIEWS
 from wse.models.graph import ops_in_order
 from wse.program.phase import Phase
-from wse.program.program import Buffer, Program, Stage, Tile
+from wse.program.program import Buffer, Program, Stage
 from wse.program.steps import Steps
+from wse.program.tiles import Tile
 from wse_mappings.patterns.k_tree import root_of
 
 

@@ -11,7 +11,8 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from wse.compiler import lower
-from wse.compiler.lower.builder import Buffers, Patterns, PhaseBuilder
+from wse.compiler.lower.buffers import Buffers, Patterns
+from wse.compiler.lower.builder import PhaseBuilder
 from wse.compiler.lower.context import Context
 from wse.compiler.lower.dispatch import expert_stage
 from wse.compiler.lower.hand_over import hand_over, hand_over_inside_block, return_ids
@@ -19,7 +20,8 @@ from wse.compiler.lower.head import last_token
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import rewrite
-from wse.compiler.state import Block, State, SymBuffer, SymPhase
+from wse.compiler.state import State
+from wse.compiler.symbolic import Block, SymBuffer, SymPhase
 from wse.errors import BadInput
 from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer

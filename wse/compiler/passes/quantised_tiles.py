@@ -18,7 +18,7 @@ from wse.models.graph import parts_suffix
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
-from wse.program.program import Tile, TilePart
+from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.layer_parts import Parts
 
 

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
 from wse.compiler.passes.lifetimes import steps_before
-from wse.compiler.state import Block, State, SymAddress, SymBuffer
+from wse.compiler.state import State
+from wse.compiler.symbolic import Block, SymAddress, SymBuffer
 from wse.isa.instructions import KERNELS
 from wse.isa.operands import VIEWS
 from wse.number_formats import ELEMENT_BYTES

@@ -22,7 +22,8 @@ import numpy as np
 from wse.arrays import I32
 from wse.compiler.options import PREFILL, RELEASED
 from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, repaint_count
-from wse.compiler.state import Block, BlockRun, State, SymStep, SymSteps, distinct_phases
+from wse.compiler.state import State
+from wse.compiler.symbolic import Block, BlockRun, SymStep, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.program.program import ColourUse
 from wse.program.steps import Kind

@@ -18,8 +18,9 @@ from wse.compiler.state import RegionCut
 from wse.errors import WseBug
 from wse.models.graph import Op
 from wse.models.spec import ModelSpec
-from wse.program.program import ORDINALS, TIMES, Tile, TilePart
+from wse.program.program import ORDINALS, TIMES
 from wse.program.steps import COLUMNS, ROWS, SKEWED
+from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.expert_groups import ExpertGroups
 
 Cut = tuple[I32, int]

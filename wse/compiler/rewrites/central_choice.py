@@ -15,7 +15,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import address, count, is_line, line_step, live_range, move_buffer, runs
-from wse.compiler.state import SymAddress, SymStep, fixed_number
+from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
 from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather

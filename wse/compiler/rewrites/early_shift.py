@@ -14,7 +14,7 @@ from wse.compiler.lower.builder import Draft
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import address, is_cache_shift, is_line, touches
-from wse.compiler.state import SymStep
+from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:

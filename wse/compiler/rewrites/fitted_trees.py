@@ -18,7 +18,8 @@ from wse.compiler.lower.context import Context
 from wse.compiler.options import FITTED_TREES, TreeSize
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import is_line, number
-from wse.compiler.state import PatternCall, SymStep
+from wse.compiler.state import PatternCall
+from wse.compiler.symbolic import SymStep
 from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.patterns.k_tree import Groups, k_tree
 

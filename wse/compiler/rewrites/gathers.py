@@ -21,7 +21,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import address, count, in_place, is_line, line_step, number, runs, with_operands
-from wse.compiler.state import SymStep, fixed_number
+from wse.compiler.symbolic import SymStep, fixed_number
 from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather

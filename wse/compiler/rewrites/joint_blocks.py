@@ -34,7 +34,7 @@ from wse.compiler.rewrites.steps import (
     touches,
     with_operands,
 )
-from wse.compiler.state import SymAddress, SymBuffer, SymStep
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

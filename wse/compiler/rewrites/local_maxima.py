@@ -32,7 +32,7 @@ from wse.compiler.rewrites.steps import (
     touches,
     with_operands,
 )
-from wse.compiler.state import SymAddress, SymStep
+from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:

@@ -27,7 +27,7 @@ from wse.compiler.rewrites.steps import (
     touches,
     with_operands,
 )
-from wse.compiler.state import SymStep, fixed_number
+from wse.compiler.symbolic import SymStep, fixed_number
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:

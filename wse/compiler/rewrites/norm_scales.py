@@ -44,7 +44,7 @@ from wse.compiler.rewrites.steps import (
     touches_elements,
     with_operands,
 )
-from wse.compiler.state import SymAddress, SymStep, fixed_number
+from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
 from wse.isa.linear import LINEAR as PRODUCTS
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS

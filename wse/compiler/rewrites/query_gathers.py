@@ -30,7 +30,7 @@ from wse.compiler.rewrites.steps import (
     runs,
     with_operands,
 )
-from wse.compiler.state import SymAddress, SymStep, fixed_number
+from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
 from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS
 from wse_mappings.patterns.gather import gather

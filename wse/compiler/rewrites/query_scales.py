@@ -32,7 +32,7 @@ from wse.compiler.rewrites.steps import (
     runs,
     touches,
 )
-from wse.compiler.state import SymStep
+from wse.compiler.symbolic import SymStep
 from wse.models.spec import ModelSpec
 
 SCALES: Final = ("rms_scale", "l2_scale")

@@ -31,7 +31,7 @@ from wse.compiler.rewrites.steps import (
     runs,
     with_operands,
 )
-from wse.compiler.state import SymAddress, SymStep, fixed_number
+from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
 from wse.errors import WseBug
 from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec

@@ -33,7 +33,7 @@ from wse.compiler.rewrites.steps import (
     runs,
     touches,
 )
-from wse.compiler.state import SymBuffer, SymNumber, SymStep
+from wse.compiler.symbolic import SymBuffer, SymNumber, SymStep
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import COLUMNS
 from wse_mappings.cuts.split import ceil_div, even_segments

@@ -19,7 +19,7 @@ from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import combine_shares
 from wse.compiler.rewrites.steps import address, compute_step, kernel_of, number, runs, touches
-from wse.compiler.state import SymAddress, SymNumber, SymStep
+from wse.compiler.symbolic import SymAddress, SymNumber, SymStep
 from wse.program.steps import ROWS
 from wse_mappings.cuts.split import balanced_segments, even_segments
 

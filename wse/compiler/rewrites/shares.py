@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wse.compiler.lower.context import Context
 from wse.compiler.rewrites.steps import NO_PAIRS, line_step
-from wse.compiler.state import SymAddress, SymNumber, SymStep
+from wse.compiler.symbolic import SymAddress, SymNumber, SymStep
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 

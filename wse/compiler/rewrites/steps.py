@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wse.compiler.lower.builder import Operand, kernel_operands
-from wse.compiler.state import SymAddress, SymBuffer, SymNumber, SymStep, fixed_number
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, SymStep, fixed_number
 from wse.isa.instructions import CODES, KERNELS
 from wse.isa.kernel import Kernel
 from wse.isa.operands import FIRST_OPERAND

@@ -1,0 +1,89 @@
+"""Buffers and patterns of all phases, each asked for by name or by call and kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from wse.compiler.state import PatternCall
+from wse.compiler.symbolic import (
+    SymBuffer,
+)
+from wse.errors import WseBug
+from wse.models.graph import name_in_layer
+from wse_mappings.schedule import LineSchedule
+
+
+class Patterns:
+    """The distinct patterns of a Program, each made once, with the calls that made them."""
+
+    def __init__(self) -> None:
+        self._index: dict[Any, int] = {}
+        self.schedules: list[LineSchedule] = []
+        self.calls: list[PatternCall] = []
+
+    def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
+        """Index of the schedule that ``make(*args, **options)`` gives."""
+        return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
+
+    def index_of(self, call: PatternCall) -> int:
+        """Index of the schedule that a call gives."""
+        key = (call.make.__name__, call.args, call.options)
+        if key not in self._index:
+            self._index[key] = len(self.schedules)
+            self.schedules.append(call.schedule())
+            self.calls.append(call)
+        return self._index[key]
+
+
+class Buffers:
+    """The buffers of all phases, tiles among them; phases share names, so a name has one place in SRAM."""
+
+    def __init__(self, tiles: Iterable[SymBuffer]) -> None:
+        self._tiles = {(tile.stage, tile.name): tile for tile in tiles}
+        self._by_name: dict[tuple[int, str], SymBuffer] = {}
+        self._requests: dict[SymBuffer, int] = {}
+
+    def tile(self, stage: int, name: str) -> SymBuffer:
+        """A weight tile."""
+        tile = self._tiles[stage, name]
+        self._requests.setdefault(tile, 0)
+        return tile
+
+    def has_tile(self, stage: int, name: str) -> bool:
+        """Whether there is a weight tile of that name."""
+        return (stage, name) in self._tiles
+
+    def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
+        """The buffer of that name, grown to hold ``elements``. Raises WseBug when it is asked for as something else."""
+        key = (stage, name)
+        if key not in self._by_name:
+            self._by_name[key] = SymBuffer(
+                stage=stage, name=name, use=use, view=view, elements=elements, permanent=permanent
+            )
+        buffer = self._by_name[key]
+        if (buffer.view, buffer.use, buffer.permanent) != (view, use, permanent):
+            message = f"buffer {name} is {buffer.view} for {buffer.use}, asked for as {view} for {use}"
+            raise WseBug(message)
+        buffer.elements = max(buffer.elements, elements)
+        self._requests[buffer] = max(self._requests.get(buffer, 0), elements)
+        return buffer
+
+    def take_requests(self) -> dict[SymBuffer, int]:
+        """Buffers that were asked for since this was last called, in order, and the most elements of each."""
+        asked, self._requests = self._requests, {}
+        return asked
+
+    def of_layer(self, asked: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
+        """Counterparts of a layer's buffers in another layer of its kind."""
+        return tuple(
+            self._tiles[stage, name]
+            if like.use == "weights"
+            else self.get(stage, name, elements, like.view, like.use, permanent=like.permanent)
+            for like, elements in asked.items()
+            for name in [name_in_layer(like.name, layer)]
+        )
+
+    def values(self) -> tuple[SymBuffer, ...]:
+        """Every buffer, in the order of first request."""
+        return tuple(self._by_name.values())

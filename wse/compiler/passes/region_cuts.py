@@ -1,0 +1,143 @@
+"""Cuts of a model over regions: extents, heads, vocabulary and experts over rows and columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wse.arrays import I32
+from wse.compiler.options import LAYERS
+from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes
+from wse.compiler.state import RegionCut
+from wse.models.spec import Experts, ModelSpec
+from wse.program.mixture import Mixture
+from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, expert_groups
+from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
+from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
+from wse_mappings.cuts.layer_parts import BLOCK, Parts
+from wse_mappings.cuts.split import blocks, blocks_in_the_middle, padded_blocks
+
+
+class RegionShape(NamedTuple):
+    """The shape of a region, by which a model is cut over it: ``rows``, and columns on each of ``span`` wafers.
+
+    ``experts`` is their placement, None without any; with ``apart`` each wafer has experts of its own.
+    """
+
+    rows: int
+    cols_of_wafer: int
+    span: int
+    experts: str | None
+    apart: bool
+
+    @property
+    def cols(self) -> int:
+        """Columns of all wafers."""
+        return self.cols_of_wafer * self.span
+
+
+def region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
+    """The cut of a model over a region of that shape, of its feed-forward blocks those parts."""
+    cut = (cut_on_one_wafer if region.span == 1 else _cut_across_wafers)(spec, held, scope, region)
+    return cut if parts == BLOCK else _with_parts(spec, held, region, cut, parts)
+
+
+@lru_cache(maxsize=24)
+def cut_on_one_wafer(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+    """`region_cut` of whole blocks."""
+    return _region_cut(spec, held, scope, region)
+
+
+@lru_cache(maxsize=2)  # an index for each column of many wafers takes megabytes
+def _cut_across_wafers(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+    return _region_cut(spec, held, scope, region)
+
+
+def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+    rows, cols, span = region.rows, region.cols, region.span
+    hidden_group = held.group_of_cut(spec, HIDDEN, rows)
+    hidden, count = blocks(spec.hidden_size, rows, hidden_group), spec.experts.count if spec.experts else 0
+    pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.has_unit_rope}
+    if spec.latent is not None:
+        heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
+    elif span == 1:
+        heads = head_groups(cols, spec.kv_head_count, spec.head_size, spec.rotary_size, **pairs)
+    else:
+        sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, spec.rotary_size)
+        heads = head_groups_of_wafers(cols, *sizes, stretches=span, **pairs)
+    none = np.empty((cols, 0), np.int32)
+    return RegionCut(
+        rows=rows,
+        cols=cols,
+        span=span,
+        hidden=hidden,
+        hidden_group=hidden_group,
+        vocab=padded_blocks(spec.vocab_size, cols),
+        positions=padded_blocks(spec.learned_positions, cols),
+        heads=heads,
+        queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
+        keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
+        latent=_latent_cut(spec, hidden, cols),
+        router=blocks_in_the_middle(count, cols),
+        **_block_cuts(spec, held, region, BLOCK),
+    )
+
+
+@lru_cache(maxsize=24)
+def _with_parts(spec: ModelSpec, held: HeldTypes, region: RegionShape, cut: RegionCut, parts: Parts) -> RegionCut:
+    """The cut over a region with parts of feed-forward blocks in place of whole ones."""
+    return replace(cut, **_block_cuts(spec, held, region, parts))
+
+
+def _block_cuts(spec: ModelSpec, held: HeldTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
+    """The fields of a region's cut that go by the parts of feed-forward blocks: their features, and experts."""
+    cols, mixture, groups = region.cols, spec.experts, None
+    if mixture is not None and region.experts is not None:
+        stretches = region.span if region.apart else 1
+        placed = cols, mixture.count, held.expert_placement(spec, region.experts, cols, stretches), stretches
+        features = held.group_of_cut(spec, EXPERTS, columns_of_expert(*placed))
+        first, last = parts.features(mixture.ffn_size)
+        groups = expert_groups(cols, mixture.count, last - first, *placed[2:], feature_group=features)
+        groups = replace(groups, size=mixture.ffn_size, features=_from(first, groups.features))
+    return {
+        "ffn": _block(spec.ffn_size, parts, cols, held.group_of_cut(spec, FFN, cols)),
+        "shared": _block(mixture.shared_size if mixture else 0, parts, cols, held.group_of_cut(spec, SHARED, cols)),
+        "experts": groups,
+        "mixture": _mixture(mixture, groups),
+    }
+
+
+def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
+    """The features on each column of those that some parts of a block have."""
+    first, last = parts.features(extent)
+    return _from(first, blocks(last - first, cols, group))
+
+
+def _from(first: int, index: I32) -> I32:
+    """An index that counts from another element on."""
+    return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
+
+
+def _latent_cut(spec: ModelSpec, hidden: I32, cols: int) -> LatentCut | None:
+    """The cut of latent attention over a region whose rows hold ``hidden``; None where a model has another."""
+    if spec.latent is None:
+        return None
+    return latent_cut(
+        hidden,
+        cols,
+        source=spec.latent.q_rank,
+        latent=spec.latent.kv_rank,
+        heads=spec.head_count,
+        nope=spec.latent.nope_size,
+        rope=spec.latent.rope_size,
+        value=spec.latent.value_size,
+    )
+
+
+def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
+    if experts is None or groups is None:
+        return None
+    return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)
