@@ -46,7 +46,7 @@ ELEMENTS_AT_ONCE = 4
 MESSAGES_AHEAD = 4
 """Messages along columns before which what they arrive at is fetched."""
 PIECES = 8
-"""Into how many pieces at the most the PEs of a row and their elements are cut, to be spread over cores."""
+"""Into how many pieces at the most rows, or the PEs of a row and their elements, are cut, to be spread over cores."""
 
 
 def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
@@ -170,39 +170,73 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
     As ``along_rows``; here sources and targets are rows, all columns of one block carry out the same variant when
     ``a[6]`` is 0, and column c carries out ``variant[c]`` when it is 1. Operands 0 to 5 as there, with the rows of the
     messages counted from 0; 7 is the number of columns.
+
+    Where nothing arrives at what is sent, each core has rows of its own, those whose blocks it works on in other
+    kernels too: else what it wrote would have to come from the other cores' caches. Otherwise each has elements of its
+    own.
     """
-    per_row, lanes, source, target, n = a[2], view.shape[2], a[3], a[4], a[5]
-    by_column, columns = a[6], a[7]
-    if by_column == 0:
-        pairs = (n + 1) // 2
-        pieces = min(pairs, max(1, PIECES // per_row))
-        for job in prange(per_row * pieces):
-            column_block, piece = job // pieces, job % pieces
+    per_row, n, by_column, rows = a[2], a[5], a[6], view.shape[0] // a[2]
+    are_apart = by_column == 0 and (a[3] + n <= a[4] or a[4] + n <= a[3])
+    pairs = (n + 1) // 2
+    pieces = min(pairs, max(1, PIECES // per_row))
+    jobs = a[7] if by_column == 1 else PIECES if are_apart else per_row * pieces
+    for job in prange(jobs):
+        if by_column == 1:
+            _carry_in_column(view, messages, first, variant, a, job)
+        elif are_apart:
+            north, south = rows * job // PIECES, rows * (job + 1) // PIECES
+            for column_block in range(per_row):
+                _carry_in_block(view, messages, first, variant, a, column_block, north, south, 0, n)
+        else:
+            piece = job % pieces
             low, high = 2 * (pairs * piece // pieces), min(n, 2 * (pairs * (piece + 1) // pieces))
-            last = first[variant[0] + 1]
-            for i in range(first[variant[0]], last):
-                start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
-                begin, stop = max(low, messages[i, 3]), min(high, messages[i, 3] + messages[i, 4])
-                ahead = messages[min(i + MESSAGES_AHEAD, last - 1), 1] * per_row + column_block
-                fetch_rows(view, ahead, target + begin, stop - begin)
-                sender = start * per_row + column_block
-                if arrival != DROP and begin < stop:
-                    step = 1 if end >= start else -1
-                    for row in range(start if arrival == MULTICAST else end, end + step, step):
-                        receiver = row * per_row + column_block
-                        deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
-    else:
-        for col in prange(columns):
-            column_block, lane = col // lanes, col % lanes
-            for i in range(first[variant[col]], first[variant[col] + 1]):
-                start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
-                sender = start * per_row + column_block
-                if arrival != DROP:
-                    step = 1 if end >= start else -1
-                    for row in range(start if arrival == MULTICAST else end, end + step, step):
-                        receiver = row * per_row + column_block
-                        e, count = messages[i, 3], messages[i, 4]
-                        deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival, 1, 0)
+            _carry_in_block(view, messages, first, variant, a, job // pieces, 0, rows, low, high)
+
+
+@helper_function
+def _carry_in_block(
+    view: Any,
+    messages: Any,
+    first: Any,
+    variant: Any,
+    a: Any,
+    column_block: int,
+    north: int,
+    south: int,
+    low: int,
+    high: int,
+) -> None:
+    """Carry out what arrives in all columns of a block, in rows from ``north`` to before ``south``."""
+    per_row, source, target, last = a[2], a[3], a[4], first[variant[0] + 1]
+    for i in range(first[variant[0]], last):
+        start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+        begin, stop = max(low, messages[i, 3]), min(high, messages[i, 3] + messages[i, 4])
+        ahead = messages[min(i + MESSAGES_AHEAD, last - 1), 1]
+        if north <= ahead < south:
+            fetch_rows(view, ahead * per_row + column_block, target + begin, stop - begin)
+        sender = start * per_row + column_block
+        if arrival != DROP and begin < stop:
+            step = 1 if end >= start else -1
+            for row in range(start if arrival == MULTICAST else end, end + step, step):
+                if north <= row < south:
+                    receiver = row * per_row + column_block
+                    deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
+
+
+@helper_function
+def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
+    """Carry out the messages of one column."""
+    per_row, lanes, source, target = a[2], view.shape[2], a[3], a[4]
+    column_block, lane = col // lanes, col % lanes
+    for i in range(first[variant[col]], first[variant[col] + 1]):
+        start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+        sender = start * per_row + column_block
+        if arrival != DROP:
+            step = 1 if end >= start else -1
+            for row in range(start if arrival == MULTICAST else end, end + step, step):
+                receiver = row * per_row + column_block
+                e, count = messages[i, 3], messages[i, 4]
+                deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival, 1, 0)
 
 
 def along_columns_counted(
