@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
+from operator import itemgetter
 
 from wse_mappings.cuts.contiguous import apportion
 from wse_mappings.cuts.heights import band_heights
 from wse_mappings.cuts.widths import ColumnBytes, region_widths
 from wse_mappings.strategies.strategy import Demand, Layout, Share
+
+_Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
+"""The regions of each band of a wafer: the bytes of a column, and whether there are layers."""
 
 
 def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> list[tuple[int, int]]:
@@ -34,33 +38,38 @@ def _shapes(
 ) -> tuple[tuple[int, int], ...]:
     """Rows and columns of regions that share so many rows and columns of each wafer."""
     if demand.as_released:
-        bands = groupby(shares, key=lambda share: (share.wafer, share.band))
-        across = [apportion([share.bytes for share in band], cols) for _, band in bands]
-        return tuple((rows // band_count, width) for widths in across for width in widths)
-    sizes = _sizes(demand, shares)
+        groups = groupby(shares, key=lambda share: (share.wafer, share.band))
+        apportioned = [apportion([share.bytes for share in band], cols) for _, band in groups]
+        return tuple((rows // band_count, width) for of_band in apportioned for width in of_band)
+    regions = [
+        (share.wafer, share.band, size, share.last_layer > share.first_layer)
+        for share, size in zip(shares, _sizes(demand, shares), strict=True)
+    ]
     wafers = [
-        [list(band) for _, band in groupby(of_wafer, key=lambda one: one[0].band)]
-        for _, of_wafer in groupby(zip(shares, sizes, strict=True), key=lambda one: one[0].wafer)
+        tuple(
+            tuple((size, has_layers) for *_, size, has_layers in band) for _, band in groupby(of_wafer, itemgetter(1))
+        )
+        for _, of_wafer in groupby(regions, itemgetter(0))
     ]
     # 1
-    widths = [[region_widths(tuple(size for _, size in band), cols) for band in bands] for bands in wafers]
-    fullest = tuple(
-        tuple(
+    widths, fullest = {}, {}
+    for bands in dict.fromkeys(wafers):
+        widths[bands] = [region_widths(tuple(size for size, _ in band), cols) for band in bands]
+        fullest[bands] = tuple(
             max(
-                size(width) + demand.score_bytes(width) * (share.last_layer > share.first_layer)
-                for (share, size), width in zip(*band, strict=True)
+                size(width) + demand.score_bytes(width) * has_layers
+                for (size, has_layers), width in zip(band, across, strict=True)
             )
-            for band in zip(*bands, strict=True)
+            for band, across in zip(bands, widths[bands], strict=True)
         )
-        for bands in zip(wafers, widths, strict=True)
-    )
     # 2
-    bands_have_all = band_count == 1
-    heights = [[rows] for _ in wafers] if bands_have_all else band_heights(fullest, _row_shares(demand.row_share, rows))
+    heights = [[rows] for _ in wafers]
+    if band_count > 1:
+        heights = band_heights(tuple(fullest[bands] for bands in wafers), _row_shares(demand.row_share, rows))
     return tuple(
         (height, width)
-        for of_wafer in zip(heights, widths, strict=True)
-        for height, across in zip(*of_wafer, strict=True)
+        for bands, of_wafer in zip(wafers, heights, strict=True)
+        for height, across in zip(of_wafer, widths[bands], strict=True)
         for width in across
     )
 
@@ -74,10 +83,10 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
 @lru_cache(maxsize=4096)
 def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> float:
     """Bytes of weights, cache and a block on the fullest PE of the regions that `region_shapes` makes."""
-    shapes = region_shapes(demand, layout, shares)
+    shapes, has_layers = region_shapes(demand, layout, shares), [one.last_layer > one.first_layer for one in shares]
     return max(
-        demand.row_share(rows) * size(cols) + demand.block_bytes(cols) * (share.last_layer > share.first_layer)
-        for (rows, cols), size, share in zip(shapes, _sizes(demand, shares), shares, strict=True)
+        demand.row_share(rows) * size(cols) + demand.block_bytes(cols) * with_block
+        for (rows, cols), size, with_block in {*zip(shapes, _sizes(demand, shares), has_layers, strict=True)}
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -89,17 +90,18 @@ def evenest_runs(shares: Sequence[float], parts: int, cuts: Sequence[bool]) -> l
 @lru_cache(maxsize=1024)
 def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
     count, before = len(shares), np.concatenate([[0.0], np.cumsum(shares)])
+    totals: list[float] = before.tolist()
     # 1
-    low, high = max(max(shares), before[-1] / parts), before[-1]
+    low, high = max(max(shares), totals[-1] / parts), totals[-1]
     while high - low > PRECISION * low:
         middle = (low + high) / 2
-        low, high = (low, middle) if _longest(before, parts, middle)[-1] == count else (middle, high)
+        low, high = (low, middle) if _longest(totals, parts, middle)[-1] == count else (middle, high)
     # 2
-    last = _longest(before, parts, high)
-    first = (count - _longest(before[-1] - before[::-1], parts, high))[::-1]
+    last = _longest(totals, parts, high)
+    first = [count - end for end in reversed(_longest([totals[-1] - total for total in reversed(totals)], parts, high))]
     places = [
         np.arange(max(run, low_end), min(count - parts + run, high_end) + 1)
-        for run, (low_end, high_end) in enumerate(zip(first.tolist(), last.tolist(), strict=True))
+        for run, (low_end, high_end) in enumerate(zip(first, last, strict=True))
     ]
     # 3
     is_cut = np.array([False, *cuts])
@@ -117,12 +119,12 @@ def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...])
     return tuple((start, end - start) for start, end in pairwise(reversed(ends_of_runs)))
 
 
-def _longest(before: F64, parts: int, bound: float) -> I64:
-    """int64 ``[parts + 1]``: the ends of runs that are as long as a bound on their sums lets them be, 0 first."""
-    ends = [0]
+def _longest(before: Sequence[float], parts: int, bound: float) -> list[int]:
+    """The ends of runs that are as long as a bound on their sums lets them be, 0 first."""
+    ends, most = [0], bound * (1 + 1e-12)
     for _ in range(parts):
-        ends.append(int(np.searchsorted(before, before[ends[-1]] + bound * (1 + 1e-12), side="right")) - 1)
-    return np.array(ends, np.int64)
+        ends.append(bisect_right(before, before[ends[-1]] + most) - 1)
+    return ends
 
 
 def apportion(shares: Sequence[float], total: int) -> list[int]:

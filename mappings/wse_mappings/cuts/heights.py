@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -33,22 +34,24 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
     parts = np.array(shares)
     sizes = np.unique(np.concatenate(bytes_by_wafer))
     bounds = np.unique(np.outer(sizes, np.unique(parts)))
-    distinct = set(bytes_by_wafer)
+    distinct, least = set(bytes_by_wafer), (-np.minimum.accumulate(parts)).tolist()
     # 2
     low, high = 0, len(bounds) - 1  # with the last all have room
     while low < high:
         middle = (low + high) // 2
-        if all(sum(_fewest(bands, bounds[middle], parts)) <= len(shares) for bands in distinct):
+        if all(sum(_fewest(bands, bounds[middle], least)) <= len(shares) for bands in distinct):
             high = middle
         else:
             low = middle + 1
     # 3
-    rows = {bands: _fewest(bands, bounds[low], parts) for bands in distinct}
+    rows = {bands: _fewest(bands, bounds[low], least) for bands in distinct}
     return [rows[bands] for bands in bytes_by_wafer]
 
 
-def _fewest(bands: Sequence[float], bound: float, parts: F64) -> list[int]:
-    """1. The fewest rows of each band with which a row of it keeps a bound; more than there are where none do."""
-    keeps = np.outer(bands, parts) <= bound * (1 + 1e-12)
-    rows: list[int] = np.where(keeps.any(axis=1), keeps.argmax(axis=1) + 1, len(parts) + 1).tolist()
-    return rows
+def _fewest(bands: Sequence[float], bound: float, least: Sequence[float]) -> list[int]:
+    """1. The fewest rows of each band with which a row of it keeps a bound; more than there are where none do.
+
+    ``least`` has the least part that a fullest row holds with so many rows at most, negative, so that parts ascend.
+    """
+    most = bound * (1 + 1e-12)
+    return [1 + (bisect_left(least, -most / size) if size else 0) for size in bands]

@@ -260,17 +260,22 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     end = LayerRange(demand.layers, demand.layers)
     after = [] if demand.head_bytes is None else [_Unit(demand.head_bytes, end)]
     inner = _units(tuple(layer_bytes), demand.attention_bytes, layout.block_parts)
-    with_tables = [*inner]  # which are with what is first or last of layers
-    with_tables[0] = inner[0]._replace(bytes=sum(unit.bytes for unit in (*before, inner[0])))
-    with_tables[-1] = with_tables[-1]._replace(bytes=sum(unit.bytes for unit in (with_tables[-1], *after)))
+    units = [*before, *inner, *after]
+    sizes, cuts = tuple(unit.bytes for unit in units), tuple(unit.layers.last_part < LAYER_PARTS for unit in units)
+    # Tables are with what is first or last of layers.
+    first, last = len(before), len(before) + len(inner) - 1
+    with_tables = [*sizes[first : last + 1]]
+    with_tables[0] = sum(sizes[: first + 1])
+    with_tables[-1] = sum((with_tables[-1], *sizes[last + 1 :]))
     shares = []
-    for wafer, (first, count) in enumerate(_runs(with_tables, demand.wafers)):
-        units = [*(() if wafer else before), *inner[first : first + count]]
-        units += after if wafer == demand.wafers - 1 else []
-        for band, (start, in_band) in enumerate(_runs(units, layout.bands)):
-            across = units[start : start + in_band]
-            for at, length in _runs(across, layout.per_band):
-                shares.append(_share(wafer, band, across[at : at + length]))
+    for wafer, (start, stop) in enumerate(_runs(tuple(with_tables), cuts[first : last + 1], demand.wafers)):
+        begin = first + start if wafer else 0
+        of_wafer = slice(begin, len(units) if wafer == demand.wafers - 1 else first + stop)
+        for band, (top, bottom) in enumerate(_runs(sizes[of_wafer], cuts[of_wafer], layout.bands)):
+            across = slice(begin + top, begin + bottom)
+            for left, right in _runs(sizes[across], cuts[across], layout.per_band):
+                at = across.start + left, across.start + right
+                shares.append(_share(wafer, band, units[at[0]], units[at[1] - 1], sum(sizes[slice(*at)])))
     return shares
 
 
@@ -287,15 +292,16 @@ def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], b
     ]
 
 
-def _runs(units: Sequence[_Unit], most: int) -> list[tuple[int, int]]:
-    """(start, count) of at most so many even runs of units, with as few cut layers as there can be."""
-    sizes, runs = [unit.bytes for unit in units], min(most, len(units))
-    cuts = [unit.layers.last_part < LAYER_PARTS for unit in units]
-    return evenest_runs(sizes, runs, cuts) if any(cuts) else even_runs(sizes, runs)
+def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], most: int) -> list[tuple[int, int]]:
+    """(start, end) of at most so many even runs of units, with as few cut layers as there can be."""
+    runs = min(most, len(sizes))
+    if runs == 1:
+        return [(0, len(sizes))]
+    even = evenest_runs(sizes, runs, cuts) if any(cuts) else even_runs(sizes, runs)
+    return [(start, start + count) for start, count in even]
 
 
-def _share(wafer: int, band: int, units: Sequence[_Unit]) -> Share:
-    """The share of a region of a band."""
-    (first_layer, _, first_part, _), (_, last_layer, _, last_part) = units[0].layers, units[-1].layers
-    size = sum(unit.bytes for unit in units)
+def _share(wafer: int, band: int, first: _Unit, last: _Unit, size: float) -> Share:
+    """The share of a region of a band, from a unit to another."""
+    (first_layer, _, first_part, _), (_, last_layer, _, last_part) = first.layers, last.layers
     return Share(wafer, band, first_layer, last_layer, size, first_part=first_part, last_part=last_part)
