@@ -20,6 +20,8 @@ from wse_kernels.library import MOST_LANES, compiled_kernel
 
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 CACHE_LINE_BYTES = 64
+LANES_A_BLOCK = 6
+"""Lanes that a block is worth: to come to one takes the time of 20 where PEs have few words, of none where they are full."""
 STORE_NUMBERS, STORE_CODES = (compiled_kernel(name).serial for name in ("store_numbers", "store_codes"))
 """Kernels that several threads may call at a time, for stretches of memory that have no byte in common."""
 STORAGE: dict[str, type[np.generic]] = {
@@ -115,9 +117,11 @@ class Arena:
 
 
 def _block_shape(cols: int) -> tuple[int, int]:
-    """Blocks of a mesh row, and lanes of a block."""
-    blocks_per_row = -(-cols // MOST_LANES)
-    return blocks_per_row, _lanes(-(-cols // blocks_per_row))
+    """Blocks of a mesh row, and lanes of a block: of whole vector registers more blocks where they have fewer lanes."""
+    fewest = -(-cols // MOST_LANES)
+    shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(fewest, 2 * fewest)]
+    whole = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
+    return min(shapes[:1] + whole, key=lambda shape: shape[0] * (shape[1] + LANES_A_BLOCK))
 
 
 def _whole_words(byte_count: int) -> int:
