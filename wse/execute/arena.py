@@ -21,7 +21,7 @@ from wse_kernels.library import MOST_LANES, compiled_kernel
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 CACHE_LINE_BYTES = 64
 LANES_A_BLOCK = 6
-"""Lanes that a block is worth: coming to one takes as long as 20 where PEs have few words, as none where they are full."""
+"""Lanes that a block is worth: coming to one takes as long as 20 where PEs have few words, as none where full."""
 STORE_NUMBERS, STORE_CODES = (compiled_kernel(name).serial for name in ("store_numbers", "store_codes"))
 """Kernels that several threads may call at a time, for stretches of memory that have no byte in common."""
 STORAGE: dict[str, type[np.generic]] = {
