@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
 from wse.compiler.passes.contraction import FFN, HeldTypes
-from wse.compiler.passes.shard import RegionShape, distinct_tiles, model_shape, regions_of, table_needs
+from wse.compiler.passes.region_cuts import RegionShape
+from wse.compiler.passes.shard import distinct_tiles, model_shape, regions_of, table_needs
 from wse.compiler.state import State
 from wse.models.spec import ModelSpec
 from wse.search.tile_sizes import TileSize, sizes_of
