@@ -25,6 +25,8 @@ from wse.validation.agreement.against_wavelet import (
 )
 from wse.validation.agreement.layers import layers, prefill_layers, verify_layers
 from wse.validation.agreement.result import AgreementRow
+from wse_mappings.patterns.point_to_point import point_to_point
+from wse_mappings.patterns.sampling import Case, PlacedPattern
 
 CASES_PER_PATTERN = 2
 FIRST = "chain"
@@ -85,6 +87,21 @@ def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
         for row in compared(pattern):
             if row.wavelet_cycles <= JUDGED_CYCLES:
                 assert abs(row.fast_cycles - row.wavelet_cycles) <= 9, told(row)
+
+
+@pytest.mark.parametrize("wafer", WAFERS)
+@pytest.mark.parametrize("streams", [((42, 28), (39, 37), (62, 10), (79, 9)), ((42, 28), (39, 37), (62, 10))], ids=str)
+def test_a_stream_finds_more_of_those_that_take_turns_before_it(
+    streams: tuple[tuple[int, int], ...], wafer: str
+) -> None:
+    """Two that take turns last twice as long, so that a third and a fourth find more of them than if they did not."""
+    machine, schedule = load_wafer(wafer), point_to_point(83, 1, streams)
+    laid = PlacedPattern(schedule=schedule, lines=((0, tuple((0, col) for col in range(83))),), words=90)
+    case = Case(pattern="point_to_point", rows=1, cols=83, words=90, detail=str(streams), groups=((laid,),))
+    row = compare(case, machine, load_software("tuned", machine.generation))
+    assert row.loads_equal, told(row)
+    assert row.wavelet_cycles > JUDGED_CYCLES
+    assert abs(row.error_pct) <= 3.0, told(row)
 
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(WAFERS, PROFILES, strict=True)])

@@ -8,7 +8,8 @@ A link and a ramp carry a word a cycle. The delay of one stream is worked out in
    by every word that another brings in the time that both are there, which is the smaller of what each of them still
    has to bring when the later one comes (processor sharing). This holds at each end of the stretch that both use, and
    where between them both come at once (`_worst`). Out of a PE the thread that was started first goes first.
-3. A stream that cannot do a word a cycle leaves some to the others (`_interleave`).
+3. A stream that cannot do a word a cycle leaves some to the others (`_interleave`). One that others draw out leaves
+   none: it has a word for each of its turns (`Window.pace`).
 4. A stream that is fed by the one that it conflicts with comes some lag behind it, and is delayed by half of it more.
 5. Of several others on one link all words count but the pauses that one of them makes (`delay_cycles`).
 """
@@ -49,7 +50,8 @@ class Window(NamedTuple):
     """The times at which a piece's first and last word leave its source's router, and the number of its words.
 
     An operation takes them where they arrive. If it came after they did, at most ``departed_words`` had left the source
-    by then, and no more than the ``room`` between source and receiver.
+    by then, and no more than the ``room`` between source and receiver. ``held``: cycles of it in which words wait for
+    those of others.
     """
 
     first: float
@@ -57,11 +59,17 @@ class Window(NamedTuple):
     words: int
     departed_words: float = 0.0
     room: int = 0
+    held: float = 0.0
 
     @property
     def rate(self) -> float:
         """Words a cycle."""
         return self.words / (self.last - self.first + 1)
+
+    @property
+    def pace(self) -> float:
+        """Words a cycle where they wait for no others."""
+        return self.words / (self.last - self.held - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
         """Return when words begin to pass a place, so many cycles and words that wait from the start."""
@@ -160,7 +168,7 @@ def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, I
     are on their way; those still come at half the rate when the other has ended.
     """
     worst = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
-    rate, other_rate = window.rate, contender.window.rate
+    rate, other_rate, other_pace = window.rate, contender.window.rate, contender.window.pace
     in_order = contender.conflict.resource == Resource.OUT_OF_PE
     for place in _places(window, contender):
         overlap_start = max(place.first, place.other_first)
@@ -169,7 +177,7 @@ def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, I
         words = rate * (place.last - overlap_start + 1)
         other_words = other_rate * (place.other_last - overlap_start + 1)
         # 2, 3
-        effect, effect_on_other = _interleave(rate, words, other_rate, other_words, in_order=in_order)
+        effect, effect_on_other = _interleave(rate, words, other_pace, other_words, in_order=in_order)
         if contender.feeds:  # 4
             behind = min(effect.cycles, place.lag / 2)
             effect = Interleaving(effect.cycles + behind, effect.words + behind)

@@ -64,7 +64,8 @@ class Entry(NamedTuple):
     """A piece of a stream's way, as it was when the stream came there.
 
     ``age``, ``room``, ``operations``: those of the way until then; ``first``, ``last``: when words leave the source's
-    router as long as no operation has taken them in since, which is not known of the last piece before one.
+    router as long as no operation has taken them in since, which is not known of the last piece before one. ``held``:
+    cycles by which words of others draw it out.
     """
 
     way: Way
@@ -73,6 +74,7 @@ class Entry(NamedTuple):
     operations: int
     first: float
     last: float
+    held: float = 0.0
 
     def span(self) -> tuple[float, float]:
         """The first and last word at the source's router; from infinity where that is not known."""
@@ -86,7 +88,9 @@ class Entry(NamedTuple):
         """The window in which some words are at the source's router."""
         way = self.way
         first, last = self.span()
-        if way.operations == self.operations or way.stall <= 0:
+        if way.operations == self.operations:
+            return Window(first, last, words, held=self.held)
+        if way.stall <= 0:
             return Window(first, last, words)
         departed_words = way.taken_age - self.age + costs.ramp + way.stall
         return Window(first, last, words, departed_words, way.taken_room - self.room + costs.waiting_words)

@@ -13,7 +13,8 @@ in their order:
    the PE's queue and have the ramp behind them: they took it from the stream that was being received.
 4. A receive that only stores does not hold up the PE's own sends: another microthread takes it.
 5. Streams that are on one link or one ramp at the same time share it (`wse.fabric.line.contention`). A stream is worked
-   out when its turn in the pattern comes, with the windows of those before it; it delays stored ones afterwards.
+   out when its turn in the pattern comes, with the windows of those before it; it delays stored ones afterwards, whose
+   windows are longer then for those that come next.
 6. Words that wait at their end fill the queues and wires of their way back to where they come from; only what finds no
    room there leaves later.
 
@@ -130,9 +131,10 @@ class _LineState:
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, way = self._send(pe)  # 1, 2
         if relays >= 0:
+            held = 0.0
             if self.contended[relays]:
-                first, last = self._share((relays,), way, first, last)  # 5
-            self.entries[relays] = Entry(way, way.age, way.room, way.operations, first[0], last[0])
+                first, last, held = self._share((relays,), way, first, last)  # 5
+            self.entries[relays] = Entry(way, way.age, way.room, way.operations, first[0], last[0], held)
             way.age += relays_age
             way.room += relays_room
         if target < 0:
@@ -146,10 +148,11 @@ class _LineState:
 
     def _store(self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime) -> None:
         """Store the words of pieces that a stream takes in step beside the main threads of the PEs that they reach."""
+        held = 0.0
         if any(map(self.contended.__getitem__, pieces)):
-            first, last = self._share(pieces, way, first, last)  # 5
+            first, last, held = self._share(pieces, way, first, last)  # 5
         for number in pieces:  # 4
-            self.entries[number] = Entry(way, way.age, way.room, way.operations, first[0], last[0])
+            self.entries[number] = Entry(way, way.age, way.room, way.operations, first[0], last[0], held)
             self.stored[number] = advance(last, self.plan.hop_cycles[number], self.ramp + 1)
 
     def finish(self) -> None:
@@ -160,12 +163,16 @@ class _LineState:
     def end(self) -> EventTime:
         """The time at which the last operation ended."""
         stored = dict(self.stored)
-        for piece, others_later in self.later.items():
-            before = self.shares.get(piece, {})
-            resources = {**before, **others_later}
-            both = {resource: before.get(resource, []) + others_later.get(resource, []) for resource in resources}
-            stored[piece] = add_delay(stored[piece], delay_cycles(both)[0] - delay_cycles(before)[0])
+        for piece in self.later:
+            stored[piece] = add_delay(stored[piece], self._later_delay(piece))
         return max([START, *self.free.values(), *stored.values()])
+
+    def _later_delay(self, piece: int) -> float:
+        """Cycles that a stored piece is held up by those that were worked out after it."""
+        before, others_later = self.shares.get(piece, {}), self.later.get(piece, {})
+        resources = {**before, **others_later}
+        both = {resource: before.get(resource, []) + others_later.get(resource, []) for resource in resources}
+        return delay_cycles(both)[0] - delay_cycles(before)[0]
 
     def _send(self, pe: int) -> tuple[EventTime, EventTime, Way]:
         """The first and last word of a PE's next send, at its router, and their way; what it received comes first."""
@@ -229,12 +236,18 @@ class _LineState:
         self.streams = max(self.streams, 1 + waiting_streams)
         return waiting_streams * min(self.costs.waiting_words, self.words)
 
-    def _share(self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime) -> tuple[EventTime, EventTime]:
-        """A stream, still at the start of pieces that it takes in step, with the delays of what it shares there."""
+    def _share(
+        self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime
+    ) -> tuple[EventTime, EventTime, float]:
+        """A stream, still at the start of pieces that it takes in step, with the delays of what it shares there.
+
+        And the cycles by which others draw it out.
+        """
         behind = max(self._waiting_cycles(number, first[0]) for number in pieces)
         first, last = add_delay(first, behind), add_delay(last, behind)
         cycles = max(self._delay(number, way, first[0], last[0]) for number in pieces)
-        return first, max(last, add_delay(advance(first, self.tail), cycles))
+        drawn_out = max(last, add_delay(advance(first, self.tail), cycles))
+        return first, drawn_out, drawn_out[0] - last[0]
 
     def _waiting_cycles(self, piece: int, first: float) -> float:
         """Cycles for which words on the same colour are still before these, the first of which comes at ``first``."""
@@ -259,10 +272,15 @@ class _LineState:
         return cycles
 
     def delay(self, conflict: Conflict, effect: Interleaving) -> None:
-        """Hold up a stored piece, which was worked out without those that it meets there."""
-        if conflict.other_piece in self.stored:
-            shares = self.later.setdefault(conflict.other_piece, {})
-            shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
+        """Hold up a stored piece, which was worked out without those that it meets there: more come before it ends."""
+        piece, entry = conflict.other_piece, self.entries[conflict.other_piece]
+        if piece not in self.stored or entry is None:
+            return
+        before = self._later_delay(piece)
+        shares = self.later.setdefault(piece, {})
+        shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
+        cycles = self._later_delay(piece) - before
+        self.entries[piece] = entry._replace(last=entry.last + cycles, held=entry.held + cycles)
 
     def _contenders(
         self, conflicts: list[Conflict], way: Way | None, first: float, last: float
