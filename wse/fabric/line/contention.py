@@ -11,12 +11,14 @@ A link and a ramp carry a word a cycle. The delay of one stream is worked out in
 3. A stream that cannot do a word a cycle leaves some to the others (`_interleave`). One that others draw out leaves
    none: it has a word for each of its turns (`Window.pace`).
 4. A stream that is fed by the one that it conflicts with comes some lag behind it, and is delayed by half of it more.
-5. Of several others on one link all words count but the pauses that one of them makes (`delay_cycles`).
+5. Of several others on one link all words count but the pauses that one of them makes (`delay_cycles`). The stream is as
+   long for each of them as those that it met before have drawn it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
@@ -103,14 +105,23 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
     shares: Shares = {}
     effects_on_others: list[tuple[Contender[Owner], Interleaving]] = []
     first_out = {(c.owner, c.conflict.other_piece) for c in contenders if c.conflict.resource == Resource.OUT_OF_PE}
-    for contender in contenders:
+    held = 0.0
+    for contender in sorted(contenders, key=partial(_meeting, window)):  # 5
         conflict = contender.conflict
-        effect, effect_on_other = _worst(window, contender)  # 2 to 4
+        drawn_out = window._replace(last=window.last + held, held=window.held + held)
+        effect, effect_on_other = _worst(drawn_out, contender)  # 2 to 4
         if effect.cycles > 0:
             shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
+            held = delay_cycles(shares)[0]
         if effect_on_other.cycles > 0 and (contender.owner, conflict.other_piece) not in first_out:
             effects_on_others.append((contender, effect_on_other))
     return Delays(shares, effects_on_others)
+
+
+def _meeting(window: Window, contender: Contender[Owner]) -> float:
+    """When a stream and another one first are at a place at once, in cycles of the first one's own source."""
+    shift, other_shift, room = contender.conflict.crossings[0]
+    return max(window.first, contender.window.first_at(other_shift, room) - shift)
 
 
 def delay_cycles(shares: Shares) -> tuple[float, int]:
@@ -177,7 +188,7 @@ def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, I
         words = rate * (place.last - overlap_start + 1)
         other_words = other_rate * (place.other_last - overlap_start + 1)
         # 2, 3
-        effect, effect_on_other = _interleave(rate, words, other_pace, other_words, in_order=in_order)
+        effect, effect_on_other = _interleave(window.pace, words, other_pace, other_words, in_order=in_order)
         if contender.feeds:  # 4
             behind = min(effect.cycles, place.lag / 2)
             effect = Interleaving(effect.cycles + behind, effect.words + behind)
