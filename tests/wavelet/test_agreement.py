@@ -90,9 +90,17 @@ def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
 
 
 @pytest.mark.parametrize("wafer", WAFERS)
-@pytest.mark.parametrize("streams", [((42, 28), (39, 37), (62, 10), (79, 9)), ((42, 28), (39, 37), (62, 10))], ids=str)
+@pytest.mark.parametrize(
+    ("streams", "worst_pct"),
+    [
+        (((42, 28), (39, 37), (62, 10), (79, 9)), 3.0),
+        (((24, 40), (4, 53), (23, 28), (27, 32)), 6.0),  # a stream meets three, of which two come at once
+        (((42, 28), (39, 37), (62, 10)), 3.0),
+    ],
+    ids=str,
+)
 def test_a_stream_finds_more_of_those_that_take_turns_before_it(
-    streams: tuple[tuple[int, int], ...], wafer: str
+    streams: tuple[tuple[int, int], ...], worst_pct: float, wafer: str
 ) -> None:
     """Two that take turns last twice as long, so that a third and a fourth find more of them than if they did not."""
     machine, schedule = load_wafer(wafer), point_to_point(83, 1, streams)
@@ -101,7 +109,7 @@ def test_a_stream_finds_more_of_those_that_take_turns_before_it(
     row = compare(case, machine, load_software("tuned", machine.generation))
     assert row.loads_equal, told(row)
     assert row.wavelet_cycles > JUDGED_CYCLES
-    assert abs(row.error_pct) <= 3.0, told(row)
+    assert abs(row.error_pct) <= worst_pct, told(row)
 
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(WAFERS, PROFILES, strict=True)])
