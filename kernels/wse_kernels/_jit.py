@@ -13,7 +13,7 @@ from llvmlite import __version__ as llvmlite_version
 from llvmlite import ir
 from numba import __version__ as numba_version
 from numba import config as numba_config
-from numba import njit, prange, typeof, types
+from numba import get_num_threads, njit, prange, set_num_threads, typeof, types
 from numba.core import cgutils as numba_cgutils
 from numba.core import serialize
 from numba.core.caching import _Cache
@@ -28,6 +28,8 @@ from wse_kernels._compiler import KernelCompiler, PartCompiler
 config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
 cgutils: Any = numba_cgutils
 launch_threads: Any = _launch_threads
+get_threads: Any = get_num_threads
+set_threads: Any = set_num_threads
 
 
 _PACKAGE = Path(__file__).parent
@@ -118,6 +120,7 @@ __all__ = [
     "cgutils",
     "compile_for",
     "config",
+    "get_threads",
     "helper_function",
     "intrinsic",
     "ir",
@@ -129,6 +132,7 @@ __all__ = [
     "part_function",
     "populate_array",
     "prange",
+    "set_threads",
     "spread_kernel",
     "types",
     "types_of",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,11 @@ from wse.program.program import Program
 from wse.program.steps import Slots
 from wse_kernels.library import KERNEL_FILES
 from wse_kernels.precompile import precompile
+from wse_kernels.shared_cores import SharedCores
 from wse_mappings.cuts.split import balanced_counts
+
+CALLS_BETWEEN_LOOKS: Final = 16
+"""Calls of kernels after which it is looked at whether other programs want the cores."""
 
 
 class Engine:
@@ -88,6 +92,7 @@ class Engine:
         outputs = Outputs(program, spec, self.arenas, watched, on_output) if watched else None
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
         self.crossings = self._binder.crossings
+        self._cores = SharedCores()
         self._decode: BoundPhase | None = None  # as it ran last
         self._verified = VerifiedIds(program, self.caches)
         self.step_times = StepTimes(program, self.arenas) if profile else None
@@ -198,8 +203,10 @@ class Engine:
         if self.step_times is not None:
             self.step_times.run(bound.phase, bound.slots, bound.calls, bound.steps)
         else:
-            for function, arguments in bound.calls:
-                function(*arguments)
+            for first in range(0, len(bound.calls), CALLS_BETWEEN_LOOKS):
+                for function, arguments in bound.calls[first : first + CALLS_BETWEEN_LOOKS]:
+                    function(*arguments)
+                self._cores.adapt()
         for (stage, loads), times in bound.loads.items():
             self.arenas[stage].carried[loads] += times
 
