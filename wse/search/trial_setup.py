@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from wse.arrays import F64
 from wse.compiler.demand import demand_of
@@ -168,14 +168,15 @@ class TrialSetup:
         if not self.allows(known := self.misfits.needed_bytes(small)):
             return replace(trial, needed_bytes=known)
         try:
-            small = small.allocate()
+            allocated, of_stages = _allocated(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill))
         except DoesNotFit:
             return trial
-        self.misfits.learn(small, of_stages := small.needed_bytes(), self.wafer.sram_bytes_per_pe)
+        self.misfits.learn(small, of_stages, self.wafer.sram_bytes_per_pe)
         needed = max(of_stages)
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
-        if self.timing is None or not self.allows(needed):
+        if self.timing is None or allocated is None:
             return trial
+        small = allocated
         program = small.program()
         step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
         first, decoded = _chunk_time(small, program, of_chunk), small.sum_over_model(program, program.decode, of_token)
@@ -325,3 +326,17 @@ def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkT
     """The time of the first chunk in the whole."""
     phase = program.phases[0]
     return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))
+
+
+@lru_cache(maxsize=8)  # what did not fit on the fewest wafers is tried on them again
+def _allocated(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
+) -> tuple[CondensedModel | None, tuple[int, ...]]:
+    """A condensed model, allocated, None where it does not fit and must; and the bytes that each of its stages needs.
+
+    Raises DoesNotFit where colours run out.
+    """
+    small = condense(spec, wafer, software, options, choice).allocate()
+    needed = tuple(small.needed_bytes())
+    fits = max(needed) <= wafer.sram_bytes_per_pe or options.capacity == REPORT
+    return small if fits else None, needed
