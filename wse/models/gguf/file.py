@@ -39,6 +39,8 @@ MOST_NAMED: Final = 10
 
 SCALARS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 TEXT, ARRAY = 8, 9
+LENGTH: Final = struct.Struct("<Q")
+"""The bytes of a text that follow."""
 
 PLAIN: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
     {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
@@ -128,7 +130,7 @@ class GgufFile:
             reader.fail(f"{key} must be an array")
         reader.at = array.begin
         if array.kind == TEXT:
-            return [reader.text(LONGEST_TEXT, key) for _ in range(array.count)]
+            return reader.texts(array.count, LONGEST_TEXT, key)
         scalars = np.frombuffer(self.file.bytes, SCALARS[array.kind], array.count, array.begin)
         return list(scalars.tolist())
 
@@ -161,11 +163,33 @@ class _Reader:
 
     def text(self, longest: int, what: str) -> str:
         """A text of at most ``longest`` bytes."""
-        begin, length = self._stretch(longest, what)
-        try:
-            return str(self._bytes[begin : begin + length], "utf-8")
-        except UnicodeDecodeError:
-            self.fail(f"{what} at byte {begin:,} is not UTF-8")
+        [text] = self.texts(1, longest, what)
+        return text
+
+    def texts(self, count: int, longest: int, what: str) -> list[str]:
+        """So many texts, one behind the other."""
+        first, found = self.at, []
+        stretches = list(self.stretches(count, longest, what))
+        whole = bytes(self._bytes[first : self.at])
+        for begin, length in stretches:
+            try:
+                found.append(whole[begin - first : begin - first + length].decode())
+            except UnicodeDecodeError:
+                self.fail(f"{what} at byte {begin:,} is not UTF-8")
+        return found
+
+    def stretches(self, count: int, longest: int, what: str) -> Iterator[tuple[int, int]]:
+        """First byte and length of so many texts, one behind the other: of a vocabulary there are 100,000."""
+        at, size, file_bytes, length_at = self.at, self.size, self._bytes, LENGTH.unpack_from
+        for _ in range(count):
+            begin = at + LENGTH.size
+            length = length_at(file_bytes, at)[0] if begin <= size else longest + 1
+            if length > longest or length > size - begin:
+                self.at = at
+                self._stretch(longest, what)  # says what is wrong
+            yield begin, length
+            at = begin + length
+        self.at = at
 
     def _stretch(self, longest: int, what: str) -> tuple[int, int]:
         length = self.scalar("<Q", what)
@@ -189,8 +213,8 @@ class _Reader:
             self.fail(f"{key} claims {count:,} elements, the limit is {MOST_ARRAY_ELEMENTS:,}")
         begin = self.at
         if kind == TEXT:
-            for _ in range(count):
-                self._stretch(LONGEST_TEXT, key)
+            for _ in self.stretches(count, LONGEST_TEXT, key):
+                pass
         else:
             self.take(count * struct.calcsize(SCALARS[kind]), key)
         return GgufArray(kind=kind, count=count, begin=begin)
