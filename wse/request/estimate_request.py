@@ -80,7 +80,10 @@ class EstimateRequest(PlacementRequest):
     ] = None
     sensitivity: Annotated[
         bool,
-        Option(doc="Also what a slower hop, more SRAM or a faster link would change.", panel="Output"),
+        Option(
+            doc="Also what a slower hop, more SRAM, a faster link, or wafers that cut no layer would change.",
+            panel="Output",
+        ),
     ] = False
     trace: Annotated[
         str | Path | None,

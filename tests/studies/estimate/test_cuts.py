@@ -12,6 +12,7 @@ from tests.models.helpers import write_config
 from wse.errors import DoesNotFit
 from wse.report.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
+from wse.studies.estimate import estimate as cut_estimate
 from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.result import EstimateResult
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -48,6 +49,22 @@ def test_cut_layers_are_counted_and_told_which_wafers_hold_them_whole(
     assert (first.wafer, second.wafer) == (0, 1)
     assert cut.to_dict()["cuts"] == {"layers": 1, "between_wafers": 1, "wafers_for_whole_layers": 3}
     assert "1 of them between wafers; all whole with --wafers 3" in printed(cut)
+
+
+def test_sensitivity_has_the_wafers_that_hold_layers_whole(
+    request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
+    monkeypatch.setattr(cut_estimate, "changed_requests", lambda prepared: {})
+    names: list[str] = []
+    cut = estimate(replace(request_, sensitivity=True), on_progress=lambda done, of_all, name: names.append(name))
+    whole = estimate(replace(request_, wafers=3))
+    assert cut.sensitivity is not None
+    (row,) = cut.sensitivity
+    assert (row.change, row.wafers) == ("no layer cut", 3)
+    assert whole.decode is not None
+    assert row.tokens_per_s == whole.decode.tokens_per_s
+    assert "no layer cut" in names
 
 
 def test_whole_layers_are_passed_over(request_: EstimateRequest) -> None:

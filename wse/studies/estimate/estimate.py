@@ -80,6 +80,10 @@ def estimate(
     if result.verify is not None:
         result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))
     if request.sensitivity:
+        if result.cuts is not None and result.cuts.wafers_for_whole_layers is not None:
+            whole_layers = {"no layer cut": replace(request, wafers=result.cuts.wafers_for_whole_layers)}
+            changed_by_name |= whole_layers
+            pieces[3:3] = whole_layers
 
         def estimate_piece(name: str, changed_request: EstimateRequest) -> EstimateResult:
             on_progress(pieces.index(name), len(pieces), name)
