@@ -2,74 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from timed_search import OPTIONS, TOKENS, cost_of, machine_of, timing_of
 from tiny_model import latent_spec, tiny_spec
 
-from wse.arrays import F64
-from wse.compiler.options import DECODE, FITTED_TREES, FUSED, PREFILL, RELEASED, THIN_GEMM, VERIFY, Choice, Options
+from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, RELEASED, THIN_GEMM, VERIFY, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
-from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on
-from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
-from wse.program.program import Program
 from wse.search.search import Compilation, search
 from wse.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, in_groups, least_cycles
-from wse.search.trial import Timer
 from wse.search.trial_setup import TrialSetup
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
 from wse_mappings.schedule import Arrival
 from wse_mappings.strategies.strategy import Layout
 
-TOKENS, CONTEXT, AFTER = 64, 136, 96
 ROUNDED = 0.04
 """Programs take whole cycles, and some of the all-reduces run beside what takes longer."""
 
 WIDE = tiny_spec(hidden=480, heads=8, kv_heads=4, head_size=32, ffn=960, vocab=500)
-OPTIONS = Options(
-    mapping="region",
-    wafers=1,
-    dtype="float32",
-    accumulate="float32",
-    context=CONTEXT,
-    prompt_tokens=(TOKENS,),
-    schedule=FUSED,
-    capacity="report",
-    prefill=THIN_GEMM,
-)
-
-
-def machine_of(
-    wafer: str = "wse3", profile: str = "production", mesh: tuple[int, int] = (12, 60)
-) -> tuple[WaferSpec, SoftwareProfile]:
-    machine = mesh_on(load_wafer(wafer), *mesh)
-    return machine, load_software(profile, machine.generation)
-
-
-def timing_of(machine: WaferSpec, software: SoftwareProfile) -> Timer:
-    """The time of each phase as a request of 64 new tokens after 64 has it."""
-
-    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        return [cost_of(program, number, machine, software).by_step for number in phases]
-
-    line = pattern_times(LineCosts.of_software(machine, software))
-    return Timer(by_step, TOKENS, line.alone_cycles)
-
-
-def cost_of(program: Program, number: int, machine: WaferSpec, software: SoftwareProfile) -> PhaseCost:
-    fabric, name = Fabric(program, machine, software), program.phases[number].name
-    if name == PREFILL:
-        return fabric.prefill_cost(number)
-    return fabric.decode_cost(AFTER) if name == DECODE else fabric.verify_cost(AFTER)
 
 
 def compilation(spec: ModelSpec = WIDE, **options: Any) -> Compilation:

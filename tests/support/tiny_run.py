@@ -17,7 +17,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.execute.engine import Engine
 from wse.models.spec import ModelSpec
-from wse.search.trees import in_groups, without_trees
+from wse.search.trees import in_groups, without_fitted
 from wse_mappings.cuts.expert_groups import SPREAD
 
 
@@ -56,7 +56,7 @@ def tiny_session(
     choice = Choice(prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9, rewrites=rewrites)
     machine = wafer(*mesh, 1 << 20)
     if groups:
-        choice = in_groups(spec, machine, SOFTWARE, options, replace(choice, rewrites=without_trees(rewrites)), groups)
+        choice = in_groups(spec, machine, SOFTWARE, options, replace(choice, rewrites=without_fitted(rewrites)), groups)
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     engine = Engine(program, spec, tensors(spec).__getitem__)
     return Session(engine=engine, program=program, machine=machine, prompt=tuple(prompt))

@@ -29,6 +29,7 @@ ROUTER_SCORES = "router-scores"
 corrects its own alone."""
 
 FITTED_TREES = "fitted-trees"
+WIDE_UNPACKING = "wide-unpacking"
 """The rewrite by which sums are cut into groups that go by their words."""
 
 REFUSE, REPORT = "refuse", "report"

@@ -25,15 +25,15 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
     entries = halvings(ceil_div(setup.spec.vocab_size, cols), setup.smallest_head_chunk(layout))
     options = setup.options_on(layout)
     heads = [setup.choice(layout, prefill, smallest, entry) for entry in entries]
-    head = _first_that_fits(setup, options, heads, 0).head_chunk
+    head = first_that_fits(setup, options, heads, 0).head_chunk
     sizes = chunk_sizes(longest, step)
     guess = len(sizes) // 2
     if trial.prompts is not None and trial.prompts.sized:
         sizes, guess = sizes[sizes.index(trial.prompts.chunk) :], 0
-    return _first_that_fits(setup, options, [setup.choice(layout, prefill, size, head) for size in sizes], guess)
+    return first_that_fits(setup, options, [setup.choice(layout, prefill, size, head) for size in sizes], guess)
 
 
-def _first_that_fits(setup: TrialSetup, wanted: Options, choices: list[Choice], guess: int) -> Choice:
+def first_that_fits(setup: TrialSetup, wanted: Options, choices: list[Choice], guess: int) -> Choice:
     """The first of some choices, each less demanding than the one before, that fits; the last if none does.
 
     Looked for from a guess on, in steps that double (exponential search; Bentley and Yao, Information Processing

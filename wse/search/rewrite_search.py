@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, Choice, Options, Rewrites
+from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, WIDE_UNPACKING, Choice, Options, Rewrites
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
-from wse.search.trees import fit_trees, without_trees
+from wse.search.trees import fit_trees, without_fitted
 from wse.search.trial import Timer, Trial
 from wse.search.trial_setup import TrialSetup
 from wse_mappings.strategies.strategy import Layout
@@ -76,13 +76,14 @@ def verify_choice(
     The rewrites are those of a token where others do not fit. Errors as of `rewrites_of`.
     """
     asked = rewrites_of(spec, options)
-    rewrites = without_trees(asked)
+    rewrites = without_fitted(asked)
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     layout = Layout(options.mapping, choice.bands, choice.per_band, turned=choice.turned, mesh=choice.mesh)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
-    of_token = without_trees(choice.rewrites)
-    of_pass = of_token if paying is None else settings_of(paying)
+    of_token = tuple(one for one in choice.rewrites if one[0] != FITTED_TREES)
+    unpacking = tuple(one for one in choice.rewrites if one[0] == WIDE_UNPACKING)
+    of_pass = of_token if paying is None else (*settings_of(paying), *unpacking)
     choice = replace(choice, rewrites=of_token, verify_rewrites=of_pass, trees=())
     return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(asked) else choice
 

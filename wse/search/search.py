@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from wse.compiler.options import (
     REFUSE,
     THIN_GEMM,
     VERIFY,
+    WIDE_UNPACKING,
     Choice,
     Options,
     check_types,
@@ -37,9 +38,10 @@ from wse.search.explore import emptiest_trials, explore
 from wse.search.misfits import Misfits
 from wse.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.search.tile_sizes import WITHOUT_TILES
-from wse.search.trees import FittedTrees, fit_trees, without_trees
+from wse.search.trees import FittedTrees, fit_trees, without_fitted
 from wse.search.trial import Timer, Trial
 from wse.search.trial_setup import TrialSetup
+from wse.search.unpacking import fit_unpacking
 from wse_mappings.strategies.strategy import Layout
 
 Cost = Callable[[Program], float]
@@ -102,7 +104,8 @@ def search(
     _check_names(options)
     _check_mesh(spec, wafer, options)
     asked = rewrites_of(spec, options)
-    rewrites, fits_trees = without_trees(asked), timing is not None and FITTED_TREES in dict(asked)
+    rewrites = without_fitted(asked)
+    fitted = {name for name, _ in asked} - {name for name, _ in rewrites} if timing is not None else set[str]()
     setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
     # 1. Trials in small.
     setup, trials = _within_limits(setup, _trials)
@@ -128,7 +131,7 @@ def search(
         for trial in setup.fastest_product_first(products, finalists[0].trial.prefill if finalists else None):
             trials = [other for other in trials if not other.is_of(trial)] + [trial]
             try:
-                finalists.append(_compile(setup, trial, fits_trees=fits_trees))
+                finalists.append(_compile(setup, trial, fitted))
             except DoesNotFit as error:
                 failures.append(error)
                 continue
@@ -147,7 +150,7 @@ def search(
         choice=trees.choice,
         trials=tuple(trials),
         compiled=tuple((finalists[i].trial, costs[i] if len(costs) > 1 else None) for i in order),
-        rewrites=(*rewritten, *_trials_of(trees, DECODE)),
+        rewrites=(*rewritten, *best_finalist.unpacking, *_trials_of(trees, DECODE)),
         verify_rewrites=None if of_pass is None else (*of_pass, *_trials_of(trees, VERIFY)),
     )
 
@@ -156,16 +159,18 @@ class _Finalist(NamedTuple):
     """A trial, everything chosen for it with what its trees save, and the whole Program, without tiles."""
 
     trial: Trial
+    unpacking: tuple[RewriteTrial, ...]
     trees: FittedTrees
     program: Program
 
 
-def _compile(setup: TrialSetup, trial: Trial, *, fits_trees: bool) -> _Finalist:
-    """A trial compiled whole, but for the indices of its tiles. Raises DoesNotFit."""
+def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str]) -> _Finalist:
+    """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it. Raises DoesNotFit."""
     options, choice = setup.options_on(trial.layout), largest_chunks(setup, trial)
-    trees = fit_trees(setup, trial.layout, choice) if fits_trees else FittedTrees(choice, {})
+    choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted else (choice, ())
+    trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted else FittedTrees(choice, {})
     program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
-    return _Finalist(trial, trees, program)
+    return _Finalist(trial, unpacking, trees, program)
 
 
 def _trials_of(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:

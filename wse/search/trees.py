@@ -12,7 +12,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, VERIFY, Choice, Options, Rewrites, TreeSize
+from wse.compiler.options import (
+    DECODE,
+    FITTED_TREES,
+    PREFILL,
+    VERIFY,
+    WIDE_UNPACKING,
+    Choice,
+    Options,
+    Rewrites,
+    TreeSize,
+)
 from wse.compiler.rewrites.fitted_trees import groups_of, with_groups
 from wse.compiler.state import PatternCall, State
 from wse.compiler.symbolic import BlockRun, SymPhase, distinct_phases
@@ -41,9 +51,9 @@ class FittedTrees(NamedTuple):
     saved_cycles: Mapping[str, float]
 
 
-def without_trees(rewrites: Rewrites) -> Rewrites:
-    """The rewrites that are tried one by one: all but that of fitted trees, which come last."""
-    return tuple(one for one in rewrites if one[0] != FITTED_TREES)
+def without_fitted(rewrites: Rewrites) -> Rewrites:
+    """The rewrites that are tried one by one: all but those that are fitted to a layout with its chunks."""
+    return tuple(one for one in rewrites if one[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
 
 def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:

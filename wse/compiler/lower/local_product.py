@@ -12,7 +12,7 @@ from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import Coding, scales_name
 
 UNPACKED_CODES = 128
-"""Codes that are unpacked at once, into scratch of no more than 512 bytes: what starting costs is spread over them."""
+"""Codes that are unpacked at once, where no more are asked for: what starting costs is spread over them."""
 
 
 def local_product(
@@ -79,7 +79,7 @@ def _coding(c: Context, w: SymBuffer) -> Coding:
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
     """The operands of a product with a tile of codes that say how they are unpacked, and where to."""
-    rows, codes = _scratch(c, K, N)
+    rows, codes = scratch(c, K, N, UNPACKED_CODES)
     operands: dict[str, Any] = {"codes": codes, "rows": rows}
     if coding.group:
         operands["groups"] = c.tile(groups_name(w.name, c.parts))
@@ -91,9 +91,9 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
     return operands
 
 
-def _scratch(c: Context, K: int, N: int) -> tuple[int, SymBuffer]:
+def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
     """Rows of a tile ``[K, N]`` that are unpacked at once, and where to: no product is given more than it needs."""
-    rows = max(1, min(K, UNPACKED_CODES // N))
+    rows = max(1, min(K, most_codes // N))
     return rows, c.temp(f"unpacked_codes_{rows * N}", rows * N, "act", "buffers")
 
 

@@ -26,6 +26,7 @@ from wse.compiler.rewrites import (
     shared_colours,
     shared_exp,
     vectors_over_heads,
+    wide_unpacking,
 )
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.errors import BadInput, UnknownName
@@ -50,6 +51,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
         early_shift,
         query_scales,
         shared_colours,
+        wide_unpacking,
         fitted_trees,
         joined_tasks,
     )

@@ -1,0 +1,72 @@
+"""Codes unpacked at once: as many as pay and as the chosen layout has room for; what they save is what Programs take less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from timed_search import AFTER, OPTIONS, machine_of, timing_of
+from tiny_model import tiny_spec
+
+from wse.compiler.options import RELEASED, WIDE_UNPACKING
+from wse.compiler.pipeline import compile_choice
+from wse.errors import BadInput
+from wse.fabric.model import Fabric
+from wse.hardware.spec import WaferSpec
+from wse.isa.instructions import KERNELS
+from wse.program.program import Program
+from wse.search.search import Compilation, search
+
+SPEC = replace(tiny_spec(hidden=1024, heads=8, kv_heads=4, head_size=32, ffn=960, vocab=500), dtype="bfloat16")
+CODED = replace(OPTIONS, dtype="int4", activations="bfloat16", capacity="refuse")
+
+
+def compilation(machine: WaferSpec | None = None, **options: Any) -> Compilation:
+    plain, software = machine_of(mesh=(12, 20))
+    machine = machine or plain
+    return search(SPEC, machine, software, replace(CODED, **options), timing=timing_of(machine, software))
+
+
+def most_codes(program: Program) -> int:
+    """The most codes that a product of a decoded token unpacks at once."""
+    steps = program.decode.steps
+    products = [
+        KERNELS[steps.code[s]].by_name(steps.operands(s, program.cache_slots(AFTER)))
+        for s in range(len(steps))
+        if steps.computes(s) and "codes" in KERNELS[steps.code[s]].index
+    ]
+    return max(each["rows"] * each["N"] for each in products)
+
+
+def test_what_more_codes_save_is_what_a_token_takes_less() -> None:
+    compiled, (machine, software) = compilation(), machine_of(mesh=(12, 20))
+    (trial,) = (one for one in compiled.rewrites if one.name == WIDE_UNPACKING)
+    assert dict(compiled.choice.rewrites)[WIDE_UNPACKING] == trial.setting > 128
+    plain = replace(
+        compiled.choice, rewrites=tuple(one for one in compiled.choice.rewrites if one[0] != WIDE_UNPACKING)
+    )
+    without = compile_choice(SPEC, machine, software, compiled.options, plain)
+    assert most_codes(without) <= 128 < most_codes(compiled.program) <= trial.setting
+    cycles = [Fabric(one, machine, software).decode_cost(AFTER).cycles for one in (without, compiled.program)]
+    assert cycles[0] - cycles[1] == pytest.approx(trial.saved_cycles, rel=0.05)
+
+
+def test_no_more_codes_are_unpacked_than_there_is_room_for() -> None:
+    machine, _ = machine_of(mesh=(12, 20))
+    roomy = compilation()
+    wide, top = most_codes(roomy.program), max(stage.sram_top_byte for stage in roomy.program.stages)
+    tight = compilation(replace(machine, sram_bytes_per_pe=top - wide))
+    assert most_codes(tight.program) < wide
+    assert max(stage.sram_top_byte for stage in tight.program.stages) <= top - wide
+    chunks = [one.choice.prefill_chunk for one in (roomy, tight)]
+    assert chunks[1] <= chunks[0], "room goes to chunks of prompts first"
+
+
+def test_nothing_is_widened_where_nothing_is_rewritten_or_nothing_is_unpacked() -> None:
+    assert WIDE_UNPACKING not in dict(compilation(schedule=RELEASED).choice.rewrites)
+    assert WIDE_UNPACKING not in dict(compilation(schedule="joined-tasks").choice.rewrites)
+    with pytest.raises(
+        BadInput, match="wide-unpacking is not valid: weights are bfloat16, which nothing has to unpack"
+    ):
+        compilation(dtype="bfloat16", activations=None, schedule=WIDE_UNPACKING)

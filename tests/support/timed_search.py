@@ -1,0 +1,56 @@
+"""Searches that time what they try: the machine, the request and the clock of small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wse.arrays import F64
+from wse.compiler.options import DECODE, FUSED, PREFILL, THIN_GEMM, Options
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.line.pattern_times import pattern_times
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.hardware.load import load_software, load_wafer
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.program import Program
+from wse.search.trial import Timer
+
+TOKENS, CONTEXT, AFTER = 64, 136, 96
+
+
+OPTIONS = Options(
+    mapping="region",
+    wafers=1,
+    dtype="float32",
+    accumulate="float32",
+    context=CONTEXT,
+    prompt_tokens=(TOKENS,),
+    schedule=FUSED,
+    capacity="report",
+    prefill=THIN_GEMM,
+)
+
+
+def machine_of(
+    wafer: str = "wse3", profile: str = "production", mesh: tuple[int, int] = (12, 60)
+) -> tuple[WaferSpec, SoftwareProfile]:
+    machine = mesh_on(load_wafer(wafer), *mesh)
+    return machine, load_software(profile, machine.generation)
+
+
+def timing_of(machine: WaferSpec, software: SoftwareProfile) -> Timer:
+    """The time of each phase as a request of 64 new tokens after 64 has it."""
+
+    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
+        return [cost_of(program, number, machine, software).by_step for number in phases]
+
+    line = pattern_times(LineCosts.of_software(machine, software))
+    return Timer(by_step, TOKENS, line.alone_cycles)
+
+
+def cost_of(program: Program, number: int, machine: WaferSpec, software: SoftwareProfile) -> PhaseCost:
+    fabric, name = Fabric(program, machine, software), program.phases[number].name
+    if name == PREFILL:
+        return fabric.prefill_cost(number)
+    return fabric.decode_cost(AFTER) if name == DECODE else fabric.verify_cost(AFTER)
