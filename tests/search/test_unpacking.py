@@ -1,4 +1,4 @@
-"""Codes unpacked at once: as many as pay and as the chosen layout has room for; what they save is what Programs take less."""
+"""Codes unpacked at once: as many as pay and as the layout has room for, and what a Program takes less by them."""
 
 from __future__ import annotations
 
