@@ -200,7 +200,7 @@ def fits(
         wafer=wafer,
         software=software,
         options=replace(options, capacity=REFUSE),
-        rewrites=without_trees(rewrites_of(spec, options)),
+        rewrites=without_fitted(rewrites_of(spec, options)),
         misfits=Misfits() if misfits is None else misfits,
         whole_layers=whole_layers,
     )
