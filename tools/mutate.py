@@ -131,6 +131,12 @@ MUTATIONS: Final = (
         "tests/compiler/passes/test_emit.py",
     ),
     Mutation(
+        "wse/compiler/rewrites/shared_activation.py",
+        "return ceil_div(elements, per_word) * per_word",
+        "return elements",
+        "tests/fabric/links/test_layer_links.py -k beside",
+    ),
+    Mutation(
         "wse/fabric/line/line_costs.py",
         "return 2 * self.ramp + 1",
         "return 2 * self.ramp",

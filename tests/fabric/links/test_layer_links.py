@@ -13,7 +13,7 @@ from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.arrays import I64
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import Choice, Options, Rewrites
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.links import layer_links as module
 from wse.fabric.links.layer_links import LayerLinks, Runs, layer_links
@@ -129,11 +129,18 @@ def test_layers_that_are_alike_are_computed_once(name: str, most: int, monkeypat
     assert sum(len(part.layers) for part in found) > most
 
 
-def test_words_that_columns_have_beside_those_of_pairs_come_with_every_run() -> None:
-    """Sums of a shared block travel with those of the pairs of a column, which differ from token to token."""
+@pytest.mark.parametrize("shares", [(), (("shared-activation", 4),), (("shared-activation", 4), ("joint-shares", 1))])
+def test_words_that_columns_have_beside_those_of_pairs_come_with_every_run(shares: Rewrites) -> None:
+    """Sums of a shared block travel with those of the pairs of a column, which differ from token to token.
+
+    Five features of two bytes end inside of a word, and a pair's share has the rest of it as well.
+    """
     spec = mixture_spec(MIXTURES["shared"])
-    options = replace(OPTIONS, experts="own")
-    program = compile_choice(spec, SMALL, SOFTWARE, options, replace(CHOICE, rewrites=(("joint-blocks", 1),)))
+    assert spec.experts is not None
+    spec = replace(spec, experts=replace(spec.experts, ffn_size=5))
+    options = replace(OPTIONS, experts="own", dtype="bfloat16")
+    choice = replace(CHOICE, rewrites=(("joint-blocks", 1), *shares))
+    program = compile_choice(spec, SMALL, SOFTWARE, options, choice)
     fabric, decode = Fabric(program, SMALL, SOFTWARE), len(program.phases) - 1
     by_token = {9: np.array([1, 0, 1, 0, 0]), 10: np.array([1, 1, 0, 0, 0]), 11: np.array([0, 0, 0, 1, 1])}
     runs = {(decode, program.cache_slots(length + 1), (length,)): 1 for length in by_token}

@@ -4,7 +4,7 @@ What gate and up make is replicated down the columns, and so each PE of a column
 neighbours each activates n / g, and adds zeros for the others; a sum over the g PEs, which is exact, gives each all n.
 
 1. The columns are cut into groups of at least g rows.
-2. Every PE activates its share, of all tokens or pairs as one vector where each has fewer features than neighbours.
+2. Every PE activates its share, of all tokens as one vector where each has fewer features than neighbours.
    Where what it activates is scaled right before, and read nowhere else, it scales its share alone.
 3. An all-reduce inside each group brings the shares together. Where columns hold different experts it has as many
    words as their pairs fill: a pair that ends inside of a word has zeros to its end, all of these behind all pairs.
