@@ -52,7 +52,7 @@ def run(
     Args:
         on_text: Called with the prompt's text and then each stretch of generated text, where there is one prompt.
         on_warning: Called with what the user should know though the run goes on.
-        on_stored: Called with (elements stored, all, the tile that begins) while weights are stored.
+        on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
         on_progress: Called with (done, all, the kernel that begins) while kernels compile.
         on_tokens: Called with (tokens read and generated, the most, "") where ``on_text`` is not called.
     """

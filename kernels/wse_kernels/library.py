@@ -1,4 +1,4 @@
-"""The kernels by name, each compiled for one core and for all of them.
+"""The kernels by name, each compiled for one core and, but for those that store weights, for all of them.
 
 ``compiled_kernel(name)`` gives both; ``for_time`` picks the parallel one when a step is worth waking the other cores.
 """
@@ -33,7 +33,7 @@ from wse_kernels import (
     wavelet,
 )
 from wse_kernels._blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
-from wse_kernels._jit import KERNEL_FILES, config, kernel, parallel_kernel, spread_kernel
+from wse_kernels._jit import KERNEL_FILES, config, get_threads, kernel, parallel_kernel, spread_kernel
 from wse_kernels._lanes import MOST_LANES
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "TRANSFER",
     "CompiledKernel",
     "compiled_kernel",
+    "thread_count",
 ]
 
 
@@ -72,13 +73,18 @@ STORING = _kernels(random_numbers, storing)
 """Kernels that make weights and put them where PEs hold them, which threads of the caller have their turns at."""
 
 THREADS: int = config.NUMBA_NUM_THREADS
-"""The number of threads that kernels are spread over."""
+"""The most threads that kernels of this process are spread over."""
 
 LEAST_CORE_S = 2e-5
 """Seconds of one core below which no step is spread over all."""
 WAKES = 4
 """The number of times that a step must take one core what it takes to wake the others."""
 TRIALS = 40
+
+
+def thread_count() -> int:
+    """The number of threads that the caller has set for kernels, THREADS at the most; 1 where they are interpreted."""
+    return 1 if config.DISABLE_JIT else int(get_threads())
 
 
 @cache
@@ -104,7 +110,7 @@ class CompiledKernel(NamedTuple):
 
     Attributes:
         serial: The build for one core.
-        parallel: The build for all cores.
+        parallel: The build for all cores; of a kernel that stores weights, the serial one.
         takes: What a compute kernel is called with before its operands, as indices into `wse_kernels._blocks.VIEWS`.
     """
 
@@ -120,8 +126,11 @@ class CompiledKernel(NamedTuple):
 @cache
 def compiled_kernel(name: str) -> CompiledKernel:
     """The kernel ``name`` of COMPUTE, TRANSFER, TIMING or STORING. Raises KeyError for an unknown name."""
+    if name in STORING:
+        serial = kernel(STORING[name])
+        return CompiledKernel(serial, serial)
     if name not in COMPUTE:
-        function = (TRANSFER | TIMING | STORING)[name]
+        function = (TRANSFER | TIMING)[name]
         allocates = name in TIMING
         spread = over_cores_by_loop(function)
         parallel = parallel_kernel(function, allocates=allocates) if spread is None else spread_kernel(spread)

@@ -17,7 +17,7 @@ from wse.isa.instructions import kernel_named
 from wse.isa.operands import FIRST_OPERAND
 from wse_kernels import library
 from wse_kernels._jit import build_of
-from wse_kernels.library import LEAST_CORE_S, TRIALS, WAKES, CompiledKernel, compiled_kernel, parallel_core_s
+from wse_kernels.library import LEAST_CORE_S, STORING, TRIALS, WAKES, CompiledKernel, compiled_kernel, parallel_core_s
 from wse_mappings.schedule import Arrival
 
 PROMPT = (1, 410, 469, 347)
@@ -93,6 +93,12 @@ def test_short_steps_of_a_token_run_on_one_core(shared: Path, monkeypatch: pytes
     assert builds(small) == {False}
     spread(monkeypatch, 0.0)
     assert True in builds(small)
+
+
+@pytest.mark.skipif(not JIT, reason="interpreted kernels have one build")
+def test_kernels_that_store_weights_have_one_build_as_threads_of_the_caller_share_them() -> None:
+    found = {name: compiled_kernel(name) for name in (*STORING, "along_rows", "gemv")}
+    assert {name for name, kernel in found.items() if kernel.parallel is kernel.serial} == set(STORING)
 
 
 SPREAD = ("gemv", "matmul", "activate_share", "attention_values", "along_rows", "along_columns")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import ml_dtypes
@@ -24,6 +27,8 @@ from wse.execute.tiles import Patch, inner_places, patches, row_range, share, st
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart
 from wse.search.search import compile_model
+from wse_kernels import library
+from wse_kernels._jit import get_threads, set_threads
 from wse_mappings.mesh.ring import skew
 
 SPEC = tiny_spec()
@@ -193,3 +198,48 @@ def test_patches_cover_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     found = patches((part,), (np.zeros((12, 12)),), 4, 4)
     assert found == [Patch(0, 4, col, col + 1) for col in range(4)]
     assert [row_range(part, patch) for patch in found] == [(0, 3), (3, 6), (6, 9), (9, 12)]
+
+
+@pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_more_threads_store_than_the_caller_has_set_for_kernels(threads: int) -> None:
+    made, reading, most = tensors(SPEC), set[int](), list[int]()
+
+    class Watched:
+        def __init__(self, name: str) -> None:
+            self.name, self.shape = name, made[name].shape
+
+        def __getitem__(self, rows: slice) -> Any:
+            reading.add(threading.get_ident())
+            most.append(len(reading))
+            time.sleep(0.002)  # the others come meanwhile
+            reading.discard(threading.get_ident())
+            return made[self.name][rows]
+
+    before = get_threads()
+    try:
+        set_threads(threads)
+        engine(tensor=Watched)
+    finally:
+        set_threads(before)
+    assert max(most) == threads
+
+
+def test_values_are_counted_once_they_are_stored() -> None:
+    """A tile's, patch by patch, in the order of tiles."""
+    made, counted = tensors(SPEC), list[tuple[int, int, str]]()
+    stored = engine(tensor=made.__getitem__, on_stored=lambda *piece: counted.append(piece))
+    tiles_stored = {tile.name: tile.outer * tile.inner for tile in stored.program.tiles}
+    pes = sum(arena.rows * arena.cols for arena in stored.arenas.values())
+    assert counted[0] == (0, counted[-1][0], "")
+    assert [name for _, _, name in counted[1:]] == list(tiles_stored)
+    assert [count for count, _, _ in counted[1:]] == [*accumulate(size * pes for size in tiles_stored.values())]
+
+
+def test_what_fails_is_not_counted() -> None:
+    made, counted = tensors(SPEC), list[str]()
+    made["layers.1.o"][0, 0] = np.inf
+    with pytest.raises(BadModel, match=r"layers\.1\.o: 1 of"):
+        engine(tensor=made.__getitem__, on_stored=lambda done, total, name: counted.append(name))
+    assert "layers.0.o" in counted
+    assert "layers.1.o" not in counted

@@ -8,7 +8,7 @@ import numpy as np
 
 from wse.errors import BadModel, WseBug
 from wse.execute.arena import number_type
-from wse.execute.tiles import Source, Tensor
+from wse.execute.tiles import Source, Tensor, decoded_values
 from wse.number_formats import E8M0_BIAS, E8M0_NAN, Coding
 
 
@@ -24,6 +24,10 @@ class KeptPart:
         self._outputs = coding.block if part else 1  # rows of the source in one of ours
         self._activations = activations
         self.shape: tuple[int, ...] = (-(-source.shape[0] // self._outputs), source.shape[1])
+
+    def decoded_values(self, first: int, last: int) -> int:
+        """The number of values that the source makes for rows of ours."""
+        return decoded_values(self._source, first * self._outputs, min(last * self._outputs, self._source.shape[0]))
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         first, last, _ = rows.indices(self.shape[0])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Final, NamedTuple
 
 WAITING: Final = 2
@@ -12,25 +13,55 @@ WAITING: Final = 2
 
 
 class PatchJob(NamedTuple):
-    """The storing of a patch. ``values`` are those of tensors that it reads and holds."""
+    """The storing of a patch.
+
+    Attributes:
+        values: Those of tensors that it reads and holds.
+        store: Stores them.
+        tile: The name of the tile.
+        elements: Those of the tile that the PEs of the patch hold.
+    """
 
     values: int
     store: Callable[[], None]
+    tile: str = ""
+    elements: int = 0
 
 
-def store_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> None:
-    """Carry out jobs that write disjoint memory; one of more than ``most_values`` while there is no other.
+def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> Iterator[PatchJob]:
+    """Carry out jobs that write disjoint memory, and give each in their order once it is done.
 
-    Raises what the first of them in order raises that fails, once those are done that were on their way.
+    Those on their way have no more than ``most_values`` together; one of more is carried out while there is no other.
+
+    Raises what the first of them in order raises that fails, or ``jobs`` behind them all, once those are done that were
+    on their way.
     """
-    waiting: deque[Future[None]] = deque()
+    waiting: deque[tuple[PatchJob, Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for job in jobs:
-            is_alone = job.values > most_values
-            while len(waiting) > (0 if is_alone else WAITING * threads - 1):
-                waiting.popleft().result()
-            waiting.append(pool.submit(job.store))
-            if is_alone:
-                waiting.popleft().result()
-        for future in waiting:
-            future.result()
+        for job in _with_error(jobs):
+            while waiting and (
+                len(waiting) >= WAITING * threads
+                or job.values + sum(other.values for other, _ in waiting) > most_values
+            ):
+                yield _done(*waiting.popleft())
+            waiting.append((job, pool.submit(job.store)))
+        while waiting:
+            yield _done(*waiting.popleft())
+
+
+def _done(job: PatchJob, future: Future[None]) -> PatchJob:
+    """A job, once it is carried out. Raises what that raised."""
+    future.result()
+    return job
+
+
+def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
+    """The jobs, and where they end with an error one that raises it."""
+    try:
+        yield from jobs
+    except Exception as error:
+        yield PatchJob(0, partial(_fail, error))
+
+
+def _fail(error: Exception) -> None:
+    raise error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from wse_mappings.mesh.ring import skew
 Tensor = npt.NDArray[np.generic]
 STRETCH_VALUES: Final = 1 << 21
 """Values of a tensor that are read at a time, where the PEs that hold them differ."""
+VALUES_IN_FLIGHT: Final = 8 * STRETCH_VALUES
+"""Values of tensors, of 4 bytes at the most, that all threads together read and hold at a time."""
 
 
 class Source(Protocol):
@@ -30,6 +32,21 @@ class Source(Protocol):
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         """A stretch of rows."""
+
+
+@runtime_checkable
+class DecodedSource(Protocol):
+    """A source that may decode more than the stretch that it gives."""
+
+    def decoded_values(self, first: int, last: int) -> int:
+        """The number of values that it makes, and holds at a time, for rows from the first to one past the last."""
+
+
+def decoded_values(source: Source, first: int, last: int) -> int:
+    """The number of values that a source makes for rows from the first to one past the last."""
+    if isinstance(source, DecodedSource):
+        return source.decoded_values(first, last)
+    return (last - first) * math.prod(source.shape[1:])
 
 
 @dataclass(frozen=True, slots=True)

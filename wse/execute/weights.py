@@ -13,12 +13,14 @@ from wse.errors import BadModel
 from wse.execute.arena import STORAGE, Arena, number_type
 from wse.execute.norm_products import with_norm_products
 from wse.execute.quantise import with_codes
-from wse.execute.stored_patches import PatchJob, store_patches
+from wse.execute.stored_patches import PatchJob, stored_patches
 from wse.execute.tiles import (
     STRETCH_VALUES,
+    VALUES_IN_FLIGHT,
     Patch,
     Source,
     Tensor,
+    decoded_values,
     inner_places,
     patches,
     row_range,
@@ -29,7 +31,7 @@ from wse.execute.tiles import (
 from wse.models.spec import ModelSpec
 from wse.program.program import ORDINALS, Program
 from wse.program.tiles import Tile, TilePart
-from wse_kernels.library import THREADS
+from wse_kernels.library import thread_count
 
 LARGEST_HALF: Final = 65504
 INFINITE: Final = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80}
@@ -49,8 +51,8 @@ def store_weights(
 
     ``tensor`` gives a canonical tensor ``[out, in]`` in any floating-point type.
 
-    ``on_stored`` is called with (elements stored, all, the tile that begins) before each tile and at the end. Threads
-    store several patches at a time, each on one core.
+    ``on_stored`` is called with (elements stored, all, the tile of the last) at the begin and after each patch. As
+    many threads as the caller has set for kernels store patches, each on one core.
 
     Values are converted to the element type of the tile's view, to the nearest, ties to even.
 
@@ -63,19 +65,21 @@ def store_weights(
     held = _Reader(program.element_type("wgt"), allow_nonfinite=allow_nonfinite).read
     tensor = with_norm_products(with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite), held)
     tiles = [tile for tile in program.tiles if tile.stage in arenas]
-    sizes = [tile.outer * tile.inner * arenas[tile.stage].rows * arenas[tile.stage].cols for tile in tiles]
+    total = sum(tile.outer * tile.inner * arenas[tile.stage].rows * arenas[tile.stage].cols for tile in tiles)
 
     def jobs() -> Iterator[PatchJob]:
-        for at, tile in enumerate(tiles):
-            on_stored(sum(sizes[:at]), sum(sizes), tile.name)
+        for tile in tiles:
             reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
             parts = [stretch for part in tile.parts for stretch in stretches(part)]
             names = dict.fromkeys(part.tensor for part in parts)
             sources = {name: constants[name] if name in constants else tensor(name) for name in names}
             yield from _patch_jobs(tile, parts, sources, reader, arenas[tile.stage])
 
-    store_patches(jobs(), THREADS, 2 * STRETCH_VALUES)
-    on_stored(sum(sizes), sum(sizes), "")
+    stored = 0
+    on_stored(stored, total, "")
+    for job in stored_patches(jobs(), thread_count(), VALUES_IN_FLIGHT):
+        stored += job.elements
+        on_stored(stored, total, job.tile)
 
 
 def _patch_jobs(
@@ -95,7 +99,8 @@ def _patch_jobs(
                         taken = share(read.part, read.first, strip, tile, part_places)
                         arena.store(reader.element_type, tile.address, values, taken)
 
-        yield PatchJob(max(read.values for read in reads), store)
+        elements = tile.outer * tile.inner * (patch.last_row - patch.first_row) * (patch.last_col - patch.first_col)
+        yield PatchJob(max(read.values for read in reads), store, tile.name, elements)
 
 
 class _Reading(NamedTuple):
@@ -108,8 +113,13 @@ class _Reading(NamedTuple):
 
     @property
     def values(self) -> int:
-        """The number of values of these rows."""
-        return (self.last - self.first) * math.prod(self.source.shape[1:])
+        """The number of values that are held while these rows are read: all that is decoded for them.
+
+        Where they are more than a stretch, these and the stretch that comes to them.
+        """
+        values = (self.last - self.first) * math.prod(self.source.shape[1:])
+        values += STRETCH_VALUES if values > STRETCH_VALUES else 0
+        return max(values, decoded_values(self.source, self.first, self.last))
 
 
 class _Reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -32,19 +33,32 @@ class Piece:
         """Shape of what is cut out."""
         return self._in_order(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
 
+    @property
+    def is_cut_by_rows(self) -> bool:
+        """Whether our rows are rows of the file, so that no more than a stretch of them is read."""
+        if self.transposed or (self.rows is not None and self.index):
+            return False
+        return not self.index or isinstance(self.index[0], slice)
+
+    def read_values(self, count: int) -> int:
+        """The number of values of the file that are read, and decoded, for a stretch of ``count`` rows."""
+        lead = self.index[0] if self.index else slice(None)
+        all_rows = len(range(self.file_shape[0])[lead]) if isinstance(lead, slice) else 1
+        return (count if self.is_cut_by_rows else all_rows) * math.prod(self.file_shape[1:])
+
     def cut(self, entry: TensorEntry, stretch: slice = slice(None)) -> Array:
         """The rows, or a stretch of them: a view of what the entry gives unless they are put in another order.
 
         No more is decoded than the stretch, where the rows are rows of the file.
         """
-        if not self.transposed and self.rows is not None and not self.index:
+        if not self.is_cut_by_rows:
+            return self._in_order(entry.array(self.index))[stretch]
+        if self.rows is not None:
             return entry.rows(self.rows[stretch])
-        if not self.transposed and self.rows is None:
-            lead, *inner_index = self.index or (slice(None),)
-            if isinstance(lead, slice):
-                indices = range(self.file_shape[0])[lead][stretch]
-                return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
-        return self._in_order(entry.array(self.index))[stretch]
+        lead, *inner_index = self.index or (slice(None),)
+        assert isinstance(lead, slice)
+        indices = range(self.file_shape[0])[lead][stretch]
+        return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
 
     def _in_order(self, array: Array) -> Array:
         array = array.T if self.transposed else array

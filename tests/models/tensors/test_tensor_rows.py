@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from random_checkpoint import write_checkpoint
 
 from wse.models.configs.config import FAMILIES
-from wse.models.family import Piece
+from wse.models.family import Piece, WantedTensor
 from wse.models.load import load_model
+from wse.models.tensors import checkpoint as checkpoint_module
+from wse.models.tensors.checkpoint import TensorRows, _Pages
 from wse.models.tensors.tensor_entry import MappedFile, plain_entry
 
 GOLDENS = Path(__file__).parents[2] / "data"
@@ -46,6 +49,7 @@ PIECES: list[dict[str, Any]] = [
     {"rows": np.array([3, 3, 0, 9, 5])},
     {"index": (slice(1, None),), "rows": np.array([8, 0, 2])},
     {"transposed": True, "rows": np.array([5, 0])},
+    {"index": (4,)},
 ]
 
 
@@ -53,14 +57,51 @@ PIECES: list[dict[str, Any]] = [
 @given(given_=st.sampled_from(PIECES), begin=st.integers(0, 6), count=st.integers(0, 6))
 def test_a_stretch_of_a_piece(given_: dict[str, Any], begin: int, count: int) -> None:
     array = np.arange(60.0).reshape(10, 6)
-    entry = plain_entry("t", "F32", array.copy(), MappedFile(Path(__file__)))
+    decoded: list[int] = []
+
+    def decode(rows: Any) -> Any:
+        decoded.append(array[rows].size)
+        return array[rows]
+
+    entry = replace(plain_entry("t", "F32", array.copy(), MappedFile(Path(__file__))), rows=decode)
     piece = Piece(file_name="t", file_shape=array.shape, **given_)
     whole = array[given_.get("index", ())]
     whole = whole.T if given_.get("transposed") else whole
     whole = whole[given_["rows"]] if "rows" in given_ else whole
     assert piece.shape == whole.shape
     np.testing.assert_array_equal(piece.cut(entry), whole)
-    np.testing.assert_array_equal(piece.cut(entry, slice(begin, begin + count)), whole[begin : begin + count])
+    stretch = piece.cut(entry, slice(begin, begin + count))
+    np.testing.assert_array_equal(stretch, whole[begin : begin + count])
+    assert decoded == [piece.read_values(len(whole)), piece.read_values(len(stretch))]
+
+
+def test_all_that_is_decoded_for_a_stretch_counts_and_plain_numbers_are_not_decoded() -> None:
+    """As of a transposed expert of gpt-oss, whose numbers share scales along our columns."""
+    file = MappedFile(Path(__file__))
+    plain = plain_entry("plain", "F32", np.zeros((10, 6), np.float32), file)
+    packed = replace(plain_entry("packed", "F32", np.zeros((3, 6, 10), np.float32), file), kind="MXFP4")
+    pieces = (
+        Piece(file_name="plain", file_shape=(10, 6)),
+        Piece(file_name="packed", file_shape=(3, 6, 10), index=(1, slice(None), slice(0, 10, 2)), transposed=True),
+    )
+    rows = TensorRows(WantedTensor(name="t", pieces=pieces), {"plain": plain, "packed": packed}, _Pages([file]))
+    assert rows.shape == (15, 6)
+    assert rows.decoded_values(2, 5) == 3 * 6
+    assert rows.decoded_values(11, 12) == 6 * 10
+    assert rows.decoded_values(9, 15) == 6 + 6 * 10
+
+
+def test_pages_are_let_go_each_time_that_many_values_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    golden = json.loads(PATHS[0].read_text(encoding="utf-8"))
+    checkpoint = load_model(write_checkpoint(tmp_path, golden, golden.get("dtype", "float32"))).checkpoint
+    assert checkpoint is not None
+    rows, released = checkpoint.rows("embedding"), list[MappedFile]()
+    count, width = rows.shape
+    monkeypatch.setattr(checkpoint_module, "VALUES_IN_MEMORY", 5 * width)
+    monkeypatch.setattr(MappedFile, "release_pages", lambda file: released.append(file))
+    for row in range(count):
+        rows[row : row + 1]
+        assert len(released) == row // 5
 
 
 def test_pages_that_were_let_go_come_back(tmp_path: Path) -> None:

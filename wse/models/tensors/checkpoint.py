@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +20,8 @@ from wse.models.tensors.tensor_entry import FLOATS, Array, MappedFile, TensorEnt
 
 MOST_NAMED: Final = 10
 COMPARED_ROWS: Final = 1024
+VALUES_IN_MEMORY: Final = 1 << 24
+"""Values whose pages of files may be in memory, beside those of one stretch."""
 NO_NUMBERS: Final = frozenset(
     {"BOOL", "F8_E4M3", "F64", *(f"{sign}{size}" for sign in "IU" for size in (8, 16, 32, 64))}
 )
@@ -54,7 +58,7 @@ class Checkpoint:
         if faults:
             where = next((entry.path for entry in entries.values()), Path(spec.name))
             raise _refusal(faults, where)
-        self._files = tuple(dict.fromkeys(entry.file for entry in entries.values()))
+        self._pages = _Pages(dict.fromkeys(entry.file for entry in entries.values()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -71,7 +75,7 @@ class Checkpoint:
         if name not in self._wanted:
             msg = f"no tensor {name!r} in {self.spec.name}"
             raise WseBug(msg)
-        return TensorRows(self._wanted[name], self._used, self._files)
+        return TensorRows(self._wanted[name], self._used, self._pages)
 
     def tensor(self, name: str) -> NDArray[Any]:
         """A read-only array, row-major: float32, or the file's element type where the file holds plain numbers.
@@ -146,18 +150,37 @@ def _equal(first: TensorEntry, second: TensorEntry) -> bool:
     return all(np.array_equal(first.rows(rows), second.rows(rows)) for rows in stretches)
 
 
+class _Pages:
+    """The pages of mapped files, let go whenever about `VALUES_IN_MEMORY` values were read of them.
+
+    Threads that read meanwhile get those they still want from the file once more: a few, as each holds few values.
+    """
+
+    def __init__(self, files: Collection[MappedFile]) -> None:
+        self._files, self._lock, self._values = tuple(files), Lock(), 0
+
+    def read(self, values: int) -> None:
+        """Count values that are about to be read."""
+        with self._lock:
+            self._values += values
+            if self._values <= VALUES_IN_MEMORY:
+                return
+            self._values = values
+        for file in self._files:
+            file.release_pages()
+
+
 class TensorRows:
     """A tensor that gives ``rows[first:last]`` as an array: float32, or the file's type where it holds plain numbers.
 
-    Only what belongs to these rows is read and decoded, and nothing is kept. The pages of the files that were read
-    before are let go first, so that no more of a file is in memory than what one stretch takes.
+    Only what belongs to these rows is read and decoded, and nothing is kept. Several threads may read at a time.
     """
 
-    def __init__(self, wanted: WantedTensor, entries: Mapping[str, TensorEntry], files: Collection[MappedFile]) -> None:
+    def __init__(self, wanted: WantedTensor, entries: Mapping[str, TensorEntry], pages: _Pages) -> None:
         self._pieces = [(piece, entries[piece.file_name]) for piece in wanted.pieces]
         shapes = [piece.shape for piece, _ in self._pieces]
         self._counts = [shape[0] for shape in shapes]
-        self._files = files
+        self._pages = pages
         self.shape = (sum(self._counts), *shapes[0][1:])
 
     @property
@@ -169,23 +192,38 @@ class TensorRows:
             return None
         return self._rows_of_others(codes), self._rows_of_others(scales)
 
+    def decoded_values(self, first: int, last: int) -> int:
+        """The number of values that are held for rows from the first to one past the last: all that is decoded.
+
+        Files of plain numbers decode none: of them it is those of the rows.
+        """
+        width = math.prod(self.shape[1:])
+        return sum(
+            (end - begin) * width if entry.kind in FLOATS else piece.read_values(end - begin)
+            for piece, entry, begin, end in self._overlaps(first, last)
+        )
+
+    def _overlaps(self, first: int, last: int) -> Iterator[tuple[Piece, TensorEntry, int, int]]:
+        """The pieces that have rows between the first and one past the last, with their own numbers of these."""
+        at = 0
+        for (piece, entry), count in zip(self._pieces, self._counts, strict=True):
+            begin, end = max(first - at, 0), min(last - at, count)
+            if begin < end:
+                yield piece, entry, begin, end
+            at += count
+
     def _rows_of_others(self, parts: Sequence[tuple[Piece, TensorEntry]]) -> TensorRows:
         """Rows that are cut in the same way out of other tensors."""
         pieces = tuple(replace(piece, file_name=str(i), file_shape=part.shape) for i, (piece, part) in enumerate(parts))
         entries = {str(i): part for i, (_, part) in enumerate(parts)}
-        return TensorRows(WantedTensor(name="", pieces=pieces), entries, self._files)
+        return TensorRows(WantedTensor(name="", pieces=pieces), entries, self._pages)
 
     def __getitem__(self, rows: slice) -> Array:
         """The rows of a slice without a step."""
-        for file in self._files:
-            file.release_pages()
         first, last, _ = rows.indices(self.shape[0])
-        pieces, at = [], 0
-        for (piece, entry), count in zip(self._pieces, self._counts, strict=True):
-            begin, end = max(first - at, 0), min(last - at, count)
-            if begin < end:
-                pieces.append(piece.cut(entry, slice(begin, end)))
-            at += count
+        overlaps = list(self._overlaps(first, last))
+        self._pages.read(sum(piece.read_values(end - begin) for piece, _, begin, end in overlaps))
+        pieces = [piece.cut(entry, slice(begin, end)) for piece, entry, begin, end in overlaps]
         if not pieces:
             return np.zeros((0, *self.shape[1:]), np.float32)
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

@@ -59,7 +59,7 @@ def execute(
         make_backend: Makes what executes the Program.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_warning: Called with the reason why kernels are not kept, or why the run goes on without a trace.
-        on_stored: Called with (elements stored, all, tile) while weights are stored.
+        on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
         on_progress: Called with (done, all, name) while kernels compile.
         on_tokens: Called with (tokens read and generated, the most, "") where no text says how far the run is.
 

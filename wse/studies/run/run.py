@@ -43,7 +43,7 @@ def run(
         request: The request.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_warning: Called with what the user should know though the run goes on.
-        on_stored: Called with (elements stored, all, tile) while weights are stored.
+        on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
         on_progress: Called with (done, all, name) while kernels compile.
         on_tokens: Called with (tokens read and generated, the most, "") where no text says how far the run is.
 
