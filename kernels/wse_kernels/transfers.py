@@ -172,19 +172,19 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
     messages counted from 0; 7 is the number of columns.
 
     Where nothing arrives at what is sent, each core has rows of its own, those whose blocks it works on in other
-    kernels too: else what it wrote would have to come from the other cores' caches. Otherwise each has elements of its
-    own.
+    kernels too: else what it wrote would have to come from the other cores' caches. Each goes through all messages, so
+    few elements are worth few pieces. Otherwise each has elements of its own.
     """
     per_row, n, by_column, rows = a[2], a[5], a[6], view.shape[0] // a[2]
     are_apart = by_column == 0 and (a[3] + n <= a[4] or a[4] + n <= a[3])
     pairs = (n + 1) // 2
-    pieces = min(pairs, max(1, PIECES // per_row))
-    jobs = a[7] if by_column == 1 else PIECES if are_apart else per_row * pieces
+    pieces = min(PIECES, max(2, n)) if are_apart else min(pairs, max(1, PIECES // per_row))
+    jobs = a[7] if by_column == 1 else pieces if are_apart else per_row * pieces
     for job in prange(jobs):
         if by_column == 1:
             _carry_in_column(view, messages, first, variant, a, job)
         elif are_apart:
-            north, south = rows * job // PIECES, rows * (job + 1) // PIECES
+            north, south = rows * job // pieces, rows * (job + 1) // pieces
             for column_block in range(per_row):
                 _carry_in_block(view, messages, first, variant, a, column_block, north, south, 0, n)
         else:
@@ -210,17 +210,21 @@ def _carry_in_block(
     per_row, source, target, last = a[2], a[3], a[4], first[variant[0] + 1]
     for i in range(first[variant[0]], last):
         start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+        row = start if arrival == MULTICAST else end
+        if (row < north and end < north) or (row >= south and end >= south) or arrival == DROP:
+            continue
         begin, stop = max(low, messages[i, 3]), min(high, messages[i, 3] + messages[i, 4])
         ahead = messages[min(i + MESSAGES_AHEAD, last - 1), 1]
         if north <= ahead < south:
             fetch_rows(view, ahead * per_row + column_block, target + begin, stop - begin)
-        sender = start * per_row + column_block
-        if arrival != DROP and begin < stop:
-            step = 1 if end >= start else -1
-            for row in range(start if arrival == MULTICAST else end, end + step, step):
-                if north <= row < south:
-                    receiver = row * per_row + column_block
-                    deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
+        if begin < stop:
+            step, near, behind = 1, max(row, north), min(end + 1, south)
+            if end < start:
+                step, near, behind = -1, min(row, south - 1), max(end, north) - 1
+            sender = start * per_row + column_block
+            for at in range(near, behind, step):
+                receiver = at * per_row + column_block
+                deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
 
 
 @helper_function
