@@ -45,7 +45,7 @@ def _shapes(
         (share.wafer, share.band, size, share.last_layer > share.first_layer)
         for share, size in zip(shares, _sizes(demand, shares), strict=True)
     ]
-    wafers = [
+    wafers: list[_Bands] = [
         tuple(
             tuple((size, has_layers) for *_, size, has_layers in band) for _, band in groupby(of_wafer, itemgetter(1))
         )

@@ -60,8 +60,7 @@ def shard(state: State) -> State:
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
     """The tiles of one op on a stage, as of stage 0."""
-    cut = state.cut_of(stage, op.parts)
-    return (_expert_tiles if op.kind in _OF_EXPERTS else _tiles_without_experts)(shape, tiling, op, cut)
+    return op_tiles(shape, tiling, op, state.cut_of(stage, op.parts))
 
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
@@ -208,12 +207,27 @@ def tiling_of(state: State) -> Tiling:
 def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """The tiles of one op, as of stage 0, in the arrangements of the phases that use them.
 
-    What is outside the layers has but one.
+    What is outside the layers has but one. Layers share them: some are kept, of experts few, as an index of all experts
+    for each column of many wafers takes tens of megabytes.
     """
-    if op.kind in _OF_EXPERTS:
-        on_columns = tiling.scored_on_columns and cut.span == 1
-        whole_tiles = expert_tiles(op, cut, spec.hidden_size, scored_on_columns=on_columns)
-        return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)]
+    return (_expert_tiles if op.kind in _OF_EXPERTS else _tiles_without_experts)(spec, tiling, op, cut)
+
+
+_OF_EXPERTS = ("router", *ROUTED)
+"""Kinds of ops whose tiles are those of a router or of experts."""
+
+
+@lru_cache(maxsize=6)
+def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
+    """The tiles of a router or of experts."""
+    on_columns = tiling.scored_on_columns and cut.span == 1
+    whole_tiles = expert_tiles(op, cut, spec.hidden_size, scored_on_columns=on_columns)
+    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)]
+
+
+@lru_cache(maxsize=64)
+def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
+    """The tiles of any other op."""
     tiles = column_vectors(op, cut, spec)
     twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
     if not twice or {DECODE, VERIFY} & {*tiling.phases}:
@@ -226,14 +240,6 @@ def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Ti
         own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
         tiles += [replace(tile, name=prefill_tile_name(tile.name)) for tile in own]
     return tiles
-
-
-_OF_EXPERTS = ("router", *ROUTED)
-"""Kinds of ops whose tiles are those of a router or of experts."""
-
-_tiles_without_experts = lru_cache(maxsize=64)(op_tiles)
-_expert_tiles = lru_cache(maxsize=6)(op_tiles)
-"""Tiles of ops that layers share; an index of all experts for each column of many wafers takes tens of megabytes."""
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:

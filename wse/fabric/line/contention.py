@@ -12,7 +12,8 @@ A link and a ramp carry a word a cycle. The delay of one stream is worked out in
    none: it has a word for each of its turns (`Window.pace`).
 4. A stream that is fed by the one that it conflicts with comes some lag behind it, and is delayed by half of it more.
 5. Of several others on one link all words count but the pauses that one of them makes (`delay_cycles`). The stream is
-   as long for each of them as those that it met before have drawn it out.
+   as long for each of them as those that it met before have drawn it out. Who they are is settled before that: what
+   comes once the stream alone would have passed, but before its last word once it is drawn out, is none of them.
 """
 
 from __future__ import annotations
