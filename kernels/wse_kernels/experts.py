@@ -234,48 +234,38 @@ def _multiply_elements(
     multiply_vector(acc, act, wgt, choice, block, out, x, w, K, N, k_stride, 1, add)
 
 
+def _multiply_by(coding):
+    """The product with codes of one coding, as `_over_pairs` calls it; the number of theirs is of no use here."""
+
+    @helper_function
+    def multiply(
+        acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+        K, N, k_stride, scale_stride, G, B, add, _,
+    ):  # fmt: skip
+        multiply_scaled_codes(
+            acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
+            K, N, k_stride, scale_stride, G, B, add, coding,
+        )  # fmt: skip
+
+    return multiply
+
+
+_multiply_int8, _multiply_int4, _multiply_fp8 = (_multiply_by(coding) for coding in (INT8, INT4, FP8))
+_multiply_mxfp4, _multiply_fp8_blocks = (_multiply_by(coding) for coding in (MXFP4, FP8_BLOCKS))
+
+
 @helper_function
 def _multiply_quantised(
     acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
     K, N, k_stride, scale_stride, G, B, add, coding,
 ):  # fmt: skip
+    operands = (K, N, k_stride, scale_stride, G, B, add, coding)
     if coding == INT8:
-        multiply_scaled_codes(
-            acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-            K, N, k_stride, scale_stride, G, B, add, INT8,
-        )  # fmt: skip
+        _multiply_int8(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, *operands)
     elif coding == FP8:
-        multiply_scaled_codes(
-            acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-            K, N, k_stride, scale_stride, G, B, add, FP8,
-        )  # fmt: skip
+        _multiply_fp8(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, *operands)
     else:
-        multiply_scaled_codes(
-            acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-            K, N, k_stride, scale_stride, G, B, add, INT4,
-        )  # fmt: skip
-
-
-@helper_function
-def _multiply_mxfp4(
-    acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-    K, N, k_stride, scale_stride, G, B, add, coding,
-):  # fmt: skip
-    multiply_scaled_codes(
-        acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-        K, N, k_stride, scale_stride, G, B, add, MXFP4,
-    )  # fmt: skip
-
-
-@helper_function
-def _multiply_fp8_blocks(
-    acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-    K, N, k_stride, scale_stride, G, B, add, coding,
-):  # fmt: skip
-    multiply_scaled_codes(
-        acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-        K, N, k_stride, scale_stride, G, B, add, FP8_BLOCKS,
-    )  # fmt: skip
+        _multiply_int4(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, *operands)
 
 
 def expert_bias(
