@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -20,7 +21,7 @@ from tiny_model import tensors, tiny_spec
 from wse.arrays import I32
 from wse.compiler.options import Options
 from wse.errors import BadModel
-from wse.execute import tiles, weights
+from wse.execute import quantise, tiles, weights
 from wse.execute.arena import Arena
 from wse.execute.engine import Engine
 from wse.execute.tiles import Patch, inner_places, patches, row_range, share, stretches, strips
@@ -147,6 +148,7 @@ def test_a_large_tensor_is_read_in_stretches_that_cover_it_once(monkeypatch: pyt
 
 def engine(dtype: str = "float32", tensor: Any = None, **given: Any) -> Engine:
     options = Options(mapping="region", wafers=1, dtype=dtype, accumulate="float32", context=12, prompt_tokens=(2,))
+    options = replace(options, activations="float32" if dtype == "int8" else None)
     program = compile_model(SPEC, wafer(3, 3, 1 << 20), SOFTWARE, options)
     return Engine(program, SPEC, tensor, **given)
 
@@ -243,3 +245,29 @@ def test_what_fails_is_not_counted() -> None:
         engine(tensor=made.__getitem__, on_stored=lambda done, total, name: counted.append(name))
     assert "layers.0.o" in counted
     assert "layers.1.o" not in counted
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_what_is_decoded_whole_for_any_stretch_is_read_at_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    for module in (tiles, weights):
+        monkeypatch.setattr(module, "STRETCH_VALUES", 100)
+    monkeypatch.setattr(quantise, "VALUES_AT_ONCE", 100)
+    made, reads = tensors(SPEC), Counter[str]()
+
+    class Decoded:
+        is_read_whole = True
+
+        def __init__(self, name: str) -> None:
+            self.name, self.shape = name, made[name].shape
+
+        def decoded_values(self, first: int, last: int) -> int:
+            return made[self.name].size
+
+        def __getitem__(self, rows: slice) -> Any:
+            reads[self.name] += 1
+            return made[self.name][rows]
+
+    decoded, whole = engine(dtype, Decoded), engine(dtype, made.__getitem__)
+    for one, other in zip(decoded.arenas.values(), whole.arenas.values(), strict=True):
+        np.testing.assert_array_equal(one.memory, other.memory)
+    assert reads["layers.0.up"] == (1 if dtype == "float32" else 2)  # its codes, its scales

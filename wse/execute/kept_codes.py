@@ -8,7 +8,7 @@ import numpy as np
 
 from wse.errors import BadModel, WseBug
 from wse.execute.arena import number_type
-from wse.execute.tiles import Source, Tensor, decoded_values
+from wse.execute.tiles import Source, Tensor, decoded_values, is_read_whole
 from wse.number_formats import E8M0_BIAS, E8M0_NAN, Coding
 
 
@@ -24,6 +24,11 @@ class KeptPart:
         self._outputs = coding.block if part else 1  # rows of the source in one of ours
         self._activations = activations
         self.shape: tuple[int, ...] = (-(-source.shape[0] // self._outputs), source.shape[1])
+
+    @property
+    def is_read_whole(self) -> bool:
+        """Whether the source is."""
+        return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
         """The number of values that the source makes for rows of ours."""

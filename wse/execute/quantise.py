@@ -18,7 +18,7 @@ import numpy.typing as npt
 from wse.arrays import F32
 from wse.execute.arena import number_type
 from wse.execute.kept_codes import KeptPart, too_large
-from wse.execute.tiles import Source, Tensor, decoded_values
+from wse.execute.tiles import Source, Tensor, decoded_values, is_read_whole
 from wse.models.spec import ModelSpec
 from wse.models.tensors.checkpoint import TensorRows
 from wse.models.tensors.model_tensors import coding_of
@@ -88,6 +88,11 @@ class _Part:
         self._unit = coding.block if part else 1  # outputs of a row of ours
         self._step = coding.block * max(1, VALUES_AT_ONCE // max(1, coding.block * inputs))  # whole blocks
 
+    @property
+    def is_read_whole(self) -> bool:
+        """Whether the source is."""
+        return is_read_whole(self._source)
+
     def decoded_values(self, first: int, last: int) -> int:
         """The number of values that the source makes at a time for rows of ours, few of which it is asked for."""
         begin, end = first * self._unit, min(last * self._unit, self._source.shape[0])
@@ -97,10 +102,11 @@ class _Part:
         first, last, _ = rows.indices(self.shape[0])
         unit, step = self._unit, self._step
         block, outputs = self._coding.block, self._source.shape[0]
+        source = self._source[:] if self.is_read_whole else self._source
         result = np.empty((last - first, *self.shape[1:]), (np.dtype(np.uint8), self._scale_type)[self._part])
         for begin in range(first * unit // block * block, min(last * unit, outputs), step):
             end = min(begin + step, outputs)
-            weights = self._read(self._name, self._source, (begin, end)).astype(np.float32, copy=False)
+            weights = self._read(self._name, source, (begin, end)).astype(np.float32, copy=False)
             part = quantise(self._name, weights, self._coding, self._scale_type)[self._part]
             at = begin // unit
             wanted = slice(max(first, at), min(last, at + len(part)))

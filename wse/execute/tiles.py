@@ -38,6 +38,10 @@ class Source(Protocol):
 class DecodedSource(Protocol):
     """A source that may decode more than the stretch that it gives."""
 
+    @property
+    def is_read_whole(self) -> bool:
+        """Whether all is decoded for any stretch, as of matrices that a file has transposed."""
+
     def decoded_values(self, first: int, last: int) -> int:
         """The number of values that it makes, and holds at a time, for rows from the first to one past the last."""
 
@@ -47,6 +51,11 @@ def decoded_values(source: Source, first: int, last: int) -> int:
     if isinstance(source, DecodedSource):
         return source.decoded_values(first, last)
     return (last - first) * math.prod(source.shape[1:])
+
+
+def is_read_whole(source: Source) -> bool:
+    """Whether a source decodes all for any stretch, so that it is better asked for all at once."""
+    return isinstance(source, DecodedSource) and source.is_read_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, col
     axes = {_row_axis(part) for part in parts}
     values = max(math.prod(source.shape) for source in sources)
     count = -(-values // STRETCH_VALUES)
-    if count == 1 or len(axes) > 1 or axes == {SKEWED}:
+    if count == 1 or len(axes) > 1 or axes == {SKEWED} or any(map(is_read_whole, sources)):
         return [whole]
     across = axes == {ROWS}
     cut_patches = [

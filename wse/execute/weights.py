@@ -22,6 +22,7 @@ from wse.execute.tiles import (
     Tensor,
     decoded_values,
     inner_places,
+    is_read_whole,
     patches,
     row_range,
     share,
@@ -118,7 +119,8 @@ class _Reading(NamedTuple):
         Where they are more than a stretch, these and the stretch that comes to them.
         """
         values = (self.last - self.first) * math.prod(self.source.shape[1:])
-        values += STRETCH_VALUES if values > STRETCH_VALUES else 0
+        if values > STRETCH_VALUES and not is_read_whole(self.source):
+            values += STRETCH_VALUES
         return max(values, decoded_values(self.source, self.first, self.last))
 
 
@@ -140,10 +142,10 @@ class _Reader:
         return values if values.dtype.name in STORAGE and self.element_type != "uint8" else self._round(values)
 
     def _stretches(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Rows as the source has them, looked at as they are read, few at a time."""
+        """Rows as the source has them, looked at as they are read, few at a time where that decodes no more."""
         first, last = rows
         step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
-        if last - first <= step:
+        if last - first <= step or is_read_whole(source):
             return self._require_finite(name, source, source[first:last])
         result = np.empty((last - first, *source.shape[1:]), source[first:first].dtype)
         for begin in range(first, last, step):

@@ -89,6 +89,7 @@ def test_all_that_is_decoded_for_a_stretch_counts_and_plain_numbers_are_not_deco
     assert rows.decoded_values(2, 5) == 3 * 6
     assert rows.decoded_values(11, 12) == 6 * 10
     assert rows.decoded_values(9, 15) == 6 + 6 * 10
+    assert rows.is_read_whole
 
 
 def test_pages_are_let_go_each_time_that_many_values_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

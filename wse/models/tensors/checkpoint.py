@@ -192,6 +192,11 @@ class TensorRows:
             return None
         return self._rows_of_others(codes), self._rows_of_others(scales)
 
+    @property
+    def is_read_whole(self) -> bool:
+        """Whether all is decoded for any stretch, as where it is transposed or an expert of a packed tensor."""
+        return not all(piece.is_cut_by_rows or entry.kind in FLOATS for piece, entry in self._pieces)
+
     def decoded_values(self, first: int, last: int) -> int:
         """The number of values that are held for rows from the first to one past the last: all that is decoded.
 
