@@ -84,7 +84,7 @@ def test_settings_that_are_named_fit_and_wider_ones_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     config = write_config(tmp_path, **LARGER)
-    free = needed(model=config, **options) * 4 // 5
+    free = IN_FLIGHT_BYTES + (needed(model=config, **options) - IN_FLIGHT_BYTES) * 4 // 5
     monkeypatch.setattr(memory, "free_bytes", lambda: free)
     with pytest.raises(InsufficientMemory) as refused:
         wse.run(config, weights="random:7", trace=None, **RELEASED, **options)
