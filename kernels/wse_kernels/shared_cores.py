@@ -9,7 +9,8 @@ of them again after a rest.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +51,18 @@ class SharedCores:
         self._began_s, self._waited_before_s, self._next_s = 0.0, 0.0, 0.0
         self._threads = 1  # before the rest
         self._watch(clock())
+
+    @contextmanager
+    def steps(self) -> Iterator[None]:
+        """Steps between which `adapt` is called; what comes after them has the threads that came before."""
+        if self._is_resting:
+            self._threads = self._get_threads()
+            self._set_threads(1)
+        try:
+            yield
+        finally:
+            if self._is_resting:
+                self._set_threads(self._threads)
 
     def adapt(self) -> None:
         """Look whether threads had to wait, where it is time to; called between steps, as often as one likes."""

@@ -53,6 +53,17 @@ def test_all_come_back_soon_after_the_others_have_gone() -> None:
     assert first.count(1) * WINDOW_S / 7 <= SHORTEST_REST_S  # the rests are short again
 
 
+def test_a_rest_goes_on_in_the_next_steps_and_nowhere_between() -> None:
+    machine = Machine()
+    with machine.cores.steps():
+        assert machine.run(3 * WINDOW_S, waiting=1.0)[-1] == 1
+    assert machine.threads == 4
+    with machine.cores.steps():
+        assert machine.threads == 1
+        machine.run(2 * LONGEST_REST_S, waiting=0.0)
+    assert machine.threads == 4
+
+
 @pytest.mark.skipif(not list(TASKS.glob("*/schedstat")), reason="the system does not tell how long threads waited")
 def test_waiting_for_a_core_is_seen() -> None:
     """Two processes on one core take turns."""

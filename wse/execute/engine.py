@@ -203,10 +203,11 @@ class Engine:
         if self.step_times is not None:
             self.step_times.run(bound.phase, bound.slots, bound.calls, bound.steps)
         else:
-            for first in range(0, len(bound.calls), CALLS_BETWEEN_LOOKS):
-                for function, arguments in bound.calls[first : first + CALLS_BETWEEN_LOOKS]:
-                    function(*arguments)
-                self._cores.adapt()
+            with self._cores.steps():
+                for first in range(0, len(bound.calls), CALLS_BETWEEN_LOOKS):
+                    for function, arguments in bound.calls[first : first + CALLS_BETWEEN_LOOKS]:
+                        function(*arguments)
+                    self._cores.adapt()
         for (stage, loads), times in bound.loads.items():
             self.arenas[stage].carried[loads] += times
 
