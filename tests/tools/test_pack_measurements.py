@@ -29,7 +29,7 @@ def script() -> ModuleType:
 @pytest.fixture(scope="module")
 def originals(shared: Path, script: ModuleType) -> dict[str, list[Measurement]]:
     """Of the files that the packed ones were made from, the rows that can be predicted."""
-    return {file.name: script.predicted(shared / "reference" / file.name) for file in FILES}
+    return {file.name: script.predictable_rows(shared / "reference" / file.name) for file in FILES}
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from wse.models.tensors.tensor_entry import FLOATS, Array, MappedFile, TensorEnt
 
 MOST_NAMED: Final = 10
 COMPARED_ROWS: Final = 1024
-VALUES_IN_MEMORY: Final = 1 << 24
+VALUES_IN_MEMORY: Final = 1 << 22
 """Values whose pages of files may be in memory, beside those of one stretch."""
 NO_NUMBERS: Final = frozenset(
     {"BOOL", "F8_E4M3", "F64", *(f"{sign}{size}" for sign in "IU" for size in (8, 16, 32, 64))}
