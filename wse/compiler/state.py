@@ -140,10 +140,10 @@ class State:
     )  # shard: by stage, of its cut blocks
     weights: tuple[SymBuffer, ...] = ()  # shard: the buffers of all tiles
     tiles: tuple[SymTile, ...] = ()  # shard; none in a condensed model, of which no weights are held
-    phases: tuple[SymPhase, ...] = ()  # schedule
-    patterns: tuple[LineSchedule, ...] = ()  # schedule
+    phases: tuple[SymPhase, ...] = ()  # lower_ops
+    patterns: tuple[LineSchedule, ...] = ()  # lower_ops
     pattern_calls: tuple[PatternCall, ...] = ()  # schedule: of each pattern
-    sym_buffers: tuple[SymBuffer, ...] = ()  # schedule
+    sym_buffers: tuple[SymBuffer, ...] = ()  # lower_ops
     further_bytes: tuple[int, ...] = ()  # by stage, of layers that a condensed model leaves out
     ids: SymBuffer | None = None  # schedule: the token ids of the embedding's stage, if there is one
     stages: tuple[Stage, ...] = ()  # place, allocate
