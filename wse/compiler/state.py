@@ -142,10 +142,10 @@ class State:
     tiles: tuple[SymTile, ...] = ()  # shard; none in a condensed model, of which no weights are held
     phases: tuple[SymPhase, ...] = ()  # lower_ops
     patterns: tuple[LineSchedule, ...] = ()  # lower_ops
-    pattern_calls: tuple[PatternCall, ...] = ()  # schedule: of each pattern
+    pattern_calls: tuple[PatternCall, ...] = ()  # lower_ops: of each pattern
     sym_buffers: tuple[SymBuffer, ...] = ()  # lower_ops
     further_bytes: tuple[int, ...] = ()  # by stage, of layers that a condensed model leaves out
-    ids: SymBuffer | None = None  # schedule: the token ids of the embedding's stage, if there is one
+    ids: SymBuffer | None = None  # lower_ops: the token ids of the embedding's stage, if there is one
     stages: tuple[Stage, ...] = ()  # place, allocate
     colour_uses: tuple[ColourUse, ...] = ()  # route
     repaints: tuple[I32, ...] = ()  # route
