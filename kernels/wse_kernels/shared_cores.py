@@ -1,4 +1,4 @@
-"""As many threads for kernels as other programs leave cores for.
+"""The threads of kernels, as many as other programs leave cores for.
 
 Threads that share a step wait for each other, step by step, and spin meanwhile. Where another program has taken the
 core of one, all wait until it has it back, milliseconds later: passes of thousands of steps that one core does in a

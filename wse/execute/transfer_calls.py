@@ -1,4 +1,4 @@
-"""Moves: the calls that carry out a transfer's messages, one way for each form that messages have.
+"""Transfer calls: the calls that carry out a transfer's messages, one way for each form that messages have.
 
 Words over links of the mesh are counted by kernels where they depend on what PEs hold, by `wse.execute.line_loads`
 where they do not, and those of transfers that leave their wafer by `wse.execute.streams`.

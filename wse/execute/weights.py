@@ -52,7 +52,7 @@ def store_weights(
 
     ``tensor`` gives a canonical tensor ``[out, in]`` in any floating-point type.
 
-    ``on_stored`` is called with (elements stored, all, the tile of the last) at the begin and after each patch. As
+    ``on_stored`` is called with (elements stored, all, the tile of the last) at the beginning and after each patch. As
     many threads as the caller has set for kernels store patches, each on one core.
 
     Values are converted to the element type of the tile's view, to the nearest, ties to even.

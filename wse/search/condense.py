@@ -48,8 +48,8 @@ class CondensedModel:
         state: After partition, or further passes (`place`, `allocate`). Its layers are one of each kind for each
             stage.
         further_layers: By layer, the number of further ones of its kind in its stage.
-        stands_for: By layer, how many layers of the model it stands for, over all stages.
-        stages_alike: By stage, how many stages of the model it stands for.
+        layer_multiplicity: By layer, how many layers of the model it stands for, over all stages.
+        stage_multiplicity: By stage, how many stages of the model it stands for.
         classes: By stage, all that its bytes go by but for the choice and the options; equal in all condensed models.
     """
 

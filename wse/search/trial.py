@@ -69,7 +69,7 @@ class Trial:
         needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 where colours ran out.
         fits: Whether a PE has as many.
         token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
-        longer_cycles: About what all prompts or all generated tokens take, whichever is more.
+        dominant_cycles: About what all prompts or all generated tokens take, whichever is more.
         prompts: About what all prompts take; None as above.
     """
 

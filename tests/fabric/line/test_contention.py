@@ -25,9 +25,9 @@ class Outcome(NamedTuple):
 
 
 def shared(
-    mine: Window, *theirs: Window, resource: Resource = Resource.UP, crossings: tuple[SharedEnd, ...] = (HERE,)
+    mine: Window, *theirs: Window, resource: Resource = Resource.UP, shared_ends: tuple[SharedEnd, ...] = (HERE,)
 ) -> Outcome:
-    conflict = Conflict(other_piece=0, resource=resource, low=0, high=0, crossings=crossings)
+    conflict = Conflict(other_piece=0, resource=resource, low=0, high=0, shared_ends=shared_ends)
     delays = delays_of(mine, [Contender(conflict, window, feeds=False, owner=None) for window in theirs])
     return Outcome(*delay_cycles(delays.shares), [effect.cycles for _, effect in delays.effects_on_others])
 
@@ -104,8 +104,8 @@ def test_places_that_streams_pass_at_different_times_are_apart() -> None:
     """Two streams toward each other's sources never meet where one has gone before the other comes."""
     mine, theirs = Window(0, 9, 10), Window(0, 9, 10)
     far = ((0, 20, 0), (20, 0, 0))
-    assert shared(mine, theirs, crossings=far).cycles == 10  # half-way both come at once
-    assert shared(mine, theirs, crossings=far[:1]).cycles == 0
+    assert shared(mine, theirs, shared_ends=far).cycles == 10  # half-way both come at once
+    assert shared(mine, theirs, shared_ends=far[:1]).cycles == 0
     assert meet(*mine[:2], *theirs[:2], far)
     assert not meet(*mine[:2], *theirs[:2], far[:1])
 
@@ -115,9 +115,9 @@ def test_streams_that_do_not_meet_delay_neither(
     mine: tuple[int, int], theirs: tuple[int, int], shift: int, farther: int
 ) -> None:
     one, other = window(arrivals(*mine)), window(arrivals(*theirs))
-    crossings = ((0, shift, 0), (max(farther, 0), shift + max(-farther, 0), 0))
-    if not meet(*one[:2], *other[:2], crossings):
-        assert shared(one, other, crossings=crossings) == (0.0, 1, [])
+    shared_ends = ((0, shift, 0), (max(farther, 0), shift + max(-farther, 0), 0))
+    if not meet(*one[:2], *other[:2], shared_ends):
+        assert shared(one, other, shared_ends=shared_ends) == (0.0, 1, [])
 
 
 @given(words=st.integers(1, 200), streams=st.integers(2, 6), pause=st.sampled_from([0, 8]))

@@ -28,14 +28,14 @@ the other that wait at most between its start and this place."""
 class Conflict(NamedTuple):
     """A resource that a piece and another one share: places ``low`` to ``high``, and when words pass there.
 
-    ``other_piece``: the other one's number in its plan. ``crossings``: the two ends of what they share.
+    ``other_piece``: the other one's number in its plan. ``shared_ends``: the two ends of what they share.
     """
 
     other_piece: int
     resource: int
     low: int
     high: int
-    crossings: tuple[SharedEnd, ...]
+    shared_ends: tuple[SharedEnd, ...]
 
 
 class Conflicts(NamedTuple):
@@ -95,8 +95,8 @@ def _of_messages(
     shift, _ = _offsets(pieces, i, pieces.source[i], place, resource, costs)
     others = _offsets(other_pieces, j, other_pieces.source[j], place, resource, costs)
     near, far = (zip(*(each[end].tolist() for each in (shift, *others)), strict=True) for end in (0, 1))
-    crossings = zip(near, far, strict=True)
-    return list(map(Conflict, j.tolist(), resource.tolist(), low.tolist(), high.tolist(), crossings))
+    shared_ends = zip(near, far, strict=True)
+    return list(map(Conflict, j.tolist(), resource.tolist(), low.tolist(), high.tolist(), shared_ends))
 
 
 def _of_many(
@@ -111,10 +111,10 @@ def _of_many(
         shared = np.flatnonzero((source >= 0) & (other_source >= 0))  # 3
         shift, room = _offsets(pieces, piece, source[shared], places[shared], kind, costs)
         others = _offsets(other_pieces, other, other_source[shared], places[shared], kind, costs)
-        crossings = np.unique([shift, room, *others], axis=1)[[0, 2, 3]].T.tolist()
+        shared_ends = np.unique([shift, room, *others], axis=1)[[0, 2, 3]].T.tolist()
         if len(shared):
             first, last = places[shared[[0, -1]]].tolist()
-            conflicts.append(Conflict(other, kind, first, last, tuple(map(tuple, crossings))))
+            conflicts.append(Conflict(other, kind, first, last, tuple(map(tuple, shared_ends))))
         else:
             conflicts.append(None)
     return conflicts

@@ -121,7 +121,7 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 def _meeting(window: Window, contender: Contender[Owner]) -> float:
     """When a stream and another one first are at a place at once, in cycles of the first one's own source."""
-    shift, other_shift, room = contender.conflict.crossings[0]
+    shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
 
 
@@ -147,16 +147,16 @@ def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[SharedEn
     """
     behind = [
         other_last + other_shift + 1 - first - shift  # 1
-        for other_last, crossings in before
-        for shift, other_shift, _ in crossings
+        for other_last, shared_ends in before
+        for shift, other_shift, _ in shared_ends
     ]
     return max([0.0, *behind])
 
 
-def meet(first: float, last: float, other_first: float, other_last: float, crossings: Sequence[SharedEnd]) -> bool:
+def meet(first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]) -> bool:
     """Whether two streams use the same places at any one time: neither has passed all before the other comes."""
     before = after = True
-    for shift, other_shift, _ in crossings:
+    for shift, other_shift, _ in shared_ends:
         before = before and last + shift < other_first + other_shift
         after = after and first + shift > other_last + other_shift
     return not (before or after)
@@ -200,7 +200,7 @@ def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, I
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
     """The ends of the stretch that both streams use, and the place between them where both come at once."""
     other_window, ends = contender.window, list[_Place]()
-    for shift, other_shift, other_room in contender.conflict.crossings:
+    for shift, other_shift, other_room in contender.conflict.shared_ends:
         first, other_last = window.first + shift, other_window.last + other_shift
         lag = first - other_window.first - other_shift
         ends.append(_Place(first, window.last + shift, other_window.first_at(other_shift, other_room), other_last, lag))

@@ -252,8 +252,8 @@ class _LineState:
     def _waiting_cycles(self, piece: int, first: float) -> float:
         """Cycles for which words on the same colour are still before these, the first of which comes at ``first``."""
         conflicts = self.plan.conflicts.in_order[piece]
-        entries = [(self.entries[conflict.other_piece], conflict.crossings) for conflict in conflicts]
-        ends = [(entry.span()[1], crossings) for entry, crossings in entries if entry is not None]
+        entries = [(self.entries[conflict.other_piece], conflict.shared_ends) for conflict in conflicts]
+        ends = [(entry.span()[1], shared_ends) for entry, shared_ends in entries if entry is not None]
         return wait_on_colour(first, [before for before in ends if before[0] < NEVER]) if conflicts else 0.0
 
     def _delay(self, piece: int, way: Way, first: float, last: float) -> float:
@@ -289,7 +289,7 @@ class _LineState:
         contenders = []
         for conflict in conflicts:
             entry = self.entries[conflict.other_piece]
-            if entry is not None and meet(first, last, *entry.span(), conflict.crossings):
+            if entry is not None and meet(first, last, *entry.span(), conflict.shared_ends):
                 window = entry.window(self.words, self.costs)
                 contenders.append(Contender(conflict, window, entry.way is way, self))
         return contenders

@@ -167,7 +167,7 @@ class _Reader:
         return text
 
     def texts(self, count: int, longest: int, what: str) -> list[str]:
-        """So many texts, one behind the other."""
+        """The next ``count`` texts, one behind the other, each of at most ``longest`` bytes."""
         first, found = self.at, []
         stretches = list(self.stretches(count, longest, what))
         whole = bytes(self._bytes[first : self.at])
