@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,47 +14,23 @@ from rich.text import Text
 from wse.fabric.bounds import BOUNDS, PhaseBounds
 from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric, TokenClass
-from wse.hardware.number import Grade
 from wse.models.spec import Layer, ModelSpec
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, more_rows, number
 from wse.report.terminal import COLOURS, NARROW, bar, percent, short_number
+from wse.studies.estimate.bound_row import BoundName, BoundRow
+from wse.studies.estimate.gap import GapRow, gap_rows
 from wse.studies.estimate.grades import SOURCES, Grades
 from wse.studies.results.phases import CyclesBy
 
 F64 = npt.NDArray[np.float64]
 OUTSIDE = "outside the layers"
 
-BoundName = Literal["sram", "arithmetic", "hops", "crossing"]
-"""Lower bounds of any software on a placement (`wse.fabric.bounds`), in the order of the JSON keys."""
 LIMITS: Final[dict[BoundName, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
 """Headings of the columns of bounds."""
 MOST_ROWS: Final = 16
 """Stages that are shown."""
 Name = TypeVar("Name", str, int)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundRow(Result):
-    """Cycles of some steps of a mean decoded token beside their bounds.
-
-    A row without a bound, of ops that neither multiply nor send, has no ``limit`` and nothing that follows from it.
-    """
-
-    op: Annotated[str | None, Doc("kind of op; of the rows of `ops`")] = None
-    layers: Annotated[str | None, Doc("kind of layer; of the rows of `layers`")] = None
-    stage: Annotated[int | None, Doc("index of the stage; of the rows of `stages`")] = None
-    cycles: Annotated[float, Doc("what these steps take", "cycles")]
-    cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
-    bounds: Annotated[Mapping[BoundName, float], Doc("what no software gets below on this placement", "cycles")]
-    source: Annotated[str, Doc("the weakest kind of source among the constants: measured, vendor, fitted, assumed")]
-    sources: Annotated[Mapping[str, float], Doc("share of the cycles that rests on each kind of source")]
-    limit: Annotated[BoundName | None, Doc("the largest of the bounds")] = None
-    ratio: Annotated[float | None, Doc("the cycles over that bound")] = None
-    bound_grade: Annotated[Grade | None, Doc("grade of the weakest constant of that bound")] = None
-    bound_source: Annotated[str | None, Doc("the same in a word")] = None
-    count: Annotated[int | None, Doc("ops or layers of this kind")] = None
-    wafer: Annotated[int | None, Doc("index of the stage's wafer")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +41,7 @@ class BoundsResult(Result):
     ops: Annotated[tuple[BoundRow, ...], Doc("by kind of op")]
     layers: Annotated[tuple[BoundRow, ...], Doc("by kind of layer")]
     stages: Annotated[tuple[BoundRow, ...], Doc("by stage")]
+    gap: Annotated[tuple[GapRow, ...], Doc("what separates the token from its bound, the largest first")]
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
@@ -89,9 +66,12 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
     by_op = rows(program.op_kinds[op] for op in ops)
     by_layer = rows(layer_of[op] for op in ops)
     by_stage = rows(int(stage) for stage in phase.steps.stage)
+    token = _row(cycles, bounds, tokens, grades)
+    kinds_of_op = tuple(replace(row, op=kind, count=program.op_kinds.count(kind)) for kind, row in by_op)
     return BoundsResult(
-        token=_row(cycles, bounds, tokens, grades),
-        ops=tuple(replace(row, op=kind, count=program.op_kinds.count(kind)) for kind, row in by_op),
+        token=token,
+        gap=gap_rows(token, kinds_of_op),
+        ops=kinds_of_op,
         layers=tuple(replace(row, layers=kind, count=kinds.count(kind)) for kind, row in by_layer),
         stages=tuple(replace(row, stage=stage, wafer=program.stages[stage].wafer) for stage, row in by_stage),
     )

@@ -15,6 +15,7 @@ from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printa
 from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
 from wse.studies.estimate.cuts import CutsResult
 from wse.studies.estimate.economy import CostResult, EnergyResult
+from wse.studies.estimate.gap import gap_table
 from wse.studies.estimate.grades import GradeResult
 from wse.studies.estimate.latency import LatencyResult
 from wse.studies.estimate.pipelining import PipeliningResult, pipelining_tables
@@ -112,7 +113,8 @@ class EstimateResult(Result):
         if self.defects is not None:
             tables.append(defects_table(self.defects))
         if self.bounds is not None:
-            tables += [token_table(self.bounds, width), *(layer_and_stage_tables(self.bounds, width) if detail else ())]
+            tables += [token_table(self.bounds, width), gap_table(self.bounds.token, self.bounds.gap)]
+            tables += layer_and_stage_tables(self.bounds, width) if detail else []
         if self.decode is not None:
             tables.append(causes_table(self.decode.cycles_by, width=width))
         tables += sram_tables(self.sram, self.batch, detail=detail, width=width)
