@@ -36,6 +36,7 @@ _UNITS: Final = {
     "bit": "bit",
     "wavelet": "wavelet",
     "usd": "USD",
+    "trips": "1",
     "hour": "h",
 }
 
@@ -83,6 +84,9 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "issue_joules": (0, 1e-6),
     "idle_w_per_pe": (0, 100),
     "wall_ratio": (1, 100),
+    "network_round_trip_s": (0, 60),
+    "connection_round_trips": (0, 100),
+    "service_s": (0, 3_600),
 }
 _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
 

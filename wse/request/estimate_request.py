@@ -78,6 +78,14 @@ class EstimateRequest(PlacementRequest):
             metavar="FILE",
         ),
     ] = None
+    network: Annotated[
+        str | Path | None,
+        Option(
+            doc="Network and service between user and machine in a TOML file, in place of wse/data/network.toml.",
+            panel="Output",
+            metavar="FILE",
+        ),
+    ] = None
     sensitivity: Annotated[
         bool,
         Option(

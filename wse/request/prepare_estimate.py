@@ -19,6 +19,7 @@ from wse.request.live_mesh import logical_wafer
 from wse.request.mapping_file import check_listed
 from wse.request.option import check_counts
 from wse.serving.economics import Economics, load_economics
+from wse.serving.network import Network, load_network
 
 MOST_USERS = 4096
 """Users of one batch; more are a slip."""
@@ -30,6 +31,7 @@ class PreparedEstimate(Placeable):
 
     request: EstimateRequest
     economics: Economics
+    network: Network
 
     @property
     def prompt_len(self) -> int:
@@ -91,6 +93,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         software=basis.software,
         options=options,
         economics=economics,
+        network=load_network(request.network),
         new_tokens=new_tokens,
         defects=basis.defects,
         meshes=meshes,

@@ -115,6 +115,7 @@ def result_of(
     prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz)
     tokens = _decode_results(prepared, program, counted, grades)
     verify = verify_result(prepared, clock.fabric)
+    prompts = None if tokens.pipelining is None else tokens.pipelining.prefill
     return EstimateResult(
         inputs=inputs(prepared),
         note=prepared.note,
@@ -125,7 +126,7 @@ def result_of(
         sram=estimate_sram(prepared, program, grades),
         prefill=prefill,
         fabric=fabric_result(program, clock.decode),
-        latency=latency_result(clock, program, wafer, None if tokens.pipelining is None else tokens.pipelining.prefill),
+        latency=latency_result(clock, program, wafer, prepared.network, prompts),
         decode=tokens.decode,
         verify=verify,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if clock.decode.runs else None,
@@ -140,6 +141,7 @@ def result_of(
             tokens.decode,
             tokens.energy,
             tokens.cost,
+            prepared.network,
         ),
         routing=("given" if given_routing else "even") if any(program.mixtures) else None,
         defects=defects_result(prepared, program, prepared.middle_context),

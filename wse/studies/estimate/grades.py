@@ -15,6 +15,7 @@ from typing import Annotated, Final
 from wse.hardware.load import Values, provenance
 from wse.hardware.number import GRADES, Grade
 from wse.report.result import Doc, Result
+from wse.serving.network import Network
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.results.phases import Cause, CyclesBy, DecodeResult
 
@@ -122,6 +123,7 @@ def grades_result(
     decode: DecodeResult | None,
     energy: EnergyResult | None,
     cost: CostResult | None,
+    network: Network,
 ) -> dict[str, GradeResult]:
     """The grade and the weakest constant of each number that an estimate leads with, by its key.
 
@@ -150,6 +152,7 @@ def grades_result(
             rests_on["crossing.bytes_per_token"] = _OF_SRAM
             rests_on["crossing.s_per_token"] = _OF_CAUSE["crossing"]
     weakest = {key: grades.weakest(constants) for key, constants in rests_on.items()}
+    weakest["latency.user.ttft_s"] = _weaker(network.weakest, weakest["latency.ttft_s"])
     if energy is not None:
         priced = (energy.grade, "wafer_power_w")
         weakest["energy.joules_per_token"] = _weaker(priced, weakest["decode.tokens_per_s"])

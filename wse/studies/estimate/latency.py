@@ -11,7 +11,9 @@ from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.report.result import Doc, Result
+from wse.serving.network import Network
 from wse.studies.estimate.pipelining import ChunksResult
+from wse.studies.estimate.user_latency import UserLatencyResult, user_latency_result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +48,12 @@ class LatencyResult(Result):
     tpot_by: Annotated[TpotParts | None, Doc("the same by part")] = None
     request_s: Annotated[float | None, Doc("the whole answer, prompt and all", "s")] = None
     request_tokens_per_s: Annotated[float | None, Doc("generated tokens over that time", "tokens/s")] = None
+    user: Annotated[UserLatencyResult, Doc("as a user meets it, network and service and all")]
 
 
-def latency_result(clock: RunTotals, program: Program, wafer: WaferSpec, prompts: ChunksResult | None) -> LatencyResult:
+def latency_result(
+    clock: RunTotals, program: Program, wafer: WaferSpec, network: Network, prompts: ChunksResult | None
+) -> LatencyResult:
     """Seconds to the first token (TTFT), for each further one (TPOT) and for all of an answer.
 
     Prompts of a batch are read one after another, so the last user waits longest; ``ttft_s`` is that user's, counted
@@ -56,6 +61,7 @@ def latency_result(clock: RunTotals, program: Program, wafer: WaferSpec, prompts
     to the host is the handshake of the prompt and half that of the token on its way out, which the wafer does not wait
     for. A stage goes on with the next chunk when it has handed one over, where ``prompts`` tells exactly how long they
     take behind each other; what chunks wait for is then that of one, as the others are worked on meanwhile.
+    ``network`` is what lies between user and host.
     """
     prefill, decode = clock.prefill, clock.decode
     half = wafer.host_round_trip_s / 2
@@ -75,6 +81,7 @@ def latency_result(clock: RunTotals, program: Program, wafer: WaferSpec, prompts
         ),
         prompt_in_bytes=sum(bytes_ for (source, _), bytes_ in prefill.crossed.items() if source == HOST),
         ttft_first_user_s=(first - 2 * half) / program.batch + 2 * half if program.batch > 1 else None,
+        user=user_latency_result(network, first, None),
     )
     if not decode.runs:
         return result
@@ -87,6 +94,7 @@ def latency_result(clock: RunTotals, program: Program, wafer: WaferSpec, prompts
         tpot_by=TpotParts(host_s=host, crossing_s=crossing, mesh_s=tpot_s - host - crossing),
         request_s=request_s,
         request_tokens_per_s=(decode.runs + 1) / request_s,
+        user=user_latency_result(network, first, request_s),
     )
 
 

@@ -21,6 +21,7 @@ from wse.studies.estimate.latency import LatencyResult
 from wse.studies.estimate.pipelining import PipeliningResult, pipelining_tables
 from wse.studies.estimate.search import SearchResult, search_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
+from wse.studies.estimate.user_latency import UserLatencyResult
 from wse.studies.estimate.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
@@ -176,12 +177,22 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
         ("model", "system.wafers", in_bytes(model.bytes), size),
         ("prompt", "prefill.tokens_per_s", f"{count(prefill.tokens_per_s)} tokens/s", chunks),
         ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
+        *_user_rows(latency.user),
         *_token_rows(result),
         *_verify_rows(result.verify),
         *_crossing_rows(result),
         *_economy_rows(result.energy, result.cost),
         *_traffic_rows(result),
     ]
+
+
+def _user_rows(user: UserLatencyResult) -> list[AnswerRow]:
+    """The first token behind the network."""
+    by = user.ttft_by
+    way = f"new connection {seconds(by.connection_s)}, there and back {seconds(by.network_s)}"
+    low, high = user.ttft_range_s
+    text = f"as a user meets it: {way}, service {seconds(by.service_s)}; {seconds(low)} to {seconds(high)}"
+    return [("to a user", "latency.user.ttft_s", seconds(user.ttft_s), text)]
 
 
 def _token_rows(result: EstimateResult) -> list[AnswerRow]:

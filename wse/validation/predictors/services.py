@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Final
 
 from wse.compiler.options import FUSED, RELEASED, REPORT
@@ -45,16 +46,16 @@ MAPPING: Final = "bands"
 METHODS: Final = {RELEASED: "estimate", FUSED: "estimate, fused"}
 """Names of the method, by the schedule of a layer's steps."""
 
-RATES: Final[dict[str, tuple[str, str]]] = {
+RATES: Final[dict[str, tuple[str, ...]]] = {
     "output_tok_s_per_user": ("decode", "tokens_per_s_per_user"),
     "system_output_tok_s": ("decode", "tokens_per_s"),
     "system_tok_s": ("decode", "tokens_per_s"),
 }
 """Metrics that drafts make faster, and where a report of `wse estimate` has them."""
 
-TIMES: Final[dict[str, tuple[str, str]]] = {"ttft_s": ("schedule", "ttft_s")}
-"""Metrics that drafts leave alone: the first token comes before any. Chunks of the prompt follow each other through the
-stages of a pipeline."""
+TIMES: Final[dict[str, tuple[str, ...]]] = {"ttft_s": ("latency", "user", "ttft_s")}
+"""Metrics that drafts leave alone: the first token comes before any. Services are measured by their users, behind
+network and connection."""
 
 _MODELLED: Final = re.compile(r"^(modelled_|fit_)")
 _PRICE: Final = re.compile(r"(^|_)(usd|price|cost)(_|$)")
@@ -181,7 +182,7 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     if service.drafts_of and result.decode is not None:
         drafting = best_drafting(acceptance_of(service.drafts_of), prepared, chosen, result.decode)
         gain, tokens_per_pass = drafting.gain, drafting.tokens_per_pass
-    values = tuple(float(getattr(getattr(result, part), key)) for part, key in METRICS.values())
+    values = tuple(float(attrgetter(".".join(keys))(result)) for keys in METRICS.values())
     return ServiceEstimate(
         values=values,
         fits=result.sram.fits,

@@ -1,0 +1,66 @@
+"""What lies between a user and a machine: bundled numbers, a user's in their place, refusals, and the first token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hardware.helpers import refusal, write_toml
+from wse.errors import BadWafer, UnknownName, WseError
+from wse.hardware.number import GRADES, numeric_fields, unit_of
+from wse.serving.network import Network, load_network
+from wse.studies.estimate.user_latency import user_latency_result
+
+
+def test_every_bundled_number_has_unit_grade_source_and_range() -> None:
+    network = load_network()
+    assert network.sources.keys() == numeric_fields(Network).keys()
+    for key, number in network.sources.items():
+        assert number.value == getattr(network, key)
+        assert number.unit == unit_of(key) == ("1" if key == "connection_round_trips" else "s")
+        assert number.grade in GRADES, key
+        assert number.grade != "U", key
+        assert len(number.source) > 15, key
+        assert number.range is not None, key
+        assert number.range[0] <= number.value <= number.range[1], key
+
+
+def test_the_first_token_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+    numbers = (
+        "network_round_trip_s = { value = 0.1, range = [0.05, 0.2] }\nconnection_round_trips = 2\nservice_s = 0.01"
+    )
+    network = load_network(write_toml(tmp_path, numbers))
+    user = user_latency_result(network, ttft_s=0.5, request_s=2.0)
+    by = user.ttft_by
+    assert by.connection_s == pytest.approx(0.2)
+    assert user.ttft_s == pytest.approx(0.2 + 0.1 + 0.01 + 0.5)
+    assert user.ttft_s == pytest.approx(by.connection_s + by.network_s + by.service_s + by.machine_s)
+    assert user.ttft_open_s == pytest.approx(0.61)
+    assert user.ttft_range_s == (pytest.approx(3 * 0.05 + 0.01 + 0.5), pytest.approx(3 * 0.2 + 0.01 + 0.5))
+    assert user.request_s == pytest.approx(2.31)
+    assert user.outside_share == pytest.approx(0.31 / 2.31)
+    assert user.grade == "U"
+    assert network.weakest == ("U", "network_round_trip_s")
+
+
+def test_a_file_replaces_what_it_names_alone(tmp_path: Path) -> None:
+    network = load_network(write_toml(tmp_path, "connection_round_trips = 0"))
+    assert network.connection_s == 0
+    assert network.service_s == load_network().service_s
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "what"),
+    [
+        ("network_round_trip = 0.1", UnknownName, "network_round_trip_s"),
+        ("network_round_trip_s = -1", BadWafer, "give a number from 0 to 60 (s)"),
+        ('network_round_trip_s = { value = 30, unit = "ms" }', BadWafer, "give it in 's'"),
+        ("service_s = 'fast'", BadWafer, "give a number in s"),
+    ],
+)
+def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, kind: type[WseError], what: str) -> None:
+    path = write_toml(tmp_path, text)
+    message = refusal(kind, load_network, path)
+    assert what in message
+    assert str(path) in message
