@@ -22,6 +22,7 @@ from wse.request.prepare_estimate import PreparedEstimate
 from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
+from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import Routing, estimate, estimate_of
 from wse.studies.run.execute import execute
@@ -121,11 +122,15 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
         routing = routing_in(trace)
     wanted = EstimateRequest(model="tiny", prompt_len=len(prompt), new_tokens=new)
     estimated = estimate_of(
-        PreparedEstimate(request=wanted, economics=load_economics(whole), **common), program, routing
+        PreparedEstimate(request=wanted, economics=load_economics(whole), network=load_network(), **common),
+        program,
+        routing,
     ).to_dict()
     same(executed, estimated)
     assert estimated["routing"] == "given"
-    prepared_evenly = PreparedEstimate(request=wanted, economics=load_economics(whole), **common)
+    prepared_evenly = PreparedEstimate(
+        request=wanted, economics=load_economics(whole), network=load_network(), **common
+    )
     evenly = estimate_of(prepared_evenly, program).to_dict()
     assert evenly["routing"] == "even"
     assert (evenly["fabric"] != estimated["fabric"]) == (experts == "own")  # spread over all columns all are alike

@@ -20,6 +20,7 @@ from wse.report.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics
+from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate, estimate_of
 from wse.studies.estimate.grades import SOURCES, Grades
@@ -114,6 +115,7 @@ def test_levels_add_up_to_the_token_and_no_row_beats_its_bounds(report: dict[str
 def test_grades_are_those_of_the_weakest_constant(report: dict[str, Any], request_: EstimateRequest) -> None:
     grades = report["grades"]
     known = provenance("production") | provenance("wse3") | load_economics(load_wafer("wse3")).sources
+    known |= load_network().sources
     for key, found in grades.items():
         name = found["weakest"]
         source = known.get(name) or known[f"{name}.wse3"]
