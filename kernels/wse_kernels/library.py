@@ -92,17 +92,20 @@ def parallel_core_s() -> float:
     """Seconds of one core above which a step is spread over all, measured once in a process.
 
     To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and milliseconds now and then
-    where other programs have the cores: the mean counts. One thread has no others to wake.
+    where other programs have the cores: the median counts, as one such trial is no reason to keep to one core for all
+    of a run (`wse_kernels.shared_cores` sees to programs that go on). One thread has no others to wake.
     """
     if THREADS == 1:
         return inf
     kernel, view, operands = compiled_kernel("clear").parallel, np.zeros((2, 1, 16), np.float32), np.zeros(25, np.int64)
     operands[1:3] = 2, 1
-    for trial in range(TRIALS + TRIALS // 4):
-        if trial == TRIALS // 4:  # the first ones start threads
-            began = time.perf_counter()
+    for _ in range(TRIALS // 4):  # which start threads
         kernel(view, operands)
-    return WAKES * (time.perf_counter() - began) / TRIALS
+    stamps_s = [time.perf_counter()]
+    for _ in range(TRIALS):
+        kernel(view, operands)
+        stamps_s.append(time.perf_counter())
+    return WAKES * float(np.median(np.diff(stamps_s)))
 
 
 class CompiledKernel(NamedTuple):

@@ -55,10 +55,11 @@ def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold(mo
 
 @pytest.mark.skipif(not JIT, reason="interpreted kernels wake nobody")
 def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the clock stands still it takes nothing; else a share of what all tries take."""
+    """Where the clock stands still it takes nothing; else so many times what most trials take, however long a few."""
     monkeypatch.setattr(library, "THREADS", 2)
-    for step_s, expected_s in ((0.0, 0.0), (1.0, WAKES / TRIALS)):
-        ticks = itertools.count(0.0, step_s)
+    few = [1.0] * (TRIALS // 3)
+    for trials_s, expected_s in (([0.0] * TRIALS, 0.0), (few + [1e-6] * (TRIALS - len(few)), WAKES * 1e-6)):
+        ticks = itertools.accumulate(trials_s, initial=0.0)
         monkeypatch.setattr(library.time, "perf_counter", lambda ticks=ticks: next(ticks))
         assert parallel_core_s.__wrapped__() == pytest.approx(expected_s)
 
