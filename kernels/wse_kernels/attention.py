@@ -326,6 +326,16 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
             f32[block, sums + mh, lane] += exponential(sink - f32[block, maxima + mh, lane])
 
 
+def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
+    """out[M, H] = exp(sinks[H] - maxima[M, H])."""
+    lanes = f32.shape[2]
+    for mh in range(M * H):
+        at = sinks + mh % H
+        for lane in range(lanes):
+            sink = widen(wgt[block, at, lane])
+            f32[block, out + mh, lane] = exponential(sink - f32[block, maxima + mh, lane])
+
+
 def round_maxima(block, f32, x, n):
     """x[n] = the nearest whole multiple of ln 2, -2^22 ln 2 at the least: scores below -2.9e6 count as none."""
     for i in range(x, x + n):

@@ -87,6 +87,14 @@ def copy_statistics(block, f32, out, x, n):
             f32[block, out + e, lane] = f32[block, x + e, lane]
 
 
+def add_statistics(block, f32, x, addend, n):
+    """x[n] += addend[n], both float32."""
+    lanes = f32.shape[2]
+    for e in range(n):
+        for lane in range(lanes):
+            f32[block, x + e, lane] += f32[block, addend + e, lane]
+
+
 def copy_weights(block, wgt, out, x, n):
     """out[n] = x[n], both weights."""
     lanes = wgt.shape[2]

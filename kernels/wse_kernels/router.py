@@ -19,16 +19,16 @@ SOFTMAX = 0
 LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code: no sum of scores is divided by zero
 
 
-def router_place(block, block_col, acc, x, out, M, n, E, first, zeros):
+def router_place(block, block_col, acc, x, out, M, n, E, first, columns, zeros):
     """out[M, E] = x[M, n] where this column's n outputs stand; elsewhere 0, or what was there where ``zeros`` is 0.
 
-    Column ``first`` + c has outputs c n to c n + n - 1.
+    Column ``first`` + c of each stretch of ``columns`` has outputs c n to c n + n - 1.
     """
     lanes = acc.shape[2]
     for m in range(M):
         for e in range(E):
             for lane in range(lanes):
-                local = e - (block_col + lane - first) * n
+                local = e - ((block_col + lane) % columns - first) * n
                 like = acc[block, out + m * E + e, lane]
                 if local >= 0 and local < n:
                     acc[block, out + m * E + e, lane] = acc[block, x + m * n + local, lane]

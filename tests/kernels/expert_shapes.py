@@ -66,6 +66,8 @@ def drawn(
         "first": int(rng.integers(0, cols)),
         "zeros": int(rng.integers(0, 2)),
     } | s
+    if kernel == "router_place":
+        plain["columns"] = int(rng.integers(1, cols + 1))  # of a stretch
     plain["G"] = 1 if kernel.endswith("quantised") and plain["coding"] != INT4 else GROUPS
     plain["scale_stride"] = s.get("local_experts", 1) * s.get("B", 1) + int(rng.integers(0, 3))
     numbers = {name: plain[name] for name, view in kernel_named(kernel).views.items() if not view}

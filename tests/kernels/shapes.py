@@ -54,6 +54,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "attention_values": ("M", "Hk", "queries_per_kv", "F", "capacity"),
     "attention_online": ("M", "Hk", "queries_per_kv", "F", "capacity"),
     "sink_sums": ("M", "H"),
+    "sink_weights": ("M", "H"),
     "round_maxima": ("n",),
     "softmax_rescale": ("M", "H", "F"),
     "attention_finish": ("M", "H", "F"),
@@ -66,6 +67,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "clear": ("n",),
     "copy": ("n",),
     "copy_statistics": ("n",),
+    "add_statistics": ("n",),
     "copy_weights": ("n",),
     "soft_cap": ("n",),
     "place_heads": ("M", "H", "Hl", "n"),
@@ -253,8 +255,9 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
         return {"x": (8 * single + stored) * np.abs(case.values("x", want)) + tiny}
     if case.kernel == "soft_cap":
         return {"x": (8 * single + summed) * np.abs(case.values("x", want)) + tiny_sum}
-    if case.kernel == "sink_sums":
-        return {"sums": 8 * single * np.abs(case.values("sums", want))}
+    if case.kernel in ("sink_sums", "sink_weights"):
+        out = "sums" if case.kernel == "sink_sums" else "out"
+        return {out: 8 * single * np.abs(case.values(out, want))}
     if case.kernel in ("activate", "activate_share"):
         return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + _activation_error(case, plain) + tiny}
     if case.kernel == "attention_exp_share":

@@ -28,6 +28,9 @@ ROUTER_SCORES = "router-scores"
 """The rewrite by which a router's scores are taken on the columns that have its outputs: with it a column holds what
 corrects its own alone."""
 
+ROUTER_COPIES = "router-copies"
+"""The rewrite by which stretches of columns have a router's outputs each: its setting is the most of a column."""
+
 FITTED_TREES = "fitted-trees"
 WIDE_UNPACKING = "wide-unpacking"
 """The rewrite by which sums are cut into groups that go by their words."""
@@ -173,6 +176,10 @@ class Choice:
     def uses(self, rewrite: str) -> bool:
         """Whether a rewrite of that name is used in any phase."""
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
+
+    def setting_of(self, rewrite: str) -> int:
+        """The setting of a rewrite of a token's steps; 0 where it is not used."""
+        return dict(self.rewrites).get(rewrite, 0)
 
     def always_uses(self, rewrite: str) -> bool:
         """Whether a rewrite of that name is used in all phases."""

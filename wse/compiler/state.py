@@ -20,6 +20,7 @@ from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, Parts
+from wse_mappings.cuts.output_copies import most_copies
 from wse_mappings.schedule import LineSchedule
 
 
@@ -40,7 +41,6 @@ class RegionCut:
     heads: HeadGroups  # of the rotated features alone where attention is latent
     queries: I32  # [cols, heads * F]: rows of the projections to queries, and to keys and values, of a column
     keys: I32
-    router: I32  # [cols, n]; no entries without experts
     experts: ExpertGroups | None
     mixture: Mixture | None
     shared: I32  # [cols, f], of what every token uses beside experts
@@ -62,6 +62,13 @@ class RegionCut:
     def ffn_per_pe(self) -> int:
         """Feed-forward features on a PE."""
         return int(self.ffn.shape[1])
+
+    def router_copies(self, outputs: int, most: int) -> int:
+        """How many stretches of columns have a router's outputs, each all of them: one where ``most`` is 0.
+
+        A column of several has no more than ``most``; where a region spans wafers there is one.
+        """
+        return most_copies(outputs, self.cols, most) if self.span == 1 else 1
 
     def feed_forward(self, kind: str) -> I32:
         """``[cols, f]``: the features of a block that an op of that kind works on: dense, or shared beside experts."""

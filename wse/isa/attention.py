@@ -226,6 +226,13 @@ ATTENTION: Final = (
         cycles=lambda c, M, H: M * (c.loop + H * c.function + 2 * c.vector(H, c.f32)),
     ),
     Kernel(
+        name="sink_weights",
+        operands=(f32("maxima", "M H"), wgt("sinks", "H"), f32("out", "M H", output=True), *numbers("M H")),
+        work=lambda M, H: M * H,
+        operation_ps=500,
+        cycles=lambda c, M, H: M * (c.loop + H * c.function + c.vector(H, c.f32)),
+    ),
+    Kernel(
         name="round_maxima",
         operands=(f32("x", "n"), *numbers("n")),
         work=lambda n: n,

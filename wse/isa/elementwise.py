@@ -72,6 +72,12 @@ ELEMENTWISE: Final = (
         cycles=lambda c, n: c.vector(n, c.f32),
     ),
     Kernel(
+        name="add_statistics",
+        operands=(f32("x", "n"), f32("addend", "n"), *numbers("n")),
+        work=_elements,
+        cycles=lambda c, n: c.vector(n, c.f32),
+    ),
+    Kernel(
         name="copy_weights",
         operands=(wgt("out", "n", output=True), wgt("x", "n"), *numbers("n")),
         work=_elements,

@@ -55,7 +55,7 @@ def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
 ROUTER: Final = (
     Kernel(
         name="router_place",
-        operands=(acc("x", "M n"), acc("out", "M E", output=True), *numbers("M n E first zeros")),
+        operands=(acc("x", "M n"), acc("out", "M E", output=True), *numbers("M n E first columns zeros")),
         work=_scores,
         operation_ps=600,
         cycles=lambda c, M, n, E, zeros: zeros * c.vector(M * E, c.acc) + M * (c.loop + c.vector(n, c.acc)),

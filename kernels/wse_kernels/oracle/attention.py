@@ -195,6 +195,11 @@ def sink_sums(pe, sums, maxima, sinks, M, H):
     pe.write("f32", sums, pe.read("f32", sums, M, H) + weight)
 
 
+def sink_weights(pe, maxima, sinks, out, M, H):
+    """f32[M, H] = exp(sink[H] - max[M, H])."""
+    pe.write("f32", out, np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H)))
+
+
 def round_maxima(pe, x, n):
     """f32[n] = the nearest multiple of ln 2 by a whole number, from -2^22 on."""
     doublings = np.rint(pe.read("f32", x, n) * np.float32(np.log2(np.e)))

@@ -59,6 +59,11 @@ def copy_statistics(pe, out, x, n):
     pe.move("f32", x, out, n)
 
 
+def add_statistics(pe, x, addend, n):
+    """f32[n] += f32[n]."""
+    pe.write("f32", x, pe.read("f32", x, n) + pe.read("f32", addend, n))
+
+
 def copy_weights(pe, out, x, n):
     """wgt[n] = wgt[n] at another address."""
     pe.move("wgt", x, out, n)

@@ -13,10 +13,10 @@ LOWEST = np.float32(-3.0e38)
 LEAST_SUM = np.float32(1e-20)
 
 
-def router_place(pe, x, out, M, n, E, first, zeros):
+def router_place(pe, x, out, M, n, E, first, columns, zeros):
     """acc[M, E] = acc[M, n] where this column's n outputs stand, 0 or as it was elsewhere."""
     placed = np.zeros((M, E), np.float32) if zeros else pe.read("acc", out, M, E).copy()
-    own, outputs = pe.read("acc", x, M, n), (pe.col - first) * n + np.arange(n)
+    own, outputs = pe.read("acc", x, M, n), (pe.col % columns - first) * n + np.arange(n)
     held = (outputs >= 0) & (outputs < E)
     placed[:, outputs[held]] = own[:, held]
     pe.write("acc", out, placed)

@@ -17,20 +17,22 @@ from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
-def gather(length: int, lines: int, owners: Sequence[int], root: int) -> LineSchedule:
+def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches: int = 1) -> LineSchedule:
     """Part i of the words goes from PE ``owners[i]`` of each line, where it stands, to PE ``root``.
 
-    Parts are cut as `LineSchedule.parts` says, and none is empty. The side with the nearer last owner comes first. A PE
-    may have several parts of a word or two: all but the last wait in the queues of routers while others pass.
+    In each of the line's equal ``stretches`` PEs are counted from its first. Parts are cut as `LineSchedule.parts`
+    says, and none is empty. The side with the nearer last owner comes first. A PE may have several parts of a word or
+    two: all but the last wait in the queues of routers while others pass.
     """
     places = np.array(owners)
     before, behind = np.flatnonzero(places < root), np.flatnonzero(places > root)
     sides = [side[np.argsort(np.abs(places[side] - root), kind="stable")] for side in (before, behind)]
     sides.sort(key=lambda side: abs(int(places[side[-1]]) - root) if len(side) else 0)
     part = np.concatenate(sides).astype(np.int32)
-    messages = [(pe, root, Arrival.REPLACE) for pe in places[part].tolist()]
+    starts = range(0, length, length // stretches)
+    messages = [(start + pe, start + root, Arrival.REPLACE) for start in starts for pe in places[part].tolist()]
     schedule = uniform_schedule("gather", length, lines, messages, colours=1, message_colours=[0] * len(messages))
-    return replace(schedule, parts=len(owners), part=part)
+    return replace(schedule, parts=len(owners), part=np.tile(part, stretches))
 
 
 def _sample(sizes: Sizes) -> Case:
@@ -42,4 +44,12 @@ def _sample(sizes: Sizes) -> Case:
     return line_case("gather", gather(sizes.length, 1, owners, root), sizes, f"of {count} PEs into {root}")
 
 
-PATTERN = Pattern(name="gather", samples={"gather": _sample})
+def _sample_in_stretches(sizes: Sizes) -> Case:
+    stretches = 1 + sizes.number_below(min(4, sizes.length // 2))
+    length = sizes.length // stretches
+    owners = sorted({sizes.number_below(length) for _ in range(min(length, sizes.words))})
+    schedule = gather(stretches * length, 1, owners, length // 2, stretches)
+    return line_case("gather in stretches", schedule, sizes, f"of {len(owners)} PEs in each of {stretches}")
+
+
+PATTERN = Pattern(name="gather", samples={"gather": _sample, "gather in stretches": _sample_in_stretches})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from compiler_states import CHOICE, before, begin
 from plain_router import MIXTURES, mixture_spec
 from tiny_model import tensors, tiny_spec
 
+from wse.compiler.options import Rewrites
 from wse.compiler.passes.shard import shard
 from wse.compiler.state import RegionCut
 from wse.models.spec import ModelSpec
@@ -73,7 +75,15 @@ def test_experts_are_cut_on_the_stages_that_hold_them() -> None:
     assert all(cut.mixture is None for cut in cuts[:2])
     (cut,) = sharded((3, 4), mixture_spec(MIXTURES["shared"]))
     assert cut.mixture is not None
-    assert np.array_equal(np.sort(cut.router[cut.router >= 0]), np.arange(cut.mixture.count))
+
+
+@pytest.mark.parametrize(("rewrites", "copies"), [((), 1), ((("router-copies", 2),), 2)])
+def test_each_stretch_of_columns_has_all_outputs_of_a_router(rewrites: Rewrites, copies: int) -> None:
+    spec = mixture_spec(MIXTURES["not normalised"])
+    state = shard(before("shard", begin((3, 4), spec, choice=replace(CHOICE, rewrites=rewrites))))
+    (part,) = next(tile.tile.parts for tile in state.tiles if tile.tile.name == "layers.1.router")
+    stretches = part.inner.reshape(copies, -1)
+    assert all(np.array_equal(stretch[stretch >= 0], np.arange(4)) for stretch in stretches)
 
 
 def test_columns_are_counted_through_the_wafers_of_a_stage() -> None:

@@ -73,6 +73,8 @@ def lines_of(program: Program, axis: int) -> int:
         ("norm-scales", latent_spec(q_rank=0)),  # a product and a copy side by side
         ("norm-scales", latent_spec()),  # norms of two vectors, summed together
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
+        ("early-sinks", replace(tiny_spec(), sinks=True)),
+        ("merged-sums,local-maxima,early-sinks,joined-tasks", replace(tiny_spec(), sinks=True)),
         ("router-scores", SHARED),
         ("joint-blocks", SHARED),
         ("norm-scales,joint-blocks,shared-activation,joined-tasks", SHARED),
@@ -81,6 +83,9 @@ def lines_of(program: Program, axis: int) -> int:
         ("gathers,central-choice", mixture_spec(MIXTURES["not normalised"])),
         ("norm-scales,router-scores,gathers,central-choice,joined-tasks", SHARED),
         ("router-scores,gathers,central-choice", mixture_spec(MIXTURES["softmax"])),
+        ("gathers,router-copies", SHARED),
+        ("router-scores,gathers,router-copies,central-choice", SHARED),
+        ("router-scores,gathers,router-copies", mixture_spec(MIXTURES["softmax"])),
         ("joint-blocks,shared-activation,joint-shares,joined-tasks", SHARED),
         ("shared-activation", tiny_spec()),
         ("norm-scales,shared-activation", tiny_spec()),
@@ -99,6 +104,7 @@ def lines_of(program: Program, axis: int) -> int:
 )
 def test_logits_are_those_of_a_plain_decoder(schedule: str, spec: ModelSpec) -> None:
     mesh = (3, 17) if "shared-exp" in schedule else MESH  # whose columns are those of one head group
+    mesh = (5, 24) if "router-copies" in schedule else mesh  # with outputs of a router three or four times
     assert worst_logit_error(spec, mesh, chunk=4, schedule=schedule) < 1e-5
 
 
@@ -307,6 +313,22 @@ def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
     assert kernels_of(program_of("central-choice", SHARED)) == kernels_of(program_of(RELEASED, SHARED))
 
 
+def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
+    """Outputs and choices go no farther than their stretch, and the choices of a run are the same."""
+    whole, copied = (
+        (run.program, run.fabric().decode_cost(len(PROMPT)))
+        for schedule in ("gathers,central-choice", "gathers,router-copies,central-choice")
+        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=schedule),)
+    )
+    assert kernels_of(whole[0]) == kernels_of(copied[0])
+    assert copied[1].cycles < whole[1].cycles
+    used = (copied[0].patterns[pattern] for pattern in copied[0].decode.steps.pattern if pattern >= 0)
+    sent = next(pattern for pattern in used if pattern.name == "gather").messages[:, :2]
+    assert sorted({*map(tuple, sent.tolist())}) == [
+        (6 * stretch + source, 6 * stretch + 3) for stretch in range(4) for source in (0, 1, 2, 4)
+    ]
+
+
 @pytest.mark.parametrize("norm", ["rms", "l2"])
 def test_scores_are_scaled_in_place_of_queries(norm: str) -> None:
     """Roots beside the sum of scores, rotation beside that of squares; keys are scaled as before."""
@@ -396,6 +418,8 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("query-gathers", tiny_spec(), {}, "no latent attention"),
         ("query-gathers", latent_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("gathers", tiny_spec(), {}, "no router"),
+        ("early-sinks", tiny_spec(), {}, "no sinks"),
+        ("router-copies", tiny_spec(), {}, "no router"),
         ("central-choice", tiny_spec(), {}, "no router"),
         ("joint-shares", tiny_spec(), {}, "no block beside its experts"),
         ("query-scales", tiny_spec(), {}, "does not normalise heads"),
@@ -429,7 +453,8 @@ def test_a_rewrite_is_kept_off_where_it_is_not_valid(
 
 def test_an_unknown_schedule_is_refused() -> None:
     with pytest.raises(
-        UnknownName, match="unknown schedule 'fastest': known: central-choice, early-shift, fitted-trees, fused"
+        UnknownName,
+        match="unknown schedule 'fastest': known: central-choice, early-shift, early-sinks, fitted-trees, fused",
     ):
         rewrites_of(tiny_spec(), replace(OPTIONS, schedule="fastest"))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from wse.compiler.lower.buffers import Buffers, Patterns
 from wse.compiler.lower.builder import PhaseBuilder
-from wse.compiler.options import DECODE, MESH_GEMM_OWN, VERIFY, Choice, Options
+from wse.compiler.options import DECODE, MESH_GEMM_OWN, ROUTER_COPIES, VERIFY, Choice, Options
 from wse.compiler.passes.shard import prefill_tile_name
 from wse.compiler.state import RegionCut, StagePlan
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
@@ -95,6 +95,12 @@ class Context:
     def rotated_size(self) -> int:
         """Features of a head that a column holds and that rotate; they come first."""
         return self.cut.heads.rotated
+
+    @property
+    def router_columns(self) -> int:
+        """Columns of a stretch that has all outputs of a router: all, unless several stretches have them."""
+        assert self.spec.experts is not None
+        return self.cut.cols // self.cut.router_copies(self.spec.experts.count, self.choice.setting_of(ROUTER_COPIES))
 
     @property
     def own_weights(self) -> bool:

@@ -1,10 +1,10 @@
 """A mixture of experts, placed on PEs and routed there: the choice on every PE, then products with the chosen alone.
 
-The router's outputs are cut over columns; an all-reduce along rows brings them all to every PE, so that each makes the
-same choice. Hidden vectors are on every column already. A PE lists the pairs of a token and a chosen expert that its
-column holds, multiplies with those experts' tiles, and what the columns made for a token is summed along rows. Sources
-of the choices: the routers of the models that `wse.models.spec.Experts` describes, as Hugging Face transformers 5.x
-runs them.
+The router's outputs are cut over columns, or over those of each stretch of columns, of which the one in the middle
+places its own; an all-reduce along rows brings them all to every PE, so that each makes the same choice. Hidden vectors
+are on every column already. A PE lists the pairs of a token and a chosen expert that its column holds, multiplies with
+those experts' tiles, and what the columns made for a token is summed along rows. Sources of the choices: the routers of
+the models that `wse.models.spec.Experts` describes, as Hugging Face transformers 5.x runs them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ SIGMOID = "sigmoid"
 def router(c: Context, op: Op) -> None:
     """normed to the ids of the chosen experts and their weights, [tokens, active] each, the same on every PE."""
     spec = _experts(c)
-    M, n, E, b = c.tokens, c.cut.router.shape[1], spec.count, c.builder
+    M, E, b = c.tokens, spec.count, c.builder
+    columns = c.router_columns
+    n = ceil_div(E, columns)
     partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
     project(c, c.normed_hidden, op.weights, (n,), partial, c.cut.hidden_per_pe, bias=spec.router_bias)
-    first = first_in_the_middle(E, c.cut.cols)
-    b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E, first=first, zeros=1)
+    first = c.cut.cols // columns // 2 * columns + first_in_the_middle(E, columns)  # of the stretch in the middle
+    b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E, first=first, columns=c.cut.cols, zeros=1)
     all_reduce(c, ROWS, logits, M * E)
     scores = choice = c.temp("router_scores", M * E, "f32")
     b.compute("router_scores", x=logits, out=scores, M=M, E=E, sigmoid=int(spec.scoring == SIGMOID))

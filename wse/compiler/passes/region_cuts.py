@@ -18,7 +18,7 @@ from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, exp
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 from wse_mappings.cuts.layer_parts import BLOCK, Parts
-from wse_mappings.cuts.split import blocks, blocks_in_the_middle, padded_blocks
+from wse_mappings.cuts.split import blocks, padded_blocks
 
 
 class RegionShape(NamedTuple):
@@ -59,7 +59,7 @@ def _cut_across_wafers(spec: ModelSpec, held: HeldTypes, scope: str, region: Reg
 def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
     rows, cols, span = region.rows, region.cols, region.span
     hidden_group = held.group_of_cut(spec, HIDDEN, rows)
-    hidden, count = blocks(spec.hidden_size, rows, hidden_group), spec.experts.count if spec.experts else 0
+    hidden = blocks(spec.hidden_size, rows, hidden_group)
     pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.has_unit_rope}
     if spec.latent is not None:
         heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
@@ -81,7 +81,6 @@ def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShap
         queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
         latent=_latent_cut(spec, hidden, cols),
-        router=blocks_in_the_middle(count, cols),
         **_block_cuts(spec, held, region, BLOCK),
     )
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import NamedTuple, Protocol, TypeVar
 
+from wse.arrays import I32
 from wse.compiler.options import (
     DECODE,
     MESH_GEMM_OWN,
     NORM_SCALES,
     PREFILL,
     PRODUCT,
+    ROUTER_COPIES,
     ROUTER_SCORES,
     VERIFY,
 )
@@ -27,6 +29,7 @@ from wse.compiler.passes.tiles import (
     hidden_vectors,
     latent_tables,
     norm_products,
+    router_tiles,
     skewed_tiles,
     tiles_in_place,
 )
@@ -37,6 +40,7 @@ from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
 from wse_mappings.cuts.layer_parts import Parts
+from wse_mappings.cuts.output_copies import copied_blocks
 
 
 def with_cuts(state: State) -> State:
@@ -187,6 +191,7 @@ class Tiling(NamedTuple):
         prefill: The product of prefill.
         with_norms: Whether there are those of `norm_products` too.
         scored_on_columns: Whether a router's scores are taken on the columns of its outputs, on one wafer.
+        router_outputs: The most outputs of a router on a column where stretches of columns have all; 0 where none has.
     """
 
     dtype: str
@@ -194,6 +199,7 @@ class Tiling(NamedTuple):
     prefill: str
     with_norms: bool
     scored_on_columns: bool
+    router_outputs: int
 
 
 def tiling_of(state: State) -> Tiling:
@@ -201,7 +207,8 @@ def tiling_of(state: State) -> Tiling:
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
-    return Tiling(options.dtype, phases, choice.prefill, with_norms, choice.always_uses(ROUTER_SCORES))
+    scored_on_columns, router_outputs = choice.always_uses(ROUTER_SCORES), choice.setting_of(ROUTER_COPIES)
+    return Tiling(options.dtype, phases, choice.prefill, with_norms, scored_on_columns, router_outputs)
 
 
 def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
@@ -213,7 +220,8 @@ def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Ti
     return (_expert_tiles if op.kind in _OF_EXPERTS else _tiles_without_experts)(spec, tiling, op, cut)
 
 
-_OF_EXPERTS = ("router", *ROUTED)
+ROUTER_OP = "router"
+_OF_EXPERTS = (ROUTER_OP, *ROUTED)
 """Kinds of ops whose tiles are those of a router or of experts."""
 
 
@@ -221,8 +229,18 @@ _OF_EXPERTS = ("router", *ROUTED)
 def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """The tiles of a router or of experts."""
     on_columns = tiling.scored_on_columns and cut.span == 1
-    whole_tiles = expert_tiles(op, cut, spec.hidden_size, scored_on_columns=on_columns)
+    whole_tiles = (
+        router_tiles(op, cut, _router_index(spec, tiling, cut), scored_on_columns=on_columns)
+        if op.kind == ROUTER_OP
+        else expert_tiles(op, cut, spec.hidden_size)
+    )
     return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)]
+
+
+def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
+    """int32 ``[cols, n]``: the outputs of a router that each column has."""
+    outputs = spec.experts.count if spec.experts else 0
+    return copied_blocks(outputs, cut.cols, cut.router_copies(outputs, tiling.router_outputs))
 
 
 @lru_cache(maxsize=64)

@@ -153,21 +153,25 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
-def expert_tiles(op: Op, cut: RegionCut, hidden_size: int, *, scored_on_columns: bool) -> list[Tile]:
-    """Tiles of an op of kind ``router``, ``experts`` or ``experts_down``: its matrices, then its vectors.
+def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: bool) -> list[Tile]:
+    """Tiles of an op of kind ``router``, whose ``outputs`` int32 ``[cols, n]`` are cut over columns so.
 
     The correction of scores is float32, that of a column's own where they are ``scored_on_columns``, that of all on
-    every PE elsewhere. What is added to sums over PEs is shared out among these: to
-    gate's and up's among the rows, to down's among the columns of a group, of which each has some of the experts.
-    Gate and up of an expert are neighbours, as one matrix.
+    every PE elsewhere.
     """
-    hidden = (cut.hidden, COLUMNS)
-    if op.kind == "router":
-        return [
-            _matrices(op.weights, hidden, (cut.router, ROWS)),
-            *(_router_vector(name, cut, scored_on_columns=scored_on_columns) for (name,) in op.vectors),
-        ]
-    groups = cut.experts
+    return [
+        _matrices(op.weights, (cut.hidden, COLUMNS), (outputs, ROWS)),
+        *(_router_vector(name, outputs, scored_on_columns=scored_on_columns) for (name,) in op.vectors),
+    ]
+
+
+def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
+    """Tiles of an op of kind ``experts`` or ``experts_down``: its matrices, then its vectors.
+
+    What is added to sums over PEs is shared out among these: to gate's and up's among the rows, to down's among the
+    columns of a group, of which each has some of the experts. Gate and up of an expert are neighbours, as one matrix.
+    """
+    hidden, groups = (cut.hidden, COLUMNS), cut.experts
     assert groups is not None
     if op.kind == "experts":
         rows = (groups.rows, ROWS)
@@ -221,12 +225,12 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
     raise WseBug(message)
 
 
-def _router_vector(name: str, cut: RegionCut, *, scored_on_columns: bool) -> Tile:
+def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
     is_correction = name.endswith("router_correction")
     if scored_on_columns or not is_correction:
-        return tile_of([part_of(name, None, (cut.router, ROWS))], view="f32" if is_correction else "wgt")
-    experts = int((cut.router >= 0).sum())
-    everywhere = np.broadcast_to(np.arange(experts, dtype=np.int32), (cut.cols, experts))
+        return tile_of([part_of(name, None, (outputs, ROWS))], view="f32" if is_correction else "wgt")
+    experts = int(outputs.max(initial=-1)) + 1
+    everywhere = np.broadcast_to(np.arange(experts, dtype=np.int32), (len(outputs), experts))
     return tile_of([part_of(name, None, (everywhere, ROWS))], view="f32")
 
 
