@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from wse_kernels._elements import row_pointer
-from wse_kernels._functions import WORD, internal_function
+from wse_kernels._functions import WORD, internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
+from wse_kernels._vectors import BYTE, WIDTH, load_lanes, store_lanes
 
 __all__ = ["copy_chosen"]
 
@@ -37,17 +38,31 @@ def _copy_compiled(
 
 
 def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
-    """The function of target, source and choice, lanes, rows, and the lanes from one row to the next."""
+    """The function of target, source and choice, lanes, rows, and the lanes from one row to the next.
+
+    A vector of lanes is chosen from once, for all rows. The last one may begin among the lanes of the one before, and
+    copies some again. Where lanes fill no vector, they are copied one by one.
+    """
 
     def body(builder: Any, target: Any, source: Any, chosen: Any, count: Any, n: Any, stride: Any) -> None:
-        with cgutils.for_range(builder, n, intp=WORD) as row:
-            start = builder.mul(row.index, stride)
-            with cgutils.for_range(builder, count, intp=WORD) as lane:
-                at = builder.add(start, lane.index)
-                place, new = builder.gep(target, [at]), builder.load(builder.gep(source, [at]))
-                choice = builder.load(builder.gep(chosen, [lane.index]))
-                taken = builder.icmp_unsigned("!=", choice, ir.Constant(choice.type, 0))
-                builder.store(builder.select(taken, new, builder.load(place)), place)
+        def is_chosen(choice: Any) -> Any:
+            return builder.icmp_unsigned("!=", choice, ir.Constant(choice.type, [0] * WIDTH if choice.type != BYTE else 0))
+
+        last = builder.sub(count, word(WIDTH))
+        with builder.if_else(builder.icmp_signed("<=", word(0), last)) as (in_vectors, one_by_one):
+            with in_vectors, short_loop(builder, word(0), count, WIDTH) as begin:
+                lane = builder.select(builder.icmp_signed("<", begin, last), begin, last)
+                taken = is_chosen(load_lanes(builder, builder.gep(chosen, [lane]), None))
+                with cgutils.for_range(builder, n, intp=WORD) as row:
+                    at = builder.add(builder.mul(row.index, stride), lane)
+                    place, new = builder.gep(target, [at]), load_lanes(builder, builder.gep(source, [at]), None)
+                    mixed = builder.select(taken, new, load_lanes(builder, place, None))
+                    store_lanes(builder, mixed, place, None)
+            with one_by_one, short_loop(builder, word(0), count) as lane:
+                with builder.if_then(is_chosen(builder.load(builder.gep(chosen, [lane])))):
+                    with short_loop(builder, word(0), n) as row:
+                        at = builder.add(builder.mul(row, stride), lane)
+                        builder.store(builder.load(builder.gep(source, [at])), builder.gep(target, [at]))
 
     return internal_function(module, f"wse_copy_chosen_{stored}", pointers, 3, body)
 
