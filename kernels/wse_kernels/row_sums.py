@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from wse_kernels._arrivals import ADD, DROP, MULTICAST
-from wse_kernels._jit import prange
+from wse_kernels._jit import helper_function, prange
 from wse_kernels._vectors import WIDTH
 from wse_kernels._words_of_pes import MOST_COLS, add_words, copy_words, read_words, words_of_pes, write_words
 
 __all__ = ["MOST_COLS", "WIDTH", "along_rows_in_place"]
+
+VECTORS_AT_ONCE = 8
+"""Vectors of a PE's words that a message takes at once at the most: each sum waits for the one before it."""
+NEAR_PES = 384
+"""PEs of which a vector each stays in the nearest cache."""
 
 
 def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
@@ -20,23 +27,37 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
     elements. A block has WIDTH lanes at least.
     """
     for row in prange(a[0], a[0] + a[1]):
-        lanes, base, kind, end = view.shape[2], row * a[2], variant[row], a[3] + a[5]
-        words = words_of_pes(a[2] * lanes)
-        for e in range(a[3], end, WIDTH):
-            for block in range(a[2]):
-                for lane in range(0, lanes, WIDTH):
-                    at = min(lane, lanes - WIDTH)
-                    read_words(view, base + block, e, end, at, words, block * lanes + at)
+        base, kind, end, cols = row * a[2], variant[row], a[3] + a[5], a[2] * view.shape[2]
+        words = words_of_pes(MOST_COLS)
+        vectors = max(1, min(VECTORS_AT_ONCE, NEAR_PES // cols))
+        for begin in range(a[3], end, vectors * WIDTH):
+            count = min(vectors, (end - begin + WIDTH - 1) // WIDTH)
+            for vector in range(count):
+                _exchange_words(view, base, a[2], begin + vector * WIDTH, end, words, vector * cols, 1)
             for i in range(first[kind], first[kind + 1]):
-                source, target, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
+                source, target, arrival = np.int64(messages[i, 0]), np.int64(messages[i, 1]), messages[i, 2]
                 if arrival == ADD:
-                    add_words(words, target, source, view)
+                    for place in range(0, count * cols, cols):
+                        add_words(words, place + target, place + source, view)
                 elif arrival == MULTICAST:
-                    for col in range(min(source, target), max(source, target) + 1):
-                        copy_words(words, col, source)
+                    for place in range(0, count * cols, cols):
+                        for col in range(min(source, target), max(source, target) + 1):
+                            copy_words(words, place + col, place + source)
                 elif arrival != DROP:
-                    copy_words(words, target, source)
-            for block in range(a[2]):
-                for lane in range(0, lanes, WIDTH):
-                    at = min(lane, lanes - WIDTH)
-                    write_words(view, base + block, e, end, at, words, block * lanes + at)
+                    for place in range(0, count * cols, cols):
+                        copy_words(words, place + target, place + source)
+            for vector in range(count):
+                _exchange_words(view, base, a[2], begin + vector * WIDTH, end, words, vector * cols, 0)
+
+
+@helper_function
+def _exchange_words(view: Any, base: int, blocks: int, e: int, end: int, words: Any, place: int, read: int) -> None:
+    """Read WIDTH elements of all PEs of a row, whose blocks begin with ``base``, or write them back."""
+    lanes = view.shape[2]
+    for block in range(blocks):
+        for lane in range(0, lanes, WIDTH):
+            at = min(lane, lanes - WIDTH)
+            if read:
+                read_words(view, base + block, e, end, at, words, place + block * lanes + at)
+            else:
+                write_words(view, base + block, e, end, at, words, place + block * lanes + at)
