@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wse_kernels._elements import row_pointer
+from wse_kernels._elements import constant, row_pointer
 from wse_kernels._functions import WORD, internal_function, short_loop, word
-from wse_kernels._jit import cgutils, config, intrinsic, ir, types
-from wse_kernels._vectors import BYTE, WIDTH, load_lanes, store_lanes
+from wse_kernels._jit import cgutils, config, intrinsic, types
+from wse_kernels._vectors import WIDTH, load_lanes, store_lanes
 
 __all__ = ["copy_chosen"]
 
@@ -46,7 +46,7 @@ def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
 
     def body(builder: Any, target: Any, source: Any, chosen: Any, count: Any, n: Any, stride: Any) -> None:
         def is_chosen(choice: Any) -> Any:
-            return builder.icmp_unsigned("!=", choice, ir.Constant(choice.type, [0] * WIDTH if choice.type != BYTE else 0))
+            return builder.icmp_unsigned("!=", choice, constant(choice.type, 0))
 
         last = builder.sub(count, word(WIDTH))
         with builder.if_else(builder.icmp_signed("<=", word(0), last)) as (in_vectors, one_by_one):
@@ -59,10 +59,10 @@ def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
                     mixed = builder.select(taken, new, load_lanes(builder, place, None))
                     store_lanes(builder, mixed, place, None)
             with one_by_one, short_loop(builder, word(0), count) as lane:
-                with builder.if_then(is_chosen(builder.load(builder.gep(chosen, [lane])))):
-                    with short_loop(builder, word(0), n) as row:
-                        at = builder.add(builder.mul(row, stride), lane)
-                        builder.store(builder.load(builder.gep(source, [at])), builder.gep(target, [at]))
+                taken = is_chosen(builder.load(builder.gep(chosen, [lane])))
+                with builder.if_then(taken), short_loop(builder, word(0), n) as row:
+                    at = builder.add(builder.mul(row, stride), lane)
+                    builder.store(builder.load(builder.gep(source, [at])), builder.gep(target, [at]))
 
     return internal_function(module, f"wse_copy_chosen_{stored}", pointers, 3, body)
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from wse_kernels._plain_arithmetic import ROUNDER, plain, scale_by_power, to_double, to_single, where
+from wse_kernels._plain_arithmetic import ROUNDER, instructions_of, plain, scale_by_power, to_double, to_single, where
 
-__all__ = ["error_function", "exponential", "hyperbolic_tangent", "power_of_two", "sine_and_cosine"]
+__all__ = ["error_function", "exponential", "exponential_of", "hyperbolic_tangent", "power_of_two", "sine_and_cosine"]
 
 ONE, TWO = np.float32(1.0), np.float32(2.0)
 
@@ -108,6 +108,7 @@ def _power_of_two(n: Any) -> Any:
     return scale_by_power(ONE, n + ROUNDER)
 
 
+exponential_of = instructions_of(_exponential)
 exponential: Any = plain(_exponential)
 hyperbolic_tangent: Any = plain(_hyperbolic_tangent)
 sine_and_cosine: Any = plain(_sine_and_cosine, results=2)

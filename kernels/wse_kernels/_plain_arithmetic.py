@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from wse_kernels._elements import constant, type_like
 from wse_kernels._jit import config, intrinsic, ir, types
 
-__all__ = ["ROUNDER", "plain", "scale_by_power", "to_double", "to_single", "where"]
+__all__ = ["ROUNDER", "instructions_of", "plain", "scale_by_power", "to_double", "to_single", "where"]
 
 SINGLE, DOUBLE, WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
 EXPONENT_BIAS, MANTISSA_BITS = 127, 23
@@ -35,7 +36,7 @@ class _Number:
 
     def value_of(self, number: Any) -> Any:
         """The value of another number, or of a constant in this one's type."""
-        return number.value if isinstance(number, _Number) else ir.Constant(self.value.type, float(number))
+        return number.value if isinstance(number, _Number) else constant(self.value.type, float(number))
 
     def __neg__(self) -> _Number:
         return _Number(self.builder, self.builder.fneg(self.value))
@@ -80,12 +81,20 @@ def where(condition: Any, one: Any, other: Any) -> Any:
 
 def to_double(x: Any) -> Any:
     """The float32 x as float64."""
-    return _Number(x.builder, x.builder.fpext(x.value, DOUBLE)) if isinstance(x, _Number) else np.float64(x)
+    return (
+        _Number(x.builder, x.builder.fpext(x.value, type_like(x.value, DOUBLE)))
+        if isinstance(x, _Number)
+        else np.float64(x)
+    )
 
 
 def to_single(x: Any) -> Any:
     """The float64 x rounded to float32."""
-    return _Number(x.builder, x.builder.fptrunc(x.value, SINGLE)) if isinstance(x, _Number) else np.float32(x)
+    return (
+        _Number(x.builder, x.builder.fptrunc(x.value, type_like(x.value, SINGLE)))
+        if isinstance(x, _Number)
+        else np.float32(x)
+    )
 
 
 def scale_by_power(value: Any, times: Any) -> Any:
@@ -96,16 +105,21 @@ def scale_by_power(value: Any, times: Any) -> Any:
             bits = (part + EXPONENT_BIAS << MANTISSA_BITS) & 0xFFFFFFFF
             value = value * np.uint32(bits).view(np.float32)
         return value
-    builder = times.builder
+    builder, word, single = times.builder, type_like(times.value, WORD), type_like(times.value, SINGLE)
 
     def power(exponent: Any) -> _Number:
-        bits = builder.shl(builder.add(exponent, ir.Constant(WORD, EXPONENT_BIAS)), ir.Constant(WORD, MANTISSA_BITS))
-        return _Number(builder, builder.bitcast(bits, SINGLE))
+        bits = builder.shl(builder.add(exponent, constant(word, EXPONENT_BIAS)), constant(word, MANTISSA_BITS))
+        return _Number(builder, builder.bitcast(bits, single))
 
-    exponent = builder.sub(builder.bitcast(times.value, WORD), ir.Constant(WORD, ROUNDER_BITS))
-    half = builder.ashr(exponent, ir.Constant(WORD, 1))
+    exponent = builder.sub(builder.bitcast(times.value, word), constant(word, ROUNDER_BITS))
+    half = builder.ashr(exponent, constant(word, 1))
     first = power(half)
     return _Number(builder, first.value_of(value)) * first * power(builder.sub(exponent, half))
+
+
+def instructions_of(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """A function of a builder and a float32, or a vector of them, that appends the instructions of ``function``."""
+    return lambda builder, value: function(_Number(builder, value)).value
 
 
 def plain(function: Callable[[Any], Any], results: int = 1) -> Any:

@@ -14,9 +14,10 @@ import numpy as np
 
 from wse_kernels._chunk_product import multiply_chunk
 from wse_kernels._elementary import exponential, power_of_two
-from wse_kernels._elements import clear_rows, multiply_add_lanes, narrow, widen
+from wse_kernels._elements import clear_rows, narrow, widen
 from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
+from wse_kernels._online_softmax import fold_entries
 from wse_kernels._shares import group_of_column, share_of_place
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
@@ -258,12 +259,8 @@ def attention_online(
     """Fold one block of the ring, scores[M, H, T] and values v[T, Hk, F], into running maxima, sums and outputs.
 
     The block is the cache of the row that stands ``round`` places behind on the interleaved ring of ``ring`` rows; its
-    entries lie from slot 0 on. Running are maxima[M, H], sums[M, H] and out[M, H, F], in three steps for each token and
-    head:
-
-    1. the new maximum of what was seen and of the block's visible scores;
-    2. the sums and outputs shrunk to it;
-    3. the block's weights and weighed values added.
+    entries lie from slot 0 on. Running are maxima[M, H], sums[M, H] and out[M, H, F]; those of a token that sees none
+    of the entries stay as they are.
     """
     H = Hk * queries_per_kv
     scale = np.float32(scale_pico * 1e-12)
@@ -271,7 +268,6 @@ def attention_online(
     place = block_row // 2 if block_row % 2 == 0 else ring - (block_row + 1) // 2
     place = (place - round) % ring
     origin = 2 * place if 2 * place < ring else 2 * (ring - place) - 1
-    tops, factors, totals = lane_values(lanes), lane_values(lanes), lane_values(lanes)
     for mh in range(M * H):
         if round == 0:
             for lane in range(lanes):
@@ -281,39 +277,18 @@ def attention_online(
                     acc[block, out + mh * F + f, lane] = narrow(np.float32(0.0), acc[block, out, lane])
         if mh // H >= ctl[block_row, 1]:
             continue
-        kv_head = (mh % H) // queries_per_kv
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
-        # 1. The new maximum.
-        for lane in range(lanes):
-            tops[lane] = f32[block, maxima + mh, lane]
+        begin, end = T, 0  # of what the token sees
         for t in range(T):
-            position = ctl[origin, SLOTS + t]
-            if position >= first and position <= last:
-                for lane in range(lanes):
-                    score = widen(acc[block, scores + mh * T + t, lane]) * scale
-                    tops[lane] = score if score > tops[lane] else tops[lane]
-        # 2. What there was, shrunk to it.
-        for lane in range(lanes):
-            factors[lane] = exponential(f32[block, maxima + mh, lane] - tops[lane])
-        for lane in range(lanes):
-            f32[block, maxima + mh, lane] = tops[lane]
-            totals[lane] = f32[block, sums + mh, lane] * factors[lane]
-        for f in range(F):
-            for lane in range(lanes):
-                old = acc[block, out + mh * F + f, lane]
-                acc[block, out + mh * F + f, lane] = narrow(widen(old) * factors[lane], old)
-        # 3. The block's weights and weighed values.
-        for t in range(T):
-            position = ctl[origin, SLOTS + t]
-            if position >= first and position <= last:
-                for lane in range(lanes):
-                    score = widen(acc[block, scores + mh * T + t, lane]) * scale
-                    factors[lane] = exponential(score - tops[lane])
-                    totals[lane] += factors[lane]
-                multiply_add_lanes(acc, factors, act, block, out + mh * F, v + (t * Hk + kv_head) * F, F)
-        for lane in range(lanes):
-            f32[block, sums + mh, lane] = totals[lane]
+            if ctl[origin, SLOTS + t] >= first and ctl[origin, SLOTS + t] <= last:
+                begin, end = min(begin, t), t + 1
+        if begin < end:
+            value = v + (begin * Hk + mh % H // queries_per_kv) * F
+            fold_entries(
+                acc, act, f32, ctl, block, scores + mh * T + begin, value, maxima + mh, sums + mh, out + mh * F,
+                end - begin, F, Hk * F, origin, SLOTS + begin, first, last, scale,
+            )  # fmt: skip
 
 
 def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
