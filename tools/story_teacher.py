@@ -45,29 +45,35 @@ def draw(logits: Tensor, temperature: float, top_p: float, generator: torch.Gene
 
 
 @torch.inference_mode()
-def sample_batch(teacher: Llama, rows: int, how: Sampling, generator: torch.Generator) -> list[list[int]]:
-    """Token ids of `rows` stories; one that ended has a begin-or-end token as its last."""
+def sample_batch(
+    teacher: Llama,
+    rows: int,
+    how: Sampling,
+    generator: torch.Generator,
+    ends: tuple[int, ...] = TEACHER_BEGIN_IDS,
+) -> list[list[int]]:
+    """Token ids of `rows` stories behind the first of `ends`; one that ended has one of these as its last."""
     done: list[list[int]] = []
-    ids = torch.full((rows, 1), TEACHER_BEGIN_IDS[0])
+    ids = torch.full((rows, 1), ends[0])
     cache = teacher.empty_cache(rows)
     for at in range(teacher.shape.max_position_embeddings):
         logits = teacher(ids[:, -1:], cache, at)[:, -1]
         temperature = how.opening_temperature if at < how.opening_tokens else how.temperature
         ids = torch.cat((ids, draw(logits, temperature, how.top_p, generator)), dim=1)
-        ended = torch.isin(ids[:, 1:], torch.tensor(TEACHER_BEGIN_IDS)).any(1)
+        ended = torch.isin(ids[:, 1:], torch.tensor(ends)).any(1)
         if ended.float().mean() > 1 / 8:  # moving the cache costs as much as a few steps
             done += ids[ended, 1:].tolist()
             ids = ids[~ended]
             cache = [(k[~ended], v[~ended]) for k, v in cache]
         if len(ids) == 0:
             break
-    return [story_ids(row) for row in done + ids[:, 1:].tolist()]
+    return [story_ids(row, ends) for row in done + ids[:, 1:].tolist()]
 
 
-def story_ids(ids: list[int]) -> list[int]:
+def story_ids(ids: list[int], ends: tuple[int, ...] = TEACHER_BEGIN_IDS) -> list[int]:
     """The ids up to and with the first that ends a story, or all."""
-    ends = [n for n, i in enumerate(ids) if i in TEACHER_BEGIN_IDS]
-    return ids[: ends[0] + 1] if ends else ids
+    places = [n for n, i in enumerate(ids) if i in ends]
+    return ids[: places[0] + 1] if places else ids
 
 
 def sample_stories(teacher: Llama, pieces: list[bytes], how: Sampling, seed: int) -> Iterator[str]:

@@ -24,6 +24,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import BadInput
 from wse.execute.engine import Engine
+from wse.fabric.causes import CAUSES
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
@@ -80,6 +81,7 @@ def compiled(
         context=CONTEXT,
         prompt_tokens=tuple(map(len, prompts)),
         sampling=wanted.get("sampling", "wafer"),
+        verify_ids=wanted.get("verify_ids", "wafer"),
         logits_out="all",
         experts=wanted.get("experts", SPREAD),
         schedule=wanted.get("schedule", FUSED),
@@ -87,7 +89,8 @@ def compiled(
     )
     machine = wafer(*mesh, 1 << 20)
     program = compile_choice(spec, machine, SOFTWARE, options, replace(choice, rewrites=rewrites_of(spec, options)))
-    return Engine(program, spec, tensors(spec).__getitem__), program, machine
+    draws = [lambda logits: int(logits.argmax())] * (len(prompts) if options.sampling == "host" else 0)
+    return Engine(program, spec, tensors(spec).__getitem__, draws), program, machine
 
 
 def read(engine: Engine, prompts: Sequence[Sequence[int]]) -> list[int]:
@@ -180,6 +183,30 @@ def test_a_pass_costs_less_than_as_many_users_who_cost_less_than_tokens_one_by_o
     assert plain < verify < users < TOKENS * plain
 
 
+@pytest.mark.parametrize("wanted", [{"sampling": "host"}, {"verify_ids": "host"}], ids=["drawn", "likeliest"])
+def test_tokens_of_a_pass_come_from_the_host_where_it_drafts_or_draws(wanted: dict[str, str]) -> None:
+    """Ids, logits and words are those of a pass whose tokens stand on the PEs; a round trip to the host comes first."""
+    mesh, others, choice = CASES["4x5"]
+    engine, own_program, machine = compiled(PROMPTS[:1], mesh, others, choice)
+    tokens, logits = one_by_one(engine, PROMPTS[0])
+    engine, program, _ = compiled(PROMPTS[:1], mesh, others | wanted, choice)
+    assert read(engine, PROMPTS[:1]) == tokens[:1]
+    before = engine.link_words()
+    assert engine.verify(drafted(tokens, 0, 3))[:3] == tokens[1:4]
+    fabric, own = Fabric(program, machine, SOFTWARE), Fabric(own_program, machine, SOFTWARE)
+    cost, own_cost = fabric.verify_cost(len(PROMPTS[0])), own.verify_cost(len(PROMPTS[0]))
+    np.testing.assert_array_equal(engine.link_words() - before, cost.links)
+    host = CAUSES.index("host")
+    more = (cost.by_cause.sum(axis=0) - own_cost.by_cause.sum(axis=0))[host]
+    assert more == pytest.approx(machine.host_round_trip_s * machine.clock_hz, rel=0.001)
+    run = phase_run(program, program.verify[0], [len(PROMPTS[0])], machine, SOFTWARE)
+    np.testing.assert_array_equal(run.links, cost.links)
+    engine.keep(2, next_id=tokens[2])
+    np.testing.assert_allclose(engine.verified_logits[:3], logits[1:4], rtol=0, atol=2e-5 * float(np.abs(logits).max()))
+    engine.decode()
+    np.testing.assert_allclose(engine.logits[0], logits[3], rtol=0, atol=2e-5 * float(np.abs(logits).max()))
+
+
 def test_what_a_pass_cannot_be_over_is_refused() -> None:
     engine, _, _ = compiled(PROMPTS[:1], *CASES["4x5"])
     read(engine, PROMPTS[:1])
@@ -196,8 +223,6 @@ def test_what_a_pass_cannot_be_over_is_refused() -> None:
         engine.decode()
     with pytest.raises(BadInput, match=f"5 tokens to verify after {CONTEXT - 4}: the cache holds {CONTEXT}"):
         engine.verify(range(TOKENS))
-    with pytest.raises(BadInput, match="leave out what draws ids on the host"):
-        compiled(PROMPTS[:1], (4, 5), {"sampling": "host"}, THIN)
 
 
 @pytest.mark.parametrize("mesh", [(7, 5), (16, 16)], ids=str)

@@ -58,8 +58,10 @@ class Options:
     other's place. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
     sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
     ``prompt``, or ``all``. ``verify_tokens`` compiles a pass over so many new tokens of one user, such as drafted ones;
-    0 compiles none. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM; ``report``
-    lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells which it is).
+    0 compiles none. With ``verify_ids`` ``wafer`` these stand on the PEs, where a draft head would leave them; with
+    ``host``, and where the host draws ids, the pass takes them from the host, which answers to what it has got, such
+    as the logits of the pass before. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM;
+    ``report`` lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells).
 
     ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
     holds ``context`` entries and gains none, there is no embedding, head or hand-off, and the features of a head are
@@ -93,6 +95,7 @@ class Options:
     experts: str = SPREAD
     schedule: str = RELEASED
     verify_tokens: int = 0
+    verify_ids: str = "wafer"
     listed: tuple[ListedRegion, ...] = ()
     listed_turned: bool = False
     mapping_file: str = ""
@@ -110,6 +113,11 @@ class Options:
     def element_type(self, view: str) -> str:
         """Element type of a view of SRAM."""
         return {"acc": self.accumulate, "f32": "float32", "raw": "uint8"}.get(view, self.activation_type)
+
+    @property
+    def takes_drafts(self) -> bool:
+        """Whether the ids of a pass over several tokens of one user come from the host."""
+        return "host" in (self.sampling, self.verify_ids)
 
     @property
     def across_wafers(self) -> bool:

@@ -33,6 +33,10 @@ class Backend(Protocol):
         """float32 ``[users, vocabulary]``, those of the last token run, of a Program whose logits go to the host."""
 
     @property
+    def verified_logits(self) -> npt.NDArray[np.float32]:
+        """float32 ``[tokens, vocabulary]``, those of the last pass over several tokens, where they go to the host."""
+
+    @property
     def step_times(self) -> StepTimes | None:
         """The wall times of the steps of all passes so far, of a backend that was made with ``profile``."""
 
@@ -67,8 +71,11 @@ class Backend(Protocol):
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count."""
 
-    def keep(self, tokens: int, user: int = 0) -> None:
-        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again."""
+    def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
+        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again.
+
+        ``next_id`` replaces the id that followed them, where the host drew another.
+        """
 
     def link_words(self) -> npt.NDArray[np.int64]:
         """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""

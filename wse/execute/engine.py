@@ -144,28 +144,35 @@ class Engine:
         """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count.
 
         ``tokens`` are the user's next one and those that were drafted after it, as many as the Program was compiled
-        for; they stand where a draft's head on the wafer would leave them.
+        for; they stand where a draft's head on the wafer would leave them, or come from the host.
+
+        Where the host draws ids they are the likeliest ones: it may draw others from `verified_logits`.
 
         Raises:
             BadInput: there are not as many, or the user's cache has no room for them.
+            BadModel: no logit of one was a number.
         """
         program = self.program
         self._verified.check(tokens, user)
         phase = program.verify[user]
         self.run(self.begin(program.phases.index(phase), tokens))
-        ids = self.streams.ids(program.host_places(phase))
+        places = program.host_places(phase)
+        if program.sampling == "host":
+            self.streams.take_likeliest(places)
+        ids = self.streams.ids(places)
         self._verified.add(ids, user)
         return ids
 
-    def keep(self, tokens: int, user: int = 0) -> None:
+    def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
         """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again.
 
-        The id that followed the last one that is kept is the user's next token.
+        The id that followed the last one that is kept is the user's next token, or ``next_id`` that the host drew.
 
         Raises:
             BadInput: there are less than 1 or more than the pass had, or its tokens were kept before.
         """
-        self.keep_ids(user, tokens, self._verified.keep(tokens, user))
+        likeliest = self._verified.keep(tokens, user)
+        self.keep_ids(user, tokens, likeliest if next_id is None else next_id)
 
     def keep_ids(self, user: int, tokens: int, next_id: int) -> None:
         """Keep the first ``tokens`` of a user's last pass; the id that follows them stands for the next one."""
@@ -189,6 +196,7 @@ class Engine:
         if phase.name == "prefill":
             self.streams.host_ids = self._chunk(phase, ids)
         else:
+            self.streams.host_ids = np.array(ids, np.float32)  # where the phase takes them from the host
             self._store_ids(self.program.batch if phase.name == "verify" else 0, ids)
         self.caches.append(phase)
         if phase.user >= 0:

@@ -66,11 +66,73 @@ class Sampler:
         self._seen[token] = None
         return token
 
+    def accept(
+        self,
+        logits: npt.NDArray[np.float32],
+        draft: Sequence[int],
+        draft_probabilities: Sequence[Scores] | None = None,
+    ) -> list[int]:
+        """The drafted ids that are accepted, and one more: together as if they were drawn one by one.
+
+        Leviathan, Kalman, Matias, arXiv 2211.17192, algorithm 1; p are the model's probabilities, q the draft's:
+
+        1. A drafted id is accepted with probability min(1, p / q); else the next id is drawn from max(0, p - q), over
+           its sum, and what is behind it is given up.
+        2. Behind the last drafted id one more is drawn from p.
+
+        Args:
+            logits: float32 ``[n + 1, vocabulary]``, finite: those that follow the token before the draft, and each of
+                its n ids.
+            draft: Its ids.
+            draft_probabilities: float64 ``[vocabulary]`` q at each of them, from which they were drawn; None for a
+                draft that could have been no other, whose q are 1.
+        """
+        ids: list[int] = []
+        for index, token in enumerate(draft):
+            p = self._probabilities(logits[index])
+            q = np.zeros_like(p)
+            if draft_probabilities is None:
+                q[token] = 1.0
+            else:
+                q[:] = draft_probabilities[index]
+            if self._random.random() * q[token] >= p[token]:  # 1
+                rest = np.maximum(p - q, 0.0)
+                return [*ids, self._draw_from(rest if rest.any() else p)]
+            self._seen[token] = None
+            ids.append(token)
+        return [*ids, self._draw_from(self._probabilities(logits[len(ids)]))]  # 2
+
+    def _probabilities(self, logits: npt.NDArray[np.float32]) -> Scores:
+        return probabilities(logits, list(self._seen), self._sampling)
+
+    def _draw_from(self, weights: Scores) -> int:
+        token = draw(weights, self._random)
+        self._seen[token] = None
+        return token
+
     def skip(self, token: int, vocabulary: int) -> None:
         """Advance the random numbers and the ids seen as if ``token`` had just been drawn out of ``vocabulary`` ids."""
         if self._sampling.temperature > 0:
             self._random.gumbel(size=vocabulary)
         self._seen[token] = None
+
+
+def draw(weights: Scores, random: np.random.Generator) -> int:
+    """An id with probability in proportion to its weight, float64 ``[vocabulary]`` of at least 0, not all 0."""
+    with np.errstate(divide="ignore"):
+        return int((np.log(weights) + random.gumbel(size=len(weights))).argmax())
+
+
+def probabilities(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:
+    """float64 ``[vocabulary]``: the probabilities that ids are drawn with; at temperature 0 the likeliest has all."""
+    scores = adjusted_scores(logits, text_ids, sampling)
+    if sampling.temperature == 0:
+        likeliest = np.zeros_like(scores)
+        likeliest[scores.argmax()] = 1.0
+        return likeliest
+    weights: Scores = np.exp(scores)
+    weights /= weights.sum()
+    return weights
 
 
 def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:

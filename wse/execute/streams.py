@@ -34,7 +34,7 @@ class Streams:
     Attributes:
         links: By each of ``wafers``, int64 ``[4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
         crossed: Bytes by (from wafer, to wafer); the host is wafer -1.
-        host_ids: float32 ``[ids]``: what `TokensIn` brings in; the caller fills it before the phase runs.
+        host_ids: float32 ``[ids]``: what `TokensIn` and `DraftIn` bring in; the caller fills it before the phase runs.
         host_logits: float32 ``[users + n, vocabulary]``: what `LogitsOut` brought out last, of each user, and behind
             the users of each of n tokens of a pass over several of one user.
         host_tokens: int64 ``[users + n]``: the ids that `TokenOut` brought out last, likewise.
@@ -61,6 +61,11 @@ class Streams:
             )
             raise BadModel(message)
         return list(ids.tolist())
+
+    def take_likeliest(self, places: range) -> None:
+        """Take the ids with the largest logits at some places; -1, no id, where a logit is not finite."""
+        logits = self.host_logits[places]
+        self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
 
     def draw(self, users: range) -> None:
         """Draw the next ids of users from their logits on the host: they are what the next `DrawnIn` brings in."""

@@ -92,12 +92,13 @@ class RunTotals:
         self.fabric = fabric
         self.lengths = [0] * fabric.program.batch  # tokens in each user's cache
         self.prefill, self.decode, self.verify = PhaseTotals(), PhaseTotals(), PhaseTotals()
+        self.draft_cycles = 0.0  # in which the Program waits for drafts
         self._layers = np.array(fabric.program.op_layers) >= 0
 
     @property
     def cycles(self) -> float:
         """Cycles since the start of the run."""
-        return self.prefill.cycles + self.decode.cycles + self.verify.cycles
+        return self.prefill.cycles + self.decode.cycles + self.verify.cycles + self.draft_cycles
 
     def links_on(self, wafer: int) -> I64:
         """Words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""

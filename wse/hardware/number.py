@@ -60,6 +60,7 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "wafer_link_latency_s": (0, 1_000),
     "host_bytes_per_s": (1, 10**18),
     "host_round_trip_s": (0, 1_000),
+    "host_memory_bytes_per_s": (1, 10**18),
     "code_bytes_per_pe": (0, 2**30),
     "stack_bytes_per_pe": (0, 2**30),
     "vector_issue_cycles": (0, 10**6),

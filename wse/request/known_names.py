@@ -31,3 +31,10 @@ def mappings() -> Iterable[str]:
     from wse.compiler.strategies import strategies
 
     return strategies()
+
+
+def drafts() -> Iterable[str]:
+    """Drafts: models, and the look-up of n-grams."""
+    from wse.request.draft_option import NGRAM
+
+    return (NGRAM, *models())

@@ -15,6 +15,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.request.basis import Placeable, check_context, check_pass, load_basis, placement_options
+from wse.request.draft_option import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
+from wse.request.engine_option import RAY
 from wse.request.live_mesh import logical_wafer
 from wse.request.mapping_file import check_listed, mesh_of_listed
 from wse.request.option import check_counts, whole_number
@@ -53,13 +55,15 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
     spec, whole, software = basis.spec, basis.whole, basis.software
     prompts = tuple(prompt_ids(prompt, request, basis.loaded) for prompt in prompts_of(request))
     context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
-    _check_drafts(request, context, prompts)
+    _check_passes(request, context, prompts)
+    verify_tokens = pass_tokens(request, context, max(map(len, prompts)))
     options = placement_options(
         request,
         basis,
         context,
         tuple(map(len, prompts)),
-        verify_tokens=request.verify_tokens or 0,
+        verify_tokens=verify_tokens,
+        verify_ids="host" if has_draft(request) and draft_place(request) == HOST else "wafer",
         sampling="host" if request.sampling.on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
     )
@@ -82,27 +86,32 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
     )
 
 
-def _check_drafts(request: RunRequest, context: int, prompts: Sequence[Sequence[int]]) -> None:
-    """Check the passes that verify drafts.
+def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[int]]) -> None:
+    """Check the passes that verify drafts, or that users take in turn.
 
     Raises:
-        BadInput: they have more tokens than the context leaves; several users have drafts; or the host draws ids.
+        BadInput: they have more tokens than the context leaves; several users have drafts; or what cannot draw ids on
+            the host is asked to.
     """
-    if request.verify_tokens is None:
-        return
-    if request.verify_tokens != 1:
+    check_draft(request)
+    if request.verify_tokens not in (None, 1):
         check_pass(request.verify_tokens, context, max(map(len, prompts)))
-    if len(prompts) > 1 and request.verify_tokens != 1:
+    asked = f"--verify-tokens {request.verify_tokens}" if request.draft is None else f"--draft {request.draft}"
+    if len(prompts) > 1 and has_draft(request):
         message = (
-            f"--verify-tokens {request.verify_tokens}: drafts are of one user, and there are {len(prompts)} prompts; "
+            f"{asked}: drafts are of one user, and there are {len(prompts)} prompts; "
             "give one, or --verify-tokens 1 for passes without drafts"
         )
         raise BadInput(message)
-    if request.sampling.on_host:
+    in_passes = has_draft(request) or request.verify_tokens is not None
+    if in_passes and request.sampling.on_host and (request.checkpoint is not None or request.engine == RAY):
+        option = "--checkpoint" if request.checkpoint is not None else f"--engine {RAY}"
         message = (
-            f"--verify-tokens {request.verify_tokens}: a drafted token counts where it is the likeliest one; "
-            "leave out --temperature and --repetition-penalty"
+            f"{asked}: {option} knows no draws of accepted tokens; leave out --temperature and --repetition-penalty"
         )
+        raise BadInput(message)
+    if request.checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
+        message = f"{asked}: --checkpoint keeps no state of a draft model; give --draft {NGRAM}, or leave one out"
         raise BadInput(message)
 
 

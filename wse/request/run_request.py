@@ -146,13 +146,43 @@ class RunRequest(CompileRequest):
             metavar="N",
         ),
     ] = 0
+    draft: Annotated[
+        str | Path | None,
+        Option(
+            doc="Draft tokens ahead, which one pass of the model verifies: a smaller model of the same vocabulary, or "
+            "ngram for what followed the text's last tokens before.",
+            panel="Drafts",
+            metavar="MODEL|ngram",
+            known_values=known_names.drafts,
+        ),
+    ] = None
+    draft_tokens: Annotated[
+        int | None,
+        Option(doc="Tokens that are drafted for each pass. Default: 4, or what fits.", panel="Drafts", metavar="N"),
+    ] = None
+    draft_place: Annotated[
+        str | None,
+        Option(
+            doc="Where drafts are made: beside the model on the same wafer, on another wafer, or on the host. "
+            "Default: same; of ngram where the host draws tokens, host.",
+            panel="Drafts",
+            metavar="same|wafer|host",
+        ),
+    ] = None
+    draft_mesh: Annotated[
+        str | None,
+        Option(
+            doc="The mesh of PEs of a draft model. Default: as many as the model has, or the smallest square.",
+            panel="Drafts",
+            metavar="ROWSxCOLS",
+        ),
+    ] = None
     verify_tokens: Annotated[
         int | None,
         Option(
-            doc="Generate by passes over so many tokens of the user: the next one, and drafted ones that are verified "
-            "by it. Drafts are what followed the text's last tokens before. 1: a pass for each user's next token, "
-            "so that several users can be streams on several wafers.",
-            panel="Prompt",
+            doc="Generate by passes over so many tokens of the user: the next one, and those of --draft ngram. "
+            "1: a pass for each user's next token, so that several users can be streams on several wafers.",
+            panel="Drafts",
             metavar="N",
         ),
     ] = None

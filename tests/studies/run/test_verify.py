@@ -71,7 +71,9 @@ def test_tokens_are_those_of_a_plain_run_and_every_pass_is_timed_and_traced(tmp_
     assert (verified.tokens, verified.passes) == (1 + DRAFT, len(expected))
     assert verified.accepted_per_pass == sum(expected) / len(expected)
     plain_passes = TOKENS - 1 - sum(expected) - len(expected)
+    assert verified.draft is not None
     cycles = verified.passes * (verified.cycles_per_pass or 0) + plain_passes * decode.cycles_per_token
+    cycles += verified.draft.cycles
     assert verified.tokens_per_s == pytest.approx((TOKENS - 1) * result.wafer.clock_hz / cycles)
     assert problems(path) == []
     with open_trace(path) as trace:
@@ -119,8 +121,8 @@ def test_the_last_pass_is_logged_by_wavelets_where_it_verified_a_draft(tmp_path:
             "drafts are of one user, and there are 2 prompts; give one, or --verify-tokens 1 for passes without drafts",
         ),
         (
-            {"temperature": 0.5},
-            "a drafted token counts where it is the likeliest one; leave out --temperature and --repetition-penalty",
+            {"temperature": 0.5, "checkpoint": "run.ck"},
+            "--checkpoint knows no draws of accepted tokens; leave out --temperature and --repetition-penalty",
         ),
         ({"verify_tokens": 4}, "the prompt leaves 3 of 6 tokens; give 2 to 3"),
     ],

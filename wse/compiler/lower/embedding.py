@@ -12,7 +12,7 @@ from wse.isa.operands import PICO
 from wse.models.graph import Op
 from wse.number_formats import round_to
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.host_streams import TokensIn
+from wse.program.transfers.host_streams import DraftIn, TokensIn
 from wse_mappings.patterns.multicast import diagonal_stream, multicast
 
 ID_BYTES = 4
@@ -27,6 +27,8 @@ def embedding(c: Context, op: Op) -> None:
     rounds = c.cut.rows if c.on_mesh else 1
     if c.decodes or c.verifies:
         ids = c.next_ids()
+        if c.verifies and c.options.takes_drafts:
+            take_ids(c, ids, M, M * ID_BYTES, DraftIn)
     else:
         ids = c.prompt_ids(rounds * M)
         take_ids(c, ids, rounds * M, c.chunk * ID_BYTES)

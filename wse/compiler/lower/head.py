@@ -77,6 +77,8 @@ def head(c: Context, op: Op) -> None:
                     vocabulary=c.spec.vocab_size,
                     fold=int(chunk > 0),
                 )
+    if by_host and c.verifies:
+        return  # the host draws from the logits, and the next pass takes its ids
     ids = c.next_ids()
     if by_host:
         take_ids(c, ids, M, M * ID_BYTES, DrawnIn)

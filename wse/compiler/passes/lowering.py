@@ -22,7 +22,6 @@ from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import rewrite
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymBuffer, SymPhase
-from wse.errors import BadInput
 from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer
 from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
@@ -40,16 +39,7 @@ LOWER: Final = _lowerings()
 
 
 def lower_ops(state: State) -> State:
-    """Fill ``phases``, ``patterns`` with their calls, ``sym_buffers`` and, of a whole model, ``ids``.
-
-    Raises:
-        BadInput: a pass over several tokens is asked for, of which the host would draw the ids that follow.
-    """
-    if state.options.verify_tokens and state.options.sampling == "host":
-        message = (
-            "passes over several tokens take the most likely ids, on the wafer: leave out what draws ids on the host"
-        )
-        raise BadInput(message)
+    """Fill ``phases``, ``patterns`` with their calls, ``sym_buffers`` and, of a whole model, ``ids``."""
     buffers, patterns = Buffers(state.weights), Patterns()
     layers: dict[_Demand, _Layers] = {}
     phases: list[SymPhase] = []

@@ -59,6 +59,16 @@ class TokensIn(HostStream):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftIn(TokensIn):
+    """The tokens of a pass over several of one user enter, a round trip after what the host drafted them from left."""
+
+    @property
+    def host_round_trips(self) -> float:
+        """The one round trip between the ids or logits of the pass before and the tokens of this one."""
+        return 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOut(HostStream):
     """The next token ids leave from the north-west PE of a region while the next token is under way."""
 

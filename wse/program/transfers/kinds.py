@@ -17,7 +17,7 @@ from wse.isa.operands import FIRST_OPERAND
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind, Slots, Steps
-from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
+from wse.program.transfers.host_streams import DraftIn, DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.patterns import AlongLine, BetweenWafers, CacheShift
 from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse.program.transfers.transfer import Site, Transfer, WaferPair
@@ -31,6 +31,7 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
     TokensIn,
     TokenOut,
     LogitsOut,
+    DraftIn,
     DrawnIn,
 )
 

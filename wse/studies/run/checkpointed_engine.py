@@ -68,6 +68,11 @@ class CheckpointedEngine:
         return self._prompt_logits
 
     @property
+    def verified_logits(self) -> npt.NDArray[np.float32]:
+        """Logits of the last pass over several tokens that was carried out."""
+        return self._engine.verified_logits
+
+    @property
     def step_times(self) -> StepTimes | None:
         """The times of the passes that were carried out."""
         return self._engine.step_times
@@ -127,10 +132,10 @@ class CheckpointedEngine:
             self._done += 1
         return self.tokens
 
-    def keep(self, tokens: int, user: int = 0) -> None:
+    def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
         """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again."""
         if self._done > self.passes_again:
-            self._engine.keep(tokens, user)
+            self._engine.keep(tokens, user, next_id)
             self._passes[-1] = replace(self._last, kept_tokens=tokens)
 
     def link_words(self) -> npt.NDArray[np.int64]:

@@ -17,10 +17,12 @@ from wse.record.keeper import STOP, TraceKeeper
 from wse.record.run import RunRecorder
 from wse.report.output_file import write_output
 from wse.report.progress import OnProgress, ignore
+from wse.request.prepare_draft import PreparedDraft
 from wse.request.prepare_run import PreparedRun, weights_of
 from wse.studies.run.answer import OnText
 from wse.studies.run.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpointed_engine import CheckpointedEngine
+from wse.studies.run.make_drafter import make_drafter
 from wse.studies.run.profile import profile_result, timed_steps
 from wse.studies.run.result import RunResult
 from wse.studies.run.session import Session
@@ -39,6 +41,7 @@ def execute(
     profile: Path | None = None,
     checkpoint: Path | None = None,
     make_backend: BackendFactory = Engine,
+    draft: tuple[PreparedDraft, Program] | None = None,
     on_text: OnText = ignore,
     on_warning: Callable[[str], None] = ignore,
     on_stored: OnProgress = ignore,
@@ -57,6 +60,7 @@ def execute(
         profile: Where to write a flame graph of this computer's time; None: steps are not timed.
         checkpoint: Where to keep the run now and then, and to go on from; None keeps nothing.
         make_backend: Makes what executes the Program.
+        draft: The request's draft model and its Program; None where tokens are looked up, or not drafted.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
         on_warning: Called with the reason why kernels are not kept, or why the run goes on without a trace.
         on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
@@ -105,7 +109,17 @@ def execute(
             if unkept:
                 on_warning(unkept)
             passes_again = len(start.passes) if start else 0
-            session = Session(prepared, program, engine, keeper, on_text, on_tokens, passes_again=passes_again)
+            session = Session(
+                prepared,
+                program,
+                engine,
+                keeper,
+                on_text,
+                on_tokens,
+                passes_again=passes_again,
+                drafter=make_drafter(prepared, program, draft),
+                samplers=samplers,
+            )
             session.generate()
             if isinstance(engine, CheckpointedEngine):
                 engine.close()

@@ -101,6 +101,11 @@ class RayEngine:
         return self.streams.ids(range(self.program.batch))
 
     @property
+    def verified_logits(self) -> npt.NDArray[np.float32]:
+        """float32 ``[tokens, vocabulary]``, those of the last pass over several tokens, where they go to the host."""
+        return self.streams.host_logits[self.program.batch :].copy()
+
+    @property
     def step_times(self) -> StepTimes | None:
         """The times of all actors' steps, which may be longer together than the run; None without ``profile``."""
         if not self._profile:
@@ -160,13 +165,17 @@ class RayEngine:
             message = f"user {user}: {submitted.ids} were announced, and {tuple(tokens)} are to be verified"
             raise WseBug(message)
         self._finish(submitted)
-        ids = self.streams.ids(self.program.host_places(self.program.verify[user]))
+        places = self.program.host_places(self.program.verify[user])
+        if self.program.sampling == "host":
+            self.streams.take_likeliest(places)
+        ids = self.streams.ids(places)
         self._verified.add(ids, user)
         return ids
 
-    def keep(self, tokens: int, user: int = 0) -> None:
+    def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
         """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again."""
-        next_id = self._verified.keep(tokens, user)
+        likeliest = self._verified.keep(tokens, user)
+        next_id = likeliest if next_id is None else next_id
         self.caches.take_back(user, self.program.verify_tokens - tokens)
         for wafer in range(self.program.wafers):
             self._actors.call(wafer, "keep", user, tokens, next_id)

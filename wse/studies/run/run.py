@@ -16,6 +16,7 @@ from wse.record.ops import recorded_ops
 from wse.report.output_file import output_path
 from wse.report.progress import OnProgress, ignore
 from wse.request.engine_option import RAY, EngineChoice, check_engine
+from wse.request.prepare_draft import prepare_draft
 from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
 from wse.request.trace_path import trace_path
@@ -58,7 +59,9 @@ def run(
     check_policy(request.trace_policy)
     profile, checkpoint = _profile_path(request), _checkpoint_path(request)
     prepared = prepare(request, to_run=True)
+    prepared_draft = prepare_draft(prepared)
     program = compile_program(prepared)
+    draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
     ops = () if request.record is None else recorded_ops(request.record, program, traced=path is not None)
     with _backend(prepared, program) as make_backend:
         return execute(
@@ -71,6 +74,7 @@ def run(
             profile=profile,
             checkpoint=checkpoint,
             make_backend=make_backend,
+            draft=draft,
             on_text=on_text,
             on_warning=on_warning,
             on_stored=on_stored,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wse.compiler.options import DECODE, PREFILL, VERIFY
 from wse.execute.backend import Backend
-from wse.execute.prompt_lookup import prompt_lookup
+from wse.execute.sampling import Sampler
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import CacheUse, Fabric
 from wse.fabric.phase_cost import PhaseCost
@@ -26,8 +27,9 @@ from wse.studies.results.placement import model_result, system_result, wafer_res
 from wse.studies.results.sram import sram_result
 from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import Answer, OnText
+from wse.studies.run.drafts import NO_DRAFT, Draft, Drafter
 from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
-from wse.studies.run.verify import VerifiedResult, verified_result
+from wse.studies.run.verify import AcceptanceCounts, DraftResult, VerifiedResult, draft_result, verified_result
 
 
 class Session:
@@ -43,6 +45,8 @@ class Session:
         on_tokens: OnProgress,
         *,
         passes_again: int,
+        drafter: Drafter | None = None,
+        samplers: Sequence[Sampler] = (),
     ) -> None:
         self.prepared, self.program, self.engine, self.keeper = prepared, program, engine, keeper
         self.clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
@@ -51,7 +55,8 @@ class Session:
         self.passes_again, self._passes, self._new_tokens = passes_again, 0, 0  # new: not of passes again
         self._last_pass = 0  # in the trace, where there is one
         self._last_run: tuple[Phase, list[int]] | None = None  # and the tokens that caches had before it
-        self._accepted_tokens = 0  # of drafts
+        self._drafter, self._samplers = drafter, samplers
+        self._acceptance = AcceptanceCounts(program.verify_tokens - 1) if drafter else None
         ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
         sink = on_text if program.batch == 1 else ignore  # texts that grow side by side are printed at the end
         has_text = sink is not ignore and tokenizer is not None
@@ -71,7 +76,7 @@ class Session:
         while not all(answer.is_finished for answer in self.answers):
             self._tell_tokens()
             draft = self._draft()
-            if draft:
+            if draft.tokens:
                 self._verify(draft)
             else:
                 self._generate_next()
@@ -100,6 +105,9 @@ class Session:
             self._read_tokens += phase.tokens
             self._tell_tokens()
             began = time.perf_counter()
+        if self._drafter is not None:
+            drafted_cycles = self._drafter.read(self.prepared.prompts[0])
+            self.clock.draft_cycles += max(0.0, drafted_cycles - self.clock.cycles)  # beside the model's own
         for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
             if self.prepared.request.logits:
                 answer.logits = self.engine.logits[user]
@@ -132,37 +140,49 @@ class Session:
         while waiting:
             user = waiting.popleft()
             self._tell_tokens()
-            self._verify((), user)
+            self._verify(NO_DRAFT, user)
             if not self.answers[user].is_finished:
                 self.engine.announce(self.answers[user].tokens[-1:], user)
                 waiting.append(user)
 
-    def _draft(self) -> tuple[int, ...]:
-        """The tokens that are drafted after the next one, to be verified with it; none where the cache has no room."""
-        answer, tokens = self.answers[0], self.program.verify_tokens
-        if not tokens or self.clock.lengths[0] + tokens > self.program.context:
-            return ()
-        return prompt_lookup((*answer.prompt, *answer.tokens), tokens - 1)
+    def _draft(self) -> Draft:
+        """The tokens that are drafted after the next one, to be verified with it; none where the cache has no room.
 
-    def _verify(self, draft: tuple[int, ...], user: int = 0) -> None:
+        The model waits for them.
+        """
+        answer, tokens = self.answers[0], self.program.verify_tokens
+        if self._drafter is None or self.clock.lengths[0] + tokens > self.program.context:
+            return NO_DRAFT
+        draft = self._drafter.propose((*answer.prompt, *answer.tokens), tokens - 1)
+        self.clock.draft_cycles += draft.cycles
+        return draft
+
+    def _verify(self, draft: Draft, user: int = 0) -> None:
         """Run a pass over the next token of a user and a draft.
 
-        1. The pass gives the id that follows each of its tokens.
-        2. Drafted tokens are accepted up to the first that is not the id that follows the one before.
+        1. The pass gives the id that follows each of its tokens, or the logits from which the host draws it.
+        2. Drafted tokens are accepted up to the first that is not the id that follows the one before; where the host
+           draws, as `wse.execute.sampling.Sampler.accept` has it.
         3. The cache keeps them and the next token; the ids that follow these are generated, in the time of the pass.
         """
         began, before, answer = time.perf_counter(), self.clock.cycles, self.answers[user]
         length, phase = self.clock.lengths[user], self.program.verify[user]
-        ids = self.engine.verify((answer.tokens[-1], *draft), user)  # 1
-        accepted = next((i for i, token in enumerate(draft) if token != ids[i]), len(draft))  # 2
-        self.engine.keep(accepted + 1, user)  # 3
+        ids = self.engine.verify((answer.tokens[-1], *draft.tokens), user)  # 1
+        if self._samplers:  # 2
+            ids = self._samplers[user].accept(self.engine.verified_logits, draft.tokens, draft.probabilities)
+        else:
+            wrong = (i for i, token in enumerate(draft.tokens) if token != ids[i])
+            ids = ids[: next(wrong, len(draft.tokens)) + 1]
+        self.engine.keep(len(ids), user, ids[-1])  # 3
+        if self._acceptance is not None:
+            self._acceptance.add(len(ids) - 1)
         pairs = self._record_routing(VERIFY)
-        cost = self.clock.verify_pass(accepted + 1, user, pairs)
+        cost = self.clock.verify_pass(len(ids), user, pairs)
         wall = time.perf_counter() - began
-        self._last_run, self._accepted_tokens = (phase, [length]), self._accepted_tokens + accepted
+        self._last_run = (phase, [length])
         use = self.clock.fabric.verify_use(length)
         self._record_pass(self.program.phases.index(phase), use, cost, pairs, before, wall)
-        for token in ids[: accepted + 1]:
+        for token in ids:
             if not answer.is_finished:
                 cycles, answer.cycles = self.clock.cycles - answer.cycles, self.clock.cycles
                 self._record_token(user, token, self._last_pass, cycles, wall)
@@ -212,8 +232,15 @@ class Session:
         """The totals of passes that verified drafts, where these were asked for."""
         if not self.program.verify_tokens:
             return None
-        generated = sum(len(answer.tokens) - 1 for answer in self.answers)
-        return verified_result(self.clock, self._accepted_tokens, generated, self.prepared.wafer.clock_hz)
+        generated = [len(answer.tokens) - 1 for answer in self.answers]
+        prompts = [len(answer.prompt) for answer in self.answers]
+        return verified_result(self.clock, prompts, generated, self.prepared.wafer.clock_hz, self._draft_result())
+
+    def _draft_result(self) -> DraftResult | None:
+        """The drafts of the run, where it had any."""
+        if self._drafter is None or self._acceptance is None:
+            return None
+        return draft_result(self._drafter, self._acceptance, self.clock)
 
     def result(self, digest: str, wall_s: float) -> RunResult:
         """The result of the run, without its trace."""

@@ -1,0 +1,366 @@
+"""Runs with drafts: the tokens of plain runs whatever the drafts are, the distribution of plain draws, and all times."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.hardware.helpers import refusal
+from tests.models.helpers import tiny_tensors, write_model
+from wse.errors import BadInput, BadModel, UnknownName, WseError
+from wse.execute.engine import Engine
+from wse.execute.sampling import Sampler, Sampling, draw, probabilities
+from wse.fabric.line.line_costs import LineCosts
+from wse.fabric.model import Fabric
+from wse.hardware.load import load_software, load_wafer
+from wse.request.prepare_draft import prepare_draft
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
+from wse.studies.compile.choose import compile_program
+from wse.studies.run.draft_times import DraftTimes, Region, host_memory_rate
+from wse.studies.run.drafts import Draft, DraftModel
+from wse.studies.run.make_drafter import make_drafter
+from wse.studies.run.result import RunResult
+from wse.studies.run.run import run
+from wse.studies.run.verify import AcceptanceCounts
+from wse_traces import open_trace, problems
+
+PROMPT = (5, 9, 1, 7, 12, 4, 2)
+NEW = 20
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A tiny model of 16 ids, and another one that is near enough to be its draft; neither ends a text."""
+    folder, random = tmp_path_factory.mktemp("models"), np.random.default_rng(3)
+    near = {
+        name: (values + 0.2 * values.std() * random.standard_normal(values.shape)).astype(np.float32)
+        for name, values in tiny_tensors().items()
+    }
+    found = {}
+    for name, tensors in (("target", tiny_tensors()), ("near", near)):
+        (folder / name).mkdir()
+        found[name] = write_model(folder / name, tensors, eos_token_id=None)
+    return found
+
+
+def request(models: dict[str, Path], **wanted: Any) -> RunRequest:
+    base = {"model": models["target"], "trace": None, "prompt_ids": PROMPT, "new_tokens": NEW, "mesh": "3x4"}
+    return RunRequest(**(base | {"schedule": "released"} | wanted))
+
+
+def ran(models: dict[str, Path], **wanted: Any) -> RunResult:
+    return run(request(models, **wanted))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "draft", "tokens", "wanted"),
+    [
+        ("3x4", "near", 3, {}),
+        ("5x3", "near", 1, {"draft_place": "wafer", "draft_mesh": "2x3"}),
+        ("1x4", "near", 5, {"draft_place": "host"}),
+        ("4x4", "target", 4, {"wafers": 2}),
+        ("4x3", "ngram", 3, {"draft_place": "host"}),
+        ("3x4", "near", 2, {"repetition_penalty": 1.3}),
+    ],
+)
+def test_greedy_tokens_are_those_of_a_plain_run(
+    models: dict[str, Path], mesh: str, draft: str, tokens: int, wanted: dict[str, Any]
+) -> None:
+    plain = ran(models, mesh=mesh, **{key: value for key, value in wanted.items() if "draft" not in key})
+    result = ran(models, mesh=mesh, draft=models.get(draft, draft), draft_tokens=tokens, **wanted)
+    assert result.tokens == plain.tokens
+    assert result.verify is not None
+    found = result.verify.draft
+    assert found is not None
+    assert result.verify.passes > 0
+    assert found.verified[0] == result.verify.passes
+    assert found.verified[1:] == found.accepted[:-1], "a token is decided on where the one before was accepted"
+    if draft == "target":
+        assert found.accepted == found.verified, "a model accepts all that it says itself"
+    if draft == "near" and tokens > 1:
+        assert 0 < sum(found.accepted) < sum(found.verified), "the draft is as good as the model, or good for nothing"
+
+
+def test_what_a_run_took_is_the_sum_of_its_parts(models: dict[str, Path], tmp_path: Path) -> None:
+    """Passes, plain tokens and drafts make the rate; tokens of the trace are at the times that these leave."""
+    path = tmp_path / "run.h5"
+    result = ran(models, draft=models["near"], draft_tokens=3, trace=path)
+    verified, decode = result.verify, result.decode
+    assert verified is not None
+    assert verified.draft is not None
+    plain = NEW - 1 - sum(verified.draft.accepted) - verified.passes
+    assert verified.draft.tokens_per_pass == 1 + sum(verified.draft.accepted) / verified.passes
+    cycles = verified.passes * (verified.cycles_per_pass or 0) + verified.draft.cycles
+    cycles += plain * decode.cycles_per_token if decode else 0.0
+    assert verified.tokens_per_s == pytest.approx((NEW - 1) * result.wafer.clock_hz / cycles)
+    prepared = prepare(request(models, draft=models["near"], draft_tokens=3))
+    fabric = Fabric(compile_program(prepared), prepared.wafer, prepared.software)
+    single = sum(fabric.decode_cost(len(PROMPT) + n).cycles for n in range(NEW - 1))
+    assert verified.plain_tokens_per_s == pytest.approx((NEW - 1) * result.wafer.clock_hz / single)
+    assert verified.speed_up == pytest.approx(single / cycles)
+    assert problems(path) == []
+    with open_trace(path) as trace:
+        generated = trace.column("tokens/cycles")[~trace.column("tokens/is_prompt").astype(bool)]
+        assert generated[1:].sum() == pytest.approx(cycles)
+
+
+def test_a_draft_model_is_timed_as_it_runs(models: dict[str, Path]) -> None:
+    """Each pass is one of its own Program, after as many tokens as its cache has; ids go to and fro."""
+    target = prepare(request(models, draft=models["near"], draft_tokens=3))
+    program = compile_program(target)
+    prepared = prepare_draft(target)
+    assert prepared is not None
+    own = compile_program(prepared.run)
+    drafter = make_drafter(target, program, (prepared, own))
+    assert isinstance(drafter, DraftModel)
+    drafter.read(PROMPT)
+    fabric = Fabric(own, prepared.run.wafer, prepared.run.software)
+    times = DraftTimes(
+        wafer=target.wafer, software=target.software, region=Region(rows=3, cols=4), place="same", host_draws=False
+    )
+    ways = times.exchange_cycles(2, times.region, times.region) + times.exchange_cycles(3, times.region, times.region)
+
+    def passes(*lengths: int) -> float:
+        return sum(fabric.verify_cost(length).cycles for length in lengths)
+
+    text = (*PROMPT, 3)
+    first = drafter.propose(text, 3)
+    assert first.cycles == pytest.approx(passes(7, 8, 9) + ways)
+    rejected = next(token for token in range(16) if token != first.tokens[1])
+    text += (first.tokens[0], rejected)
+    second = drafter.propose(text, 3)
+    assert second.cycles == pytest.approx(passes(9, 10, 11) + ways), "the first was accepted, and is in the cache"
+    text += (*second.tokens, 6)
+    third = drafter.propose(text, 3)
+    assert third.cycles == pytest.approx(passes(12, 13, 14, 15) + ways), "the last of a draft did not run before"
+    assert drafter.passes == 10
+    fresh = make_drafter(target, program, (prepared, own))
+    assert fresh is not None
+    fresh.read(PROMPT)
+    assert fresh.propose(text, 3).tokens == third.tokens, "what was taken back has left no trace"
+
+
+def test_ids_take_the_way_between_two_regions() -> None:
+    """The closed form of one way: two ramps, the hops, the words, then a row and a column."""
+    wafer, software = load_wafer("wse2"), load_software("tuned", "wse2")
+    times = DraftTimes(wafer=wafer, software=software, region=Region(rows=1, cols=1), place="same", host_draws=False)
+    launch, line = software.task_dispatch_cycles + software.vector_issue_cycles, LineCosts.of_software(wafer, software)
+    one = times.exchange_cycles(1, Region(rows=1, cols=1), Region(rows=1, cols=1))
+    way = 2 * line.ramp + 1 + 3 * line.hop + math.ceil(1 / line.words_per_cycle)
+    assert one == pytest.approx(3 * launch + way, abs=2), "each PE is a row and a column of its own"
+    wide, tall = (times.exchange_cycles(4, Region(rows=r, cols=c), times.region) for r, c in ((1, 40), (40, 1)))
+    assert wide > tall > one
+    link = replace(times, place="wafer").exchange_cycles(4, times.region, times.region)
+    beside = times.exchange_cycles(4, times.region, times.region)
+    way_s = wafer.wafer_link_latency_s + 16 / wafer.wafer_link_bytes_per_s
+    assert link - beside == pytest.approx(way_s * wafer.clock_hz, abs=1)
+    for silent in (replace(times, place="host"), replace(times, host_draws=True)):
+        assert silent.exchange_cycles(4, times.region, times.region) == 0.0
+
+
+def test_the_host_takes_round_trips_and_reads_all_weights() -> None:
+    wafer, software = load_wafer("wse2"), load_software("tuned", "wse2")
+    host = DraftTimes(wafer=wafer, software=software, region=Region(rows=4, cols=4), place="host", host_draws=False)
+    assert host.round_trip_cycles() == pytest.approx(wafer.host_round_trip_s * wafer.clock_hz)
+    assert host.look_up_cycles(256, 4) == 0.0
+    assert host.host_token_cycles(10**6) == pytest.approx(10**6 / host_memory_rate().value * wafer.clock_hz)
+    assert host_memory_rate().grade == "I"
+    assert replace(host, place="same").round_trip_cycles() == 0.0
+
+
+def test_a_look_up_takes_longer_over_a_longer_text_and_a_larger_region() -> None:
+    wafer, software = load_wafer("wse2"), load_software("tuned", "wse2")
+    times = DraftTimes(wafer=wafer, software=software, region=Region(rows=4, cols=4), place="same", host_draws=False)
+    assert 0 < times.look_up_cycles(256, 4) < times.look_up_cycles(4096, 4)
+    assert times.look_up_cycles(256, 4) < times.look_up_cycles(256, 40)
+    assert times.look_up_cycles(256, 4) < replace(times, region=Region(rows=40, cols=40)).look_up_cycles(256, 4)
+    assert times.look_up_cycles(256, 4) < replace(times, place="wafer").look_up_cycles(256, 4)
+
+
+def test_positions_count_as_far_as_their_fore_runners_were_accepted() -> None:
+    counts = AcceptanceCounts(3)
+    for accepted in (0, 2, 3, 1):
+        counts.add(accepted)
+    assert counts.verified == [4, 3, 2]
+    assert counts.accepted == [3, 2, 1]
+
+
+def distance(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
+    """Standard deviations of chi-square above its mean, of counts in cells of at least 5 expected ones, or all others."""
+    total = sum(counts.values())
+    cells = [(counts[key], total * share) for key, share in expected.items() if total * share >= 5]
+    others = total - sum(count for count, _ in cells), total - sum(mean for _, mean in cells)
+    cells += [others] if others[1] >= 5 else []
+    freedom = len(cells) - 1
+    return (sum((count - mean) ** 2 / mean for count, mean in cells) - freedom) / math.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize("certain", [False, True], ids=["drawn", "certain"])
+def test_accepted_and_drawn_tokens_have_the_distribution_of_the_model(certain: bool) -> None:  # noqa: FBT001
+    """Of a chain over 4 ids and a draft that is another: 6,000 texts of 3 ids against the exact shares of all 64."""
+    random, sampling = np.random.default_rng(11), Sampling(temperature=0.7, top_p=0.97, seed=5)
+    model, drafts = (random.normal(scale=1.2, size=(4, 4)).astype(np.float32) for _ in range(2))
+    p, q = (np.stack([probabilities(row, [], sampling) for row in table]) for table in (model, drafts))
+    sampler, counts = Sampler(sampling), Counter[tuple[int, ...]]()
+    for _ in range(6_000):
+        at, drafted, drawn = 0, list[int](), []
+        for _ in range(2):
+            drawn.append(q[at])
+            at = int(q[at].argmax()) if certain else draw(q[at], random)
+            drafted.append(at)
+        text = sampler.accept(model[[0, *drafted]], drafted, None if certain else drawn)
+        while len(text) < 3:
+            text += sampler.accept(model[[text[-1]]], [])
+        counts[tuple(text[:3])] += 1
+    expected = {(a, b, c): p[0, a] * p[a, b] * p[b, c] for a, b, c in product(range(4), repeat=3)}
+    assert abs(distance(counts, expected)) < 4
+    of_draft = {(a, b, c): q[0, a] * q[a, b] * q[b, c] for a, b, c in product(range(4), repeat=3)}
+    assert distance(counts, of_draft) > 20, "or it tells nothing"
+
+
+def test_no_draw_accepts_what_the_model_cannot_say_and_none_rejects_what_both_say_alike() -> None:
+    sampler, sure = Sampler(Sampling(temperature=1.0, seed=2)), np.full((2, 3), -40.0, np.float32)
+    sure[:, 1] = 0.0
+    assert sampler.accept(sure, [1]) == [1, 1]
+    assert sampler.accept(sure, [2]) == [1], "the id in its place, and nothing behind it"
+    even = np.zeros((4, 3), np.float32)
+    shares = [np.full(3, 1 / 3)] * 3
+    for _ in range(50):
+        assert sampler.accept(even, [0, 1, 2], shares)[:3] == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draft", ["near", "ngram"])
+def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> None:
+    """400 runs of one Program with a draft of 2 against the exact shares of all texts of 3 ids that top-k leaves."""
+    wanted = {"temperature": 1.0, "top_k": 3, "new_tokens": 4, "prompt_ids": (3, 4, 3, 4, 3), "draft_tokens": 2}
+    base = prepare(request(models, **wanted, draft=models.get(draft, draft)))
+    program = compile_program(base)
+    prepared = prepare_draft(base)
+    draft_program = None if prepared is None else (prepared, compile_program(prepared.run))
+    assert base.loaded.checkpoint is not None
+    sampling = base.request.sampling
+    counts, tensor = Counter[tuple[int, ...]](), base.loaded.checkpoint.rows
+    for seed in range(400):
+        target = replace(base, request=replace(base.request, seed=seed))
+        own = None
+        if prepared is not None and draft_program is not None:
+            of_draft = replace(prepared.run, request=replace(prepared.run.request, seed=seed))
+            own = replace(prepared, run=of_draft), draft_program[1]
+        sampler = Sampler(replace(sampling, seed=seed), base.prompts[0])
+        engine, drafter = Engine(program, base.spec, tensor, [sampler.draw]), make_drafter(target, program, own)
+        assert drafter is not None
+        drafter.read(base.prompts[0])
+        for _ in engine.prefill(*base.prompts):
+            pass
+        text = engine.tokens
+        proposed: Draft = drafter.propose((*base.prompts[0], *text), 2)
+        if proposed.tokens:
+            engine.verify([text[-1], *proposed.tokens])
+            ids = sampler.accept(engine.verified_logits, proposed.tokens, proposed.probabilities)
+            engine.keep(len(ids), next_id=ids[-1])
+            text += ids
+        while len(text) < 3:
+            text += engine.decode()
+        counts[tuple(text[:3])] += 1
+    expected: dict[tuple[int, ...], float] = {(): 1.0}
+    for _ in range(3):
+        longer: dict[tuple[int, ...], float] = {}
+        for ids, share in expected.items():
+            engine = Engine(program, base.spec, tensor, [lambda logits: 0])
+            for _ in engine.prefill(*base.prompts):
+                pass
+            for token in ids:
+                engine.decode([token])
+            for token, more in enumerate(probabilities(engine.logits[0], [], sampling)):
+                if more > 0:
+                    longer[*ids, token] = share * float(more)
+        expected = longer
+    assert len(expected) == 27
+    assert abs(distance(counts, expected)) < 4
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind", "says"),
+    [
+        ({"draft_tokens": 3}, BadInput, "--draft-tokens 3: there is no draft; give --draft ngram, or a smaller model"),
+        (
+            {"draft": "ngram", "verify_tokens": 4},
+            BadInput,
+            "--verify-tokens 4: a pass verifies the tokens of --draft ngram; give --draft-tokens 3 in place of it",
+        ),
+        (
+            {"draft": "ngram", "draft_tokens": 0},
+            BadInput,
+            "--draft-tokens 0: give a number of at least 1, or leave --draft out",
+        ),
+        (
+            {"draft": "ngram", "draft_tokens": 20},
+            BadInput,
+            "--draft-tokens 20: the prompt leaves 20 of 27 tokens, one of them the next; give 1 to 19",
+        ),
+        (
+            {"draft": "ngram", "new_tokens": 1},
+            BadInput,
+            "--draft ngram: the prompt leaves 1 of 8 tokens, which none can be drafted behind; "
+            "give a longer --context, or leave --draft out",
+        ),
+        (
+            {"draft": "ngram", "draft_place": "moon"},
+            UnknownName,
+            "unknown place of drafts 'moon': known: host, same, wafer",
+        ),
+        (
+            {"draft": "ngram", "draft_mesh": "2x2"},
+            BadInput,
+            "--draft-mesh 2x2: the draft has no PEs of its own; leave it out",
+        ),
+        (
+            {"draft": "ngram", "prompt_ids": ((1, 2), (3,))},
+            BadInput,
+            "--draft ngram: drafts are of one user, and there are 2 prompts; "
+            "give one, or --verify-tokens 1 for passes without drafts",
+        ),
+        (
+            {"draft": "story", "checkpoint": "run.ck"},
+            BadInput,
+            "--draft story: --checkpoint keeps no state of a draft model; give --draft ngram, or leave one out",
+        ),
+    ],
+)
+def test_what_is_no_draft_is_one_line(
+    models: dict[str, Path], wanted: dict[str, Any], kind: type[WseError], says: str
+) -> None:
+    assert refusal(kind, prepare, request(models, **wanted)) == says
+
+
+def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[str, Path], tmp_path: Path) -> None:
+    """Of as many ids with other texts too."""
+    remedy = "give a draft with the model's own vocabulary, or --draft ngram, which needs no model"
+
+    def of(**wanted: Any) -> str:
+        return refusal(BadInput, prepare_draft, prepare(request(models, **wanted)))
+
+    story = of(draft="story")
+    assert story == f"--draft story: has a vocabulary of 1,024 ids, {models['target'].name} one of 16; {remedy}"
+    (tmp_path / "short").mkdir()
+    short = write_model(tmp_path / "short", max_position_embeddings=16)
+    assert of(draft=short) == (
+        f"--draft {short}: was made for 16 tokens of context, the run has 27; give a shorter --context"
+    )
+    whole = load_wafer("wse2")
+    mesh = f"{whole.mesh_rows}x{whole.mesh_cols}"
+    assert of(draft=models["near"], draft_mesh=mesh) == (
+        f"--draft-place same: a draft of {mesh} PEs has no room beside 3x4 on wse2 with {mesh}; "
+        "give --draft-place wafer, or a smaller --mesh"
+    )
+    weightless = refusal(BadModel, prepare_draft, prepare(request(models, draft=models["near"] / "config.json")))
+    assert "has no weights to run" in weightless

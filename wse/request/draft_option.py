@@ -1,0 +1,93 @@
+"""The options of drafts: which draft, how many tokens of it each pass verifies, and where it is made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.request.run_request import RunRequest
+
+NGRAM: Final = "ngram"
+"""The draft that is looked up in the text so far."""
+
+SAME, WAFER, HOST = "same", "wafer", "host"
+PLACES: Final = (SAME, WAFER, HOST)
+"""Where drafts are made: beside the model on its wafer, on another wafer, on the host."""
+
+DRAFT_TOKENS: Final = 4
+"""Tokens that are drafted for each pass where the request does not say how many, if the context has room for them."""
+
+
+def check_draft(request: RunRequest) -> None:
+    """Check that the options of drafts go together.
+
+    Raises:
+        BadInput: some are given without a draft, or of a draft that has none, or say the same twice.
+        UnknownName: the place is none.
+    """
+    of_draft = {
+        "--draft-tokens": request.draft_tokens,
+        "--draft-place": request.draft_place,
+        "--draft-mesh": request.draft_mesh,
+    }
+    if not has_draft(request):
+        for option, value in of_draft.items():
+            if value is not None:
+                message = f"{option} {value}: there is no draft; give --draft ngram, or a smaller model"
+                raise BadInput(message)
+    if request.draft is not None and request.verify_tokens is not None:
+        message = (
+            f"--verify-tokens {request.verify_tokens}: a pass verifies the tokens of --draft {request.draft}; "
+            f"give --draft-tokens {max(1, request.verify_tokens - 1)} in place of it"
+        )
+        raise BadInput(message)
+    if request.draft_tokens is not None and request.draft_tokens < 1:
+        message = f"--draft-tokens {request.draft_tokens}: give a number of at least 1, or leave --draft out"
+        raise BadInput(message)
+    if request.draft_place not in (None, *PLACES):
+        raise UnknownName("place of drafts", str(request.draft_place), PLACES)
+    if request.draft_mesh is not None and (draft_name(request) == NGRAM or draft_place(request) == HOST):
+        message = f"--draft-mesh {request.draft_mesh}: the draft has no PEs of its own; leave it out"
+        raise BadInput(message)
+
+
+def has_draft(request: RunRequest) -> bool:
+    """Whether tokens are drafted: by what --draft names, or, for passes over several tokens, by looking them up."""
+    return request.draft is not None or (request.verify_tokens or 0) > 1
+
+
+def draft_name(request: RunRequest) -> str:
+    """The draft of a request that has one."""
+    return NGRAM if request.draft is None else str(request.draft)
+
+
+def draft_place(request: RunRequest) -> str:
+    """The place of a request's draft."""
+    if request.draft_place is not None:
+        return request.draft_place
+    return HOST if draft_name(request) == NGRAM and request.sampling.on_host else SAME
+
+
+def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
+    """Tokens of a pass over several of one user: the next one and the drafted ones; 0 without such passes.
+
+    Raises:
+        BadInput: the context leaves no room for so many behind the prompt.
+    """
+    if request.draft is None:
+        return request.verify_tokens or 0
+    most = context - prompt_tokens - 1
+    if most < 1:
+        message = (
+            f"--draft {request.draft}: the prompt leaves {most + 1} of {context} tokens, which none can be drafted "
+            "behind; give a longer --context, or leave --draft out"
+        )
+        raise BadInput(message)
+    drafted = min(DRAFT_TOKENS, most) if request.draft_tokens is None else request.draft_tokens
+    if not 1 <= drafted <= most:
+        message = (
+            f"--draft-tokens {drafted}: the prompt leaves {most + 1} of {context} tokens, one of them the next; "
+            f"give 1 to {most}"
+        )
+        raise BadInput(message)
+    return drafted + 1

@@ -1,0 +1,125 @@
+"""A draft model, checked against the model that it drafts for, with all that a compilation of it wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from wse.errors import BadInput
+from wse.models.load import LoadedModel, load_model
+from wse.models.tokenizers.token_text import Tokenizer
+from wse.request.draft_option import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
+from wse.request.prepare_run import PreparedRun, prepare
+from wse.request.run_request import RunRequest
+
+REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram, which needs no model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedDraft:
+    """A request's draft model: ``run`` has it as if it were run alone, after the same prompt."""
+
+    name: str
+    place: str
+    run: PreparedRun
+
+
+def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
+    """The draft model of a request; None where it has no draft, or looks drafts up.
+
+    The draft runs in passes over one token, so that any number of its tokens can be taken back.
+
+    Raises:
+        BadInput and its kinds: the model cannot be used, has another vocabulary or a shorter context, or its mesh has
+            no room beside the target's.
+        DoesNotFit: no square mesh of the wafer holds it.
+    """
+    request = target.request
+    if not has_draft(request) or draft_name(request) == NGRAM:
+        return None
+    name, place = draft_name(request), draft_place(request)
+    loaded = load_model(name, with_weights=request.weights is None)
+    check_vocabulary(name, loaded, target.loaded)
+    context = target.options.context
+    if loaded.spec.context_limit < context:
+        _refuse(name, f"was made for {loaded.spec.context_limit} tokens of context, the run has {context}", "")
+    of_draft = RunRequest(
+        model=name,
+        wafer=request.wafer,
+        wafer_values=request.wafer_values,
+        software=request.software,
+        software_values=request.software_values,
+        mesh=request.draft_mesh or _default_mesh(target, place),
+        schedule=request.schedule,
+        weights=request.weights,
+        allow_nonfinite=request.allow_nonfinite,
+        prompt_ids=target.prompts[0],
+        new_tokens=target.new_tokens,
+        context=context,
+        temperature=request.temperature,
+        top_k=request.top_k,
+        top_p=request.top_p,
+        min_p=request.min_p,
+        repetition_penalty=request.repetition_penalty,
+        seed=request.seed,
+        verify_tokens=1,
+        trace=None,
+    )
+    prepared = prepare(of_draft, to_run=True)
+    if place == SAME and not _has_room(target, *prepared.fabric_shape):
+        whole, (rows, cols), (draft_rows, draft_cols) = target.whole, target.fabric_shape, prepared.fabric_shape
+        message = (
+            f"--draft-place {SAME}: a draft of {draft_rows}x{draft_cols} PEs has no room beside {rows}x{cols} on "
+            f"{whole.name} with {whole.mesh_rows}x{whole.mesh_cols}; give --draft-place wafer, or a smaller --mesh"
+        )
+        raise BadInput(message)
+    return PreparedDraft(name=name, place=place, run=prepared)
+
+
+def check_vocabulary(name: str, draft: LoadedModel, target: LoadedModel) -> None:
+    """Check that the ids of a draft are those of the model.
+
+    Rows of the embedding past the tokenizer's ids are padding, of which models of a family have different numbers.
+
+    Raises:
+        BadInput: an id has another text, or, without tokenizers, there are not as many.
+    """
+    if draft.tokenizer is None or target.tokenizer is None:
+        ids, own_ids = draft.spec.vocab_size, target.spec.vocab_size
+        if ids != own_ids:
+            _refuse(name, f"has a vocabulary of {ids:,} ids, {target.spec.name} one of {own_ids:,}", REMEDY)
+        return
+    ids, own_ids = draft.tokenizer.vocab_size, target.tokenizer.vocab_size
+    if ids != own_ids:
+        _refuse(name, f"has a vocabulary of {ids:,} ids, {target.spec.name} one of {own_ids:,}", REMEDY)
+    token = _first_difference(draft.tokenizer, target.tokenizer)
+    if token is not None:
+        text, own_text = draft.tokenizer.decode([token]), target.tokenizer.decode([token])
+        _refuse(name, f"has another vocabulary: its id {token} is {text!r}, {target.spec.name}'s {own_text!r}", REMEDY)
+
+
+def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
+    """The first id whose text is not the same."""
+    ids = range(target.vocab_size)
+    return next((token for token in ids if draft.decode([token]) != target.decode([token])), None)
+
+
+def _default_mesh(target: PreparedRun, place: str) -> str | None:
+    """As many PEs as the model has, as ROWSxCOLS; None where there is no room for them, or the draft has none."""
+    rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
+    if place == HOST or (place == SAME and not _has_room(target, rows, cols)):
+        return None
+    return f"{rows}x{cols}"
+
+
+def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
+    """Whether a mesh has room beside the target's, or below it, on one wafer."""
+    whole, (rows, cols) = target.whole, target.fabric_shape
+    beside = cols + draft_cols <= whole.mesh_cols and draft_rows <= whole.mesh_rows
+    below = rows + draft_rows <= whole.mesh_rows and draft_cols <= whole.mesh_cols
+    return beside or below
+
+
+def _refuse(name: str, reason: str, remedy: str) -> NoReturn:
+    message = f"--draft {name}: {reason}; {remedy or 'give a shorter --context'}"
+    raise BadInput(message)
