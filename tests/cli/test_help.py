@@ -30,8 +30,9 @@ def test_h_is_help_and_fits_80_columns(wse: Wse, command: str) -> None:
 def test_the_options_of_a_run_stand_under_headings(wse: Wse) -> None:
     text = wse("run", "--help").out
     headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
-    assert headings == ["Arguments", "Model", "Wafer and mapping", "Prompt", "Sampling", "Trace", "Machines", "Output"]
-    sampling = text.partition("Sampling:")[2].partition("Trace:")[0]
+    expected = "Arguments, Model, Wafer and mapping, Prompt, Sampling, Drafts, Trace, Machines, Output"
+    assert ", ".join(headings) == expected
+    sampling = text.partition("Sampling:")[2].partition("Drafts:")[0]
     assert re.findall(r"^ {2}(--[\w-]+)", sampling, re.MULTILINE) == [
         "--temperature",
         "--top-k",

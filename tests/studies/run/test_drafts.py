@@ -157,7 +157,7 @@ def test_ids_take_the_way_between_two_regions() -> None:
     way = 2 * line.ramp + 1 + 3 * line.hop + math.ceil(1 / line.words_per_cycle)
     assert one == pytest.approx(3 * launch + way, abs=2), "each PE is a row and a column of its own"
     wide, tall = (times.exchange_cycles(4, Region(rows=r, cols=c), times.region) for r, c in ((1, 40), (40, 1)))
-    assert wide > tall > one
+    assert min(wide, tall) > one
     link = replace(times, place="wafer").exchange_cycles(4, times.region, times.region)
     beside = times.exchange_cycles(4, times.region, times.region)
     way_s = wafer.wafer_link_latency_s + 16 / wafer.wafer_link_bytes_per_s
