@@ -1,4 +1,4 @@
-"""Runs with drafts: the tokens of plain runs whatever the drafts are, the distribution of plain draws, and all times."""
+"""Runs with drafts: tokens of plain runs whatever the drafts are, the distribution of plain draws, and all times."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_positions_count_as_far_as_their_fore_runners_were_accepted() -> None:
 
 
 def distance(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
-    """Standard deviations of chi-square above its mean, of counts in cells of at least 5 expected ones, or all others."""
+    """Standard deviations of chi-square above its mean, of counts in cells of 5 expected ones or more, and the others."""
     total = sum(counts.values())
     cells = [(counts[key], total * share) for key, share in expected.items() if total * share >= 5]
     others = total - sum(count for count, _ in cells), total - sum(mean for _, mean in cells)
