@@ -194,7 +194,7 @@ def test_positions_count_as_far_as_their_fore_runners_were_accepted() -> None:
 
 
 def distance(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
-    """Standard deviations of chi-square above its mean, of counts in cells of 5 expected ones or more, and the others."""
+    """Standard deviations of chi-square above its mean, of counts in cells of 5 expected ones, and of the others."""
     total = sum(counts.values())
     cells = [(counts[key], total * share) for key, share in expected.items() if total * share >= 5]
     others = total - sum(count for count, _ in cells), total - sum(mean for _, mean in cells)
