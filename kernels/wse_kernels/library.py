@@ -17,6 +17,7 @@ import numpy as np
 from wse_kernels import (
     activation,
     attention,
+    column_sums,
     elementwise,
     exchanges,
     experts,
@@ -63,7 +64,7 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
 COMPUTE = _kernels(linear, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts)
 """Compute kernels, as functions of one block; `over_blocks` puts the calling convention around them."""
 
-TRANSFER = _kernels(transfers, exchanges, row_sums)
+TRANSFER = _kernels(transfers, exchanges, row_sums, column_sums)
 """Kernels that move words between PEs; each has its own operands."""
 
 TIMING = _kernels(wavelet)

@@ -73,6 +73,8 @@ def line(schedule: LineSchedule, axis: int, source: int, target: int) -> tuple[T
         (pattern(SUMS, 2), ROWS, (3, 3), "along_rows"),
         (pattern([[*SUMS[0], (4, 2, MAX)], SUMS[1]]), ROWS, (3, 3), "along_rows"),
         (pattern(SUMS[:1], 3), COLUMNS, (3, 3), "along_columns"),
+        (pattern(SUMS), COLUMNS, (3, 3), "along_columns"),
+        (pattern(SUMS[:1]), COLUMNS, (3, 3), "along_columns_in_place"),
     ],
 )
 def test_every_kernel_is_its_messages(

@@ -32,7 +32,7 @@ from wse.program.transfers.transfer import Transfer
 
 PROMPT, TOKENS = 7, 2
 WAFERS, ROWS, COLS = 2, 6, 34
-LINES = {"along_rows", "along_columns"}
+LINES = {"along_rows", "along_columns", "along_columns_in_place"}
 EXCHANGES = {"exchange_along_rows", "exchange_along_columns"}
 
 

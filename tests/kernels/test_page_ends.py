@@ -47,6 +47,8 @@ def run_at_page_ends() -> None:
             test_transfers.check_lines("along_rows", "serial", "float16", 5, cols, 18, options, seed)
             for axis in ("rows", "columns"):
                 test_transfers.check_exchange("serial", "float16", axis, 3, cols, 5, seed)
+            in_place = test_transfers.test_messages_along_columns_in_place.hypothesis.inner_test
+            in_place("serial", "float16", 5, cols, 18, seed)
         test_transfers.test_sums_in_place_are_their_messages("serial", "float16", 19, 21)
         test_transfers.test_sums_along_rows_that_are_turned("serial", "float16", test_transfers.ADD)
 

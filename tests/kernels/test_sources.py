@@ -52,7 +52,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-OF_MESSAGES = {"along_rows_in_place", "exchange_along_columns", "exchange_along_rows"}
+OF_MESSAGES = {"along_columns_in_place", "along_rows_in_place", "exchange_along_columns", "exchange_along_rows"}
 """Kernels that carry out the messages of others in another way; their oracles are those of these."""
 
 FUNCTIONS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}

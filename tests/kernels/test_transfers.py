@@ -23,7 +23,9 @@ from tests.kernels.helpers import (
     to_lanes,
     view,
 )
+from wse.execute.accumulations import accumulation_of
 from wse.execute.pattern_tables import columns_of, runs_of, senders_of
+from wse_kernels.column_sums import ACCUMULATE, LOAD, STORE
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
 from wse_kernels.transfers import MOST_ROWS
@@ -233,6 +235,56 @@ def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, cols % 3), want)
 
 
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("element", IN_VECTORS)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    rows=st.integers(1, 13),
+    cols=st.sampled_from([1, 3, 16, 130]),
+    n=st.sampled_from([1, 2, 9, 17]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_messages_along_columns_in_place(build: str, element: str, rows: int, cols: int, n: int, seed: int) -> None:
+    """Any messages in any order, also such that nobody would send: of what was sent before, and to several PEs."""
+    rng = np.random.default_rng(seed)
+    memory, stretches = filled(rng, rows, cols, [n], element)
+    ends, kinds = rng.integers(0, rows, (2 * rows, 2)).tolist(), list(set(Arrival) - {Arrival.ARGMAX})
+    drawn = [(*end, kinds[i]) for end, i in zip(ends, rng.integers(0, len(kinds), 2 * rows), strict=True)]
+    messages = [(a, a if kind == COPY else b, kind) for a, b, kind in drawn if a != b or kind != ADD]
+    schedule = uniform_schedule("any", rows, cols, messages, colours=1)
+    a = np.array([0, rows, lanes_of(cols)[0], *[stretches[0].address] * 2, n, 0, cols], np.int64)
+    want, array = memory.copy(), np.concatenate([schedule.messages, np.tile([0, n], (len(messages), 1))], axis=1)
+    oracle.along_columns(want, element, array, schedule.first, schedule.variants[0], np.where(np.arange(8) == 2, -1, a))
+    program = accumulation_of(schedule)
+    assert program is not None
+    blocked = to_lanes(memory, stretches, seed % 3)
+    getattr(compiled_kernel("along_columns_in_place"), build)(view(blocked, element, cols, seed % 3), program, a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
+
+
+def test_sums_that_a_multicast_overwrites_are_stored_once() -> None:
+    """Two chains to PE 2; without the multicast each PE keeps the sum that it sent on."""
+    chains = [(0, 1, ADD), (1, 2, ADD), (4, 3, ADD), (3, 2, ADD)]
+    sums = [(LOAD, 0), (ACCUMULATE, 1), (ACCUMULATE, 2), (STORE, 2), (LOAD, 4), (ACCUMULATE, 3), (ACCUMULATE, 2)]
+    ends = [(2, 0, MULTICAST), (2, 4, MULTICAST)]
+    program = accumulation_of(uniform_schedule("sums", 5, 1, [*chains, *ends], colours=1))
+    assert program is not None
+    assert program.tolist() == [*([kind, pe, pe] for kind, pe in sums), [STORE, 0, 2], [STORE, 2, 4]]
+    kept = accumulation_of(uniform_schedule("sums", 5, 1, chains, colours=1))
+    assert kept is not None
+    assert [pe for kind, pe, _ in kept.tolist() if kind == STORE] == [1, 2, 3, 2]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[[(0, 1, ARGMAX)]], [[(1, 1, ADD)]], [[(0, 1, ADD)], [(1, 0, ADD)]]],
+    ids=["pairs", "a sum doubled", "lines that differ"],
+)
+def test_other_messages_have_no_accumulator(messages: list[list[tuple[int, int, Arrival]]]) -> None:
+    variants = np.arange(2, dtype=np.int32)[None] % len(messages)
+    assert accumulation_of(varied_schedule("other", 3, messages, variants, colours=1)) is None
+
+
 @pytest.mark.parametrize(
     "messages",
     [[(0, 1, Arrival.ADD)], [(0, 2, Arrival.MULTICAST)], [(0, 1, Arrival.REPLACE), (2, 1, Arrival.COPY)]],
@@ -360,4 +412,5 @@ def test_hand_over_copies_between_regions_of_any_two_shapes(
 
 def test_every_transfer_kernel_is_tested_here() -> None:
     lines = {"along_rows", "along_columns", "along_columns_counted", "exchange_along_rows", "exchange_along_columns"}
-    assert set(TRANSFER) == lines | {"along_rows_in_place", "cache_shift", "hand_over"}
+    in_place = {"along_columns_in_place", "along_rows_in_place"}
+    assert set(TRANSFER) == lines | in_place | {"cache_shift", "hand_over"}

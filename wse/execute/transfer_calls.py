@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import I64
+from wse.execute.accumulations import accumulation_of
 from wse.execute.arena import Arena
 from wse.execute.line_loads import LineLoads
 from wse.execute.outputs import Routing
@@ -39,6 +40,8 @@ TRANSPOSED_S: Final = 6e-10
 """For one of a row whose words are transposed, with all its messages."""
 LEAST_WORDS: Final = 8
 """Elements from which on that is sooner done."""
+ACCUMULATED_S: Final = 1.2e-10
+"""For one of a column whose sums stay in registers, with all its messages."""
 
 
 class TransferCalls:
@@ -188,6 +191,10 @@ class TransferCalls:
         operands = self._line_operands(transfer, messages, n)
         lines = arena.cols if along_columns else messages.rows
         core_s = _core_s(schedule, n, view.itemsize, along_columns=along_columns) * lines / (len(schedule.first) - 1)
+        program = accumulation_of(schedule) if along_columns and not apart else None
+        if program is not None:
+            core_s = 0.0 if transfer.leaves_wafer else n * arena.rows * arena.cols * ACCUMULATED_S
+            return compiled_kernel("along_columns_in_place").for_time(core_s), (view, program, operands)
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (view, stretches_of(schedule, n, view.itemsize), schedule.first, variant, operands)
         return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
