@@ -91,6 +91,21 @@ def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
     return value
 
 
+def rounded_product_ir(builder: Any, stored: Any, value: Any) -> Any:
+    """Instructions that round a float32 product, or each of a vector, to the element type ``stored``, as float32.
+
+    One factor is a whole number of few bits and the other an element, so that what is no number has only zeros in its
+    lower half, and stays what it is without being looked for.
+    """
+    if stored != types.int16:
+        return widen_ir(builder, stored, narrow_ir(builder, stored, value))
+    word = type_like(value, ir.IntType(32))
+    bits = builder.bitcast(value, word)
+    odd = builder.and_(builder.lshr(bits, constant(word, 16)), constant(word, 1))
+    up = builder.add(builder.add(bits, constant(word, 0x7FFF)), odd)
+    return builder.bitcast(builder.and_(up, constant(word, 0xFFFF0000)), value.type)
+
+
 def type_like(value: Any, element: Any) -> Any:
     """The type of ``element`` in the shape of ``value``, an element or a vector of them."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element

@@ -107,7 +107,7 @@ class _Vector:
         self.builder, self.outs, self.xs = builder, outs, xs
         self.acc, self.act = sums
         self.K, self.N, add, self.lanes, self.block_bytes = numbers
-        self.weights = kind.weights(builder, weights, self.lanes, MOST_TERMS)
+        self.weights, self.terms_a_byte = kind.weights(builder, weights, self.lanes, MOST_TERMS), kind.terms_a_byte
         self.whole = builder.udiv(self.lanes, word(WIDTH))
         self.choice, self.numbers, self.count = choice, None, self.whole
         self.has_rest = builder.icmp_unsigned("<", builder.mul(self.whole, word(WIDTH)), self.lanes)
@@ -183,18 +183,30 @@ class _Vector:
         elements = load_lanes(builder, place, lanes.mask)
         before = builder.select(starts, constant(SINGLES, 0.0), widen_ir(builder, self.acc, elements))
         total = cgutils.alloca_once_value(builder, before)
-        with cgutils.for_range(builder, terms, intp=WORD) as number:
-            term = Term(number.index, builder.add(k, number.index))
+        at_once = self.terms_a_byte
+        with cgutils.for_range_slice(builder, word(0), terms, word(at_once), intp=WORD) as (number, _):
+            term = Term(number, builder.add(k, number))
             fetch(builder, self.weights.place(term.k, n, lanes), self.ahead)
-            weights = self.weights.load(term, n, lanes, word(0))
-            product = builder.fmul(builder.load(self._term(term.number, lanes)), weights)
-            rounded = narrow_ir(builder, self.acc, builder.fadd(builder.load(total), product))
-            builder.store(widen_ir(builder, self.acc, rounded), total)
+            if at_once == 1:
+                self._add_term(term, n, lanes, total)
+            else:
+                self._add_term(term._replace(half=word(0), even=term.k), n, lanes, total)
+                behind = Term(builder.add(number, word(1)), builder.add(term.k, word(1)), word(1), term.k)
+                with builder.if_then(builder.icmp_signed("<", behind.number, terms)):
+                    self._add_term(behind, n, lanes, total)
         new = narrow_ir(builder, self.acc, builder.load(total))
         if self.choice is not None:
             bits = builder.load(builder.gep(self.choice, [lanes.vector]))
             new = builder.select(builder.bitcast(bits, ir.VectorType(ir.IntType(1), WIDTH)), new, elements)
         store_lanes(builder, new, place, lanes.mask)
+
+    def _add_term(self, term: Term, n: Any, lanes: Lanes, total: Any) -> None:
+        """Add one term to the sums of an output."""
+        builder = self.builder
+        weights = self.weights.load(term, n, lanes, word(0))
+        product = builder.fmul(builder.load(self._term(term.number, lanes)), weights)
+        rounded = narrow_ir(builder, self.acc, builder.fadd(builder.load(total), product))
+        builder.store(widen_ir(builder, self.acc, rounded), total)
 
 
 def _multiply_by_lanes(

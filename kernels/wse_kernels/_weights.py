@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from wse_kernels._codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, value_ir
-from wse_kernels._elements import constant, narrow_ir, widen_ir
+from wse_kernels._elements import constant, narrow_ir, rounded_product_ir, widen_ir
 from wse_kernels._functions import WORD, short_loop, word
 from wse_kernels._jit import cgutils, ir
 from wse_kernels._lanes import MOST_VECTORS
@@ -31,10 +31,15 @@ class Lanes(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A term of the sums: its number among those that are worked on at once, and its row of weights."""
+    """A term of the sums: its number among those that are worked on at once, and its row of weights.
+
+    Where it is known, ``half`` is the remainder of the row by 2, as a constant, and ``even`` the row less that.
+    """
 
     number: Any
     k: Any
+    half: Any = None
+    even: Any = None
 
 
 class ElementWeights:
@@ -93,16 +98,19 @@ class CodeWeights:
         groups = self._groups(term.k, lanes)
         before = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
         changed = builder.or_(spread(builder, begins), builder.icmp_unsigned("!=", groups, before))
-        first, last = (
-            builder.zext(lane_of(builder, builder.select(changed, groups, constant(groups.type, other))), WORD)
-            for lane_of, other in ((least_lane, 255), (largest_lane, 0))
-        )
-        end = builder.add(last, word(1))
         low, high = self._range(term, lanes)
-        last_group = builder.sub(self.group_count, word(1))
-        none = builder.and_(begins, builder.icmp_signed(">", first, last_group))
-        builder.store(builder.select(none, last_group, first), low)
-        builder.store(builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count), high)
+        builder.store(word(0), low)
+        builder.store(word(0), high)
+        with builder.if_then(cgutils.is_not_null(builder, builder.bitcast(changed, ir.IntType(WIDTH)))):
+            first, last = (
+                builder.zext(lane_of(builder, builder.select(changed, groups, constant(groups.type, other))), WORD)
+                for lane_of, other in ((least_lane, 255), (largest_lane, 0))
+            )
+            end = builder.add(last, word(1))
+            last_group = builder.sub(self.group_count, word(1))
+            none = builder.and_(begins, builder.icmp_signed(">", first, last_group))
+            builder.store(builder.select(none, last_group, first), low)
+            builder.store(builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count), high)
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
         """Pointer to the codes of a row and an output."""
@@ -113,7 +121,8 @@ class CodeWeights:
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
         """The weights of a term and an output, which is one of so many that are worked on at once."""
         builder = self.builder
-        value = value_ir(builder, self.coding, load_lanes(builder, self.place(term.k, n, lanes), lanes.mask), term.k)
+        row, half = (term.k, term.k) if term.half is None else (term.even, term.half)
+        value = value_ir(builder, self.coding, load_lanes(builder, self.place(row, n, lanes), lanes.mask), half)
         if not self.scaled:
             return value
         factors = builder.gep(self.factors, [builder.add(builder.mul(output, word(MOST_VECTORS)), lanes.vector)])
@@ -125,7 +134,7 @@ class CodeWeights:
             with short_loop(builder, low, high) as group:
                 in_group = builder.icmp_unsigned("==", groups, spread(builder, builder.trunc(group, BYTE)))
                 self._take_scales(group, in_group, n, lanes, factors)
-        return self._round(builder.fmul(value, builder.load(factors)))
+        return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
     def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
         """Put the scales of a group in place of the factors of the lanes in it."""
@@ -150,11 +159,8 @@ class CodeWeights:
         builder = self.builder
         scales = widen_ir(builder, self.scale, load_lanes(builder, builder.gep(self.scales, [at]), lanes.mask))
         if self.scale != self.act:
-            scales = self._round(scales)
+            scales = widen_ir(builder, self.act, narrow_ir(builder, self.act, scales))
         builder.store(builder.select(taken, scales, builder.load(factors)), factors)
-
-    def _round(self, value: Any) -> Any:
-        return widen_ir(self.builder, self.act, narrow_ir(self.builder, self.act, value))
 
     def _groups(self, k: Any, lanes: Lanes) -> Any:
         if self.coding not in GROUPED:
@@ -190,6 +196,11 @@ class WeightKind(NamedTuple):
 
     def __str__(self) -> str:
         return "_".join(map(str, (*self.stored, *([self.coding, self.scaled] if self.coding >= 0 else []))))
+
+    @property
+    def terms_a_byte(self) -> int:
+        """Terms whose weights share their bytes; 1 for elements."""
+        return 1 if self.coding < 0 else CODES_A_BYTE[self.coding]
 
     @property
     def pointers(self) -> int:
