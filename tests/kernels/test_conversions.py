@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.kernels.helpers import JIT
-from wse_kernels._elements import narrow, widen
-from wse_kernels._jit import kernel
+from wse_kernels._elements import narrow, rounded_product_ir, widen, widen_ir
+from wse_kernels._jit import intrinsic, kernel, types
 from wse_kernels.oracle import memory as oracle
 
 Array = npt.NDArray[Any]
@@ -112,3 +112,33 @@ def test_narrowing_undoes_widening(element: str) -> None:
     got = np.zeros(len(stored), NARROW[element][0])
     narrow_all(wide, got)
     np.testing.assert_array_equal(got.view(np.uint16)[kept], stored[kept])
+
+
+@intrinsic
+def _rounded_product(typing_context: Any, code: Any, factor: Any) -> Any:
+    """The product of a code and an element, as `wse_kernels._weights` makes it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return rounded_product_ir(builder, factor, builder.fmul(args[0], widen_ir(builder, factor, args[1])))
+
+    return types.float32(types.float32, factor), generate
+
+
+rounded_product: Any = _rounded_product
+
+
+@kernel
+def multiply_all(code: Any, factors: Array, products: Array, expected_products: Array) -> None:
+    for i in range(len(factors)):
+        products[i] = rounded_product(code, factors[i])
+        expected_products[i] = widen(narrow(code * widen(factors[i]), factors[i]))
+
+
+@pytest.mark.skipif(not JIT, reason="interpreted products are rounded by narrow")
+@pytest.mark.parametrize("element", NARROW)
+def test_products_with_codes_are_rounded_as_any_number(element: str) -> None:
+    """Codes of four bits times every element: also infinities, what is no number, and what is below normal numbers."""
+    factors, products = every_pattern().view(NARROW[element][0]), np.zeros((2, 1 << 16), np.float32)
+    for code in range(-8, 8):
+        multiply_all(np.float32(code), factors, *products)
+        np.testing.assert_array_equal(*products.view(np.uint32))
