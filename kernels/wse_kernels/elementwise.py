@@ -95,6 +95,23 @@ def add_statistics(block, f32, x, addend, n):
             f32[block, x + e, lane] += f32[block, addend + e, lane]
 
 
+def store_statistics(block, act, f32, out, x, n):
+    """out[n] = x[n], rounded from float32 to activations."""
+    lanes = f32.shape[2]
+    for e in range(n):
+        for lane in range(lanes):
+            like = act[block, out + e, lane]
+            act[block, out + e, lane] = narrow(f32[block, x + e, lane], like)
+
+
+def load_statistics(block, act, f32, out, x, n):
+    """out[n] = x[n], activations as float32."""
+    lanes = f32.shape[2]
+    for e in range(n):
+        for lane in range(lanes):
+            f32[block, out + e, lane] = widen(act[block, x + e, lane])
+
+
 def copy_weights(block, wgt, out, x, n):
     """out[n] = x[n], both weights."""
     lanes = wgt.shape[2]

@@ -68,6 +68,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "copy": ("n",),
     "copy_statistics": ("n",),
     "add_statistics": ("n",),
+    "store_statistics": ("n",),
+    "load_statistics": ("n",),
     "copy_weights": ("n",),
     "soft_cap": ("n",),
     "place_heads": ("M", "H", "Hl", "n"),

@@ -31,6 +31,9 @@ corrects its own alone."""
 ROUTER_COPIES = "router-copies"
 """The rewrite by which stretches of columns have a router's outputs each: its setting is the most of a column."""
 
+SENT_CHOICE = "sent-choice"
+"""The rewrite by which the first part of a cut mixture sends the others what it chose."""
+
 FITTED_TREES = "fitted-trees"
 WIDE_UNPACKING = "wide-unpacking"
 """The rewrite by which sums are cut into groups that go by their words."""

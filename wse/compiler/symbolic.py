@@ -132,7 +132,8 @@ class Block:
 class BlockRun:
     """A block at its place in a phase: its stage, and the first of its ops, steps, loops and groups there.
 
-    ``buffers`` has what stands for each of the block's.
+    ``buffers`` has what stands for each of the block's. Where it is ``joined``, its first step runs in the task of the
+    last one of the run before.
     """
 
     block: Block
@@ -142,6 +143,7 @@ class BlockRun:
     loop: int
     group: int
     buffers: tuple[SymBuffer, ...]
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -78,6 +78,18 @@ ELEMENTWISE: Final = (
         cycles=lambda c, n: c.vector(n, c.f32),
     ),
     Kernel(
+        name="store_statistics",
+        operands=(act("out", "n", output=True), f32("x", "n"), *numbers("n")),
+        work=_elements,
+        cycles=lambda c, n: c.vector(n, c.convert),
+    ),
+    Kernel(
+        name="load_statistics",
+        operands=(f32("out", "n", output=True), act("x", "n"), *numbers("n")),
+        work=_elements,
+        cycles=lambda c, n: c.vector(n, c.convert),
+    ),
+    Kernel(
         name="copy_weights",
         operands=(wgt("out", "n", output=True), wgt("x", "n"), *numbers("n")),
         work=_elements,

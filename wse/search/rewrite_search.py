@@ -49,10 +49,29 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
         return replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill).token_cycles
 
     paying = _paying_rewrites(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
+    between = [] if forced or not trial.layout.block_parts else _between_stages(candidates)
+    paying = _with_paying(paying, between, token_cycles)
     chosen = replace(setup, rewrites=settings_of(paying), timing=None)
     if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
     return _paying_rewrites(setup, candidates, token_cycles, forced=forced)
+
+
+def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
+    return [(name, setting) for name, setting in candidates if REWRITES[name].between_stages]
+
+
+def _with_paying(
+    paying: tuple[RewriteTrial, ...], further: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
+) -> tuple[RewriteTrial, ...]:
+    """Rewrites that pay, with those of further ones that take fewer cycles beside them, each tried alone."""
+    for name, setting in further:
+        without = settings_of(paying)
+        cycles = time((*without, (name, setting))), time(without)
+        saved = 0.0 if cycles[0] is None or cycles[1] is None else cycles[1] - cycles[0]
+        if saved > 0:
+            paying = (*paying, RewriteTrial(name=name, setting=setting, saved_cycles=saved))
+    return paying
 
 
 def try_verify_rewrites(

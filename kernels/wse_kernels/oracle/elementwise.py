@@ -64,6 +64,16 @@ def add_statistics(pe, x, addend, n):
     pe.write("f32", x, pe.read("f32", x, n) + pe.read("f32", addend, n))
 
 
+def store_statistics(pe, out, x, n):
+    """act[n] = f32[n]."""
+    pe.write("act", out, pe.read("f32", x, n))
+
+
+def load_statistics(pe, out, x, n):
+    """f32[n] = act[n]."""
+    pe.write("f32", out, pe.read("act", x, n))
+
+
 def copy_weights(pe, out, x, n):
     """wgt[n] = wgt[n] at another address."""
     pe.move("wgt", x, out, n)

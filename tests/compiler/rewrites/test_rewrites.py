@@ -34,6 +34,7 @@ from wse.search.trial import Timer
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
+MANY_EXPERTS = mixture_spec(Experts(count=258, active=2, ffn_size=4))
 LAYER_NORMS = replace(tiny_spec(), norm="layer", gated=False, qkv_bias=True, ffn_bias=True, output_bias=True)
 OPTIONS = Options(
     mapping="region",
@@ -253,6 +254,8 @@ def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
     assert not any(steps.joined[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
     saved = SOFTWARE.task_dispatch_cycles * int(steps.joined.sum())
     assert 0 < released.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
+    layers = np.array(run.program.op_layers)[steps.op]
+    assert steps.joined[np.flatnonzero(layers == 1)[0]]  # it adds to what the layer before has just added to
 
 
 def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_else() -> None:
@@ -420,6 +423,8 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("gathers", tiny_spec(), {}, "no router"),
         ("early-sinks", tiny_spec(), {}, "no sinks"),
         ("router-copies", tiny_spec(), {}, "no router"),
+        ("sent-choice", tiny_spec(), {}, "no router"),
+        ("sent-choice", MANY_EXPERTS, {"dtype": "bfloat16"}, "has not all ids of 258 experts"),
         ("central-choice", tiny_spec(), {}, "no router"),
         ("joint-shares", tiny_spec(), {}, "no block beside its experts"),
         ("query-scales", tiny_spec(), {}, "does not normalise heads"),

@@ -60,12 +60,14 @@ class Draft:
 class PhaseBuilder:
     """Collects the steps of one phase; ``rows`` are those of each stage. ``stage`` and ``op`` are set by the caller.
 
-    ``rewrite`` is called with the Draft of every block before it is closed.
+    ``rewrite`` is called with the Draft of every block before it is closed; ``joins`` tells whether the first step of
+    a block goes on in the task of the last one of the block before, on the same stage.
     """
 
-    def __init__(self, rows: Sequence[int], rewrite: Callable[[Draft], None] | None = None) -> None:
+    def __init__(self, rows: Sequence[int]) -> None:
         self.rows = rows
-        self.rewrite = rewrite
+        self.rewrite: Callable[[Draft], None] | None = None
+        self.joins: Callable[[SymStep, SymStep], bool] = lambda before, step: False
         self.stage = 0
         self.op = 0
         self.runs: list[BlockRun] = []
@@ -128,11 +130,15 @@ class PhaseBuilder:
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
         """Go through a block, after those that were closed, with buffers of its own."""
         step = loop = group = 0
+        joined = False
         if self.runs:
             last = self.runs[-1]
             step, loop = last.step + len(last.block.steps), last.loop + len(last.block.loops)
             group = last.group + last.block.groups
-        self.runs.append(BlockRun(block=block, stage=stage, op=op, step=step, loop=loop, group=group, buffers=buffers))
+            joined = last.stage == stage and self.joins(last.block.steps[-1], block.steps[0])
+        self.runs.append(
+            BlockRun(block=block, stage=stage, op=op, step=step, loop=loop, group=group, buffers=buffers, joined=joined)
+        )
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
         """Add a step that runs a kernel on the whole region, or on one of its rows."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from wse.compiler.lower.buffers import Buffers, Patterns
 from wse.compiler.lower.builder import PhaseBuilder
-from wse.compiler.options import DECODE, MESH_GEMM_OWN, ROUTER_COPIES, VERIFY, Choice, Options
+from wse.compiler.options import DECODE, MESH_GEMM_OWN, ROUTER_COPIES, SENT_CHOICE, VERIFY, Choice, Options
 from wse.compiler.passes.shard import prefill_tile_name
 from wse.compiler.state import RegionCut, StagePlan
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
@@ -97,6 +97,21 @@ class Context:
         return self.cut.heads.rotated
 
     @property
+    def rewrites(self) -> dict[str, int]:
+        """The rewrites of the phase, each with its setting."""
+        of_pass = self.choice.verify_rewrites if self.verifies else None
+        return dict(self.choice.rewrites if of_pass is None else of_pass)
+
+    def sends_choice(self, layer: int) -> bool:
+        """Whether parts of a layer's block get what the first of them chose, where the block is cut.
+
+        They do where all regions with parts of blocks have as many rows: each sends the choice along its own.
+        """
+        rows = {(self.cuts[stage].rows, self.cuts[stage].hidden_group) for stage, _ in self.cuts_of_parts}
+        one_token = self.tokens == 1 and not self.on_mesh
+        return one_token and len(rows) == 1 and self.spec.layers[layer].experts and SENT_CHOICE in self.rewrites
+
+    @property
     def router_columns(self) -> int:
         """Columns of a stretch that has all outputs of a router: all, unless several stretches have them."""
         assert self.spec.experts is not None
@@ -123,13 +138,24 @@ class Context:
 
     @property
     def stream_before_block(self) -> SymAddress:
-        """The residual stream as all parts of a cut block read it; behind it there is room for what they add to."""
+        """The residual stream as all parts of a cut block read it; behind it there is room for what they add to.
+
+        Where the choice of experts is sent, it is normalised.
+        """
         return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
 
     @property
     def stream_of_parts(self) -> SymAddress:
         """The residual stream that the parts of a cut block add to, until the last of them did."""
         return replace(self.stream_before_block, offset=self.tokens * self.cut.hidden_per_pe)
+
+    @property
+    def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
+        """Ids and weights of the experts that the first part of a cut block chose, behind both vectors."""
+        assert self.spec.experts is not None
+        vectors, chosen = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
+        buffer = self.temp("streams", vectors + 2 * chosen, "act")
+        return SymAddress(buffer=buffer, offset=vectors), SymAddress(buffer=buffer, offset=vectors + chosen)
 
     def prompt_ids(self, elements: int) -> SymAddress:
         """Token ids of a chunk. They may stand where the next id of the last user will, whose prompt is the last."""

@@ -24,13 +24,43 @@ from wse.models.graph import Op
 from wse.models.spec import Experts
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups
+from wse_mappings.cuts.layer_parts import BLOCK
 from wse_mappings.cuts.split import ceil_div, first_in_the_middle
 
 SIGMOID = "sigmoid"
 
 
 def router(c: Context, op: Op) -> None:
-    """normed to the ids of the chosen experts and their weights, [tokens, active] each, the same on every PE."""
+    """normed to the ids of the chosen experts and their weights, [tokens, active] each, the same on every PE.
+
+    Where the first part of a cut block sends its choice, the others take that.
+    """
+    if not (op.parts.cuts_block and c.sends_choice(op.layer)):
+        _choose(c, op)
+    elif op.parts.first > BLOCK.first:
+        _take_choice(c)
+    else:
+        _choose(c, op)
+        _leave_choice(c)
+
+
+def _leave_choice(c: Context) -> None:
+    """Put the normalised vectors, the stream that parts add to, and the choice where a hand-over takes them from."""
+    d, chosen = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
+    for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
+        c.builder.compute("copy", out=out, x=x, n=d)
+    c.stream = c.stream_of_parts
+    for out, x in zip(c.choice_of_parts, _choice(c, _experts(c)), strict=True):
+        c.builder.compute("store_statistics", out=out, x=x, n=chosen)
+
+
+def _take_choice(c: Context) -> None:
+    chosen = c.tokens * _experts(c).active
+    for out, x in zip(_choice(c, _experts(c)), c.choice_of_parts, strict=True):
+        c.builder.compute("load_statistics", out=out, x=x, n=chosen)
+
+
+def _choose(c: Context, op: Op) -> None:
     spec = _experts(c)
     M, E, b = c.tokens, spec.count, c.builder
     columns = c.router_columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isqrt
 from typing import NamedTuple
 
@@ -35,20 +36,31 @@ def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     _hand(c, target, rects, at, received, vectors)
 
 
-def hand_over_inside_block(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+def hand_over_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
     """Move the residual stream and what it was before a cut block from one part of that to the next, as `_hand` does.
 
-    Both go at once, side by side.
+    Both go at once, side by side, and behind them on every row the choice of experts, where that is sent.
     """
-    source, at = c.builder.stage, c.stream_before_block
+    source, at, choice = c.builder.stage, c.stream_before_block, 0
     c.builder.stage = target
     received = c.stream_before_block
+    if c.sends_choice(layer):
+        assert c.spec.experts is not None
+        choice, received = 2 * c.tokens * c.spec.experts.active, replace(c.choice_of_parts[0], offset=0)
     c.builder.stage = source
-    _hand(c, target, rects, at, received, 2 * c.tokens)
+    _hand(c, target, rects, at, received, 2 * c.tokens, choice)
     c.stream = c.stream_of_parts
 
 
-def _hand(c: Context, target: int, rects: tuple[Rect, ...], at: SymAddress, received: SymAddress, vectors: int) -> None:
+def _hand(
+    c: Context,
+    target: int,
+    rects: tuple[Rect, ...],
+    at: SymAddress,
+    received: SymAddress,
+    vectors: int,
+    further: int = 0,
+) -> None:
     """Move so many hidden vectors from the current stage to stage ``target`` and go on there.
 
     1. On the mesh every PE sends its tile to its place.
@@ -56,12 +68,14 @@ def _hand(c: Context, target: int, rects: tuple[Rect, ...], at: SymAddress, rece
        among them, so that no column carries all. Of others one column sends.
     3. The receiving region multicasts along its rows.
 
-    Where the other region has more rows or fewer, the vectors are cut anew on the way.
+    Where the other region has more rows or fewer, the vectors are cut anew on the way. ``further`` elements behind them
+    are the same in all rows of both regions, which have as many.
     """
     source, cut, target_cut = c.builder.stage, c.cut, c.cuts[target]
-    elements, received_elements = vectors * cut.hidden_per_pe, vectors * target_cut.hidden_per_pe
+    elements, received_elements = (vectors * one.hidden_per_pe + further for one in (cut, target_cut))
     whole_vectors = (c.chunk if c.on_mesh else c.tokens) * (vectors // c.tokens)
-    payload = whole_vectors * c.spec.hidden_size * ELEMENT_BYTES[c.options.activation_type]
+    payload_elements = whole_vectors * c.spec.hidden_size + cut.rows * further
+    payload = payload_elements * ELEMENT_BYTES[c.options.activation_type]
     columns = _columns(c, target, rects, ceil_div(payload, WORD_BYTES))  # 1, 2
     anew = (target_cut.rows, target_cut.hidden_group) != (cut.rows, cut.hidden_group)
     c.builder.stage = target

@@ -21,8 +21,13 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 def norm(c: Context, op: Op) -> None:
     """Lower a norm of the residual stream. All parts of a cut block normalise what its first ones did."""
-    x = c.stream_before_block if op.parts.first > BLOCK.first else c.stream
-    _normalise(c, op, x, c.normed_hidden)
+    if op.parts.first <= BLOCK.first:
+        _normalise(c, op, c.stream, c.normed_hidden)
+    elif c.sends_choice(op.layer):
+        normed = c.normed_hidden
+        c.builder.compute("copy", out=normed, x=c.stream_before_block, n=c.tokens * c.cut.hidden_per_pe)
+    else:
+        _normalise(c, op, c.stream_before_block, c.normed_hidden)
 
 
 def post_norm(c: Context, op: Op) -> None:

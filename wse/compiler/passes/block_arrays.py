@@ -41,6 +41,9 @@ class BlockArrays:
         fields["op"] = fields["op"] + np.int32(run.op)
         for name, first in (("loop", run.loop), ("overlap", run.group)):
             fields[name] = np.where(fields[name] < 0, np.int32(-1), fields[name] + np.int32(first))
+        if run.joined:
+            fields["joined"] = fields["joined"].copy()
+            fields["joined"][0] = True
         step, operand, buffer = self.at
         fields["fixed"] = fields["fixed"].copy()
         fields["fixed"][step, operand] += elements[buffer]

@@ -19,7 +19,7 @@ from wse.compiler.lower.hand_over import hand_over, hand_over_inside_block, retu
 from wse.compiler.lower.head import last_token
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages
-from wse.compiler.rewrites.recipes import rewrite
+from wse.compiler.rewrites.recipes import joins, rewrite
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymBuffer, SymPhase
 from wse.models.graph import Op, ops_in_order
@@ -67,6 +67,7 @@ def lower_ops(state: State) -> State:
             last=demand.last,
         )
         context.builder.rewrite = partial(rewrite, context)
+        context.builder.joins = partial(joins, context)
         lowered_layers = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
         by_demand[demand] = _phase(state, context, lowered_layers)
         phases.append(by_demand[demand])
@@ -128,7 +129,10 @@ def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
         if op.kind == "norm" and op.layer < 0:
             last_token(c)
         if stage != previous:
-            (hand_over_inside_block if op.parts.first > BLOCK.first else hand_over)(c, stage, rects)
+            if op.parts.first > BLOCK.first:
+                hand_over_inside_block(c, stage, rects, op.layer)
+            else:
+                hand_over(c, stage, rects)
         previous = stage
         if op.layer < 0:
             LOWER[op.kind](c, op)

@@ -1,7 +1,8 @@
 """Steps in the task of the step before: a PE that has just computed goes on without a task being dispatched.
 
 A task is dispatched where a PE waits for words. What follows a kernel on the same PE waits for nothing that is not
-there: the next kernel, or the sends and receives of a pattern, which the same task issues.
+there: the next kernel, or the sends and receives of a pattern, which the same task issues. So do the first kernel of a
+layer and the last one of the layer before on the same PEs.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ def _goes_on(before: SymStep, step: SymStep) -> bool:
     if not follows or kernel_of(before) is None or (kernel_of(step) is None and not is_line(step)):
         return False
     return (step.operands[0], step.operands[1]) == (before.operands[0], before.operands[1])
+
+
+def goes_on_in_next_block(before: SymStep, step: SymStep) -> bool:
+    """Whether the first step of a block follows the last one of the block before in its task: layer after layer."""
+    return before.loop < 0 and step.loop < 0 and _goes_on(before, step)
 
 
 REWRITE: Final = Rewrite(

@@ -24,6 +24,7 @@ from wse.compiler.rewrites import (
     query_scales,
     router_copies,
     router_scores,
+    sent_choice,
     shared_activation,
     shared_colours,
     shared_exp,
@@ -31,6 +32,7 @@ from wse.compiler.rewrites import (
     wide_unpacking,
 )
 from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.symbolic import SymStep
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 
@@ -48,6 +50,7 @@ REWRITES: Final[dict[str, Rewrite]] = {
         gathers,
         router_copies,
         central_choice,
+        sent_choice,
         shared_activation,
         joint_shares,
         vectors_over_heads,
@@ -65,11 +68,15 @@ REWRITES: Final[dict[str, Rewrite]] = {
 
 def rewrite(c: Context, draft: Draft) -> None:
     """Apply the rewrites that were chosen for the phase to the draft of a block."""
-    of_pass = c.choice.verify_rewrites if c.verifies else None
-    settings = dict(c.choice.rewrites if of_pass is None else of_pass)
+    settings = c.rewrites
     for name, one in REWRITES.items():
         if name in settings:
             one.apply(c, draft, settings[name])
+
+
+def joins(c: Context, before: SymStep, step: SymStep) -> bool:
+    """Whether the first step of a block runs in the task of the last one of the block before."""
+    return joined_tasks.REWRITE.name in c.rewrites and joined_tasks.goes_on_in_next_block(before, step)
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:

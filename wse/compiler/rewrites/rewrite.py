@@ -31,6 +31,7 @@ class Rewrite:
         invalid: Why it must not be used for a model and a request; empty where it may be.
         settings: Settings to try; one alone where there is nothing to set.
         holds_tiles: Whether PEs hold more tiles for it than those of a model's own tensors.
+        between_stages: Whether it is for layers that stages share, of which a layer alone tells nothing.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Rewrite:
     invalid: Callable[[ModelSpec, Options], str] = always_valid
     settings: tuple[int, ...] = (1,)
     holds_tiles: Callable[[ModelSpec], bool] = lambda spec: False
+    between_stages: bool = False
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
