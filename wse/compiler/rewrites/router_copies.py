@@ -9,8 +9,8 @@ outputs are summed down its rows as before, in the same order, so that all stret
 3. and from there to its columns.
 
 The setting is the most outputs of a column: with one, no PE holds more than without copies. Where a region has fewer
-columns than a second copy takes, or spans wafers, there is one stretch. Several tokens are summed along whole rows, with
-the outputs of the stretch in the middle.
+columns than a second copy takes, or spans wafers, there is one stretch. Several tokens are summed along whole rows
+with the outputs of the stretch in the middle.
 """
 
 from __future__ import annotations
