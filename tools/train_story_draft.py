@@ -129,7 +129,7 @@ def main() -> None:
         print(f"step {step} loss {loss:.4f} after {time.monotonic() - start_s:.0f} s", flush=True)
     write_folder(draft, tokenizer, args.out)
     shutil.copyfile(args.model / "tokenizer.json", args.out / "tokenizer.json")
-    print(agreement(load_llama(args.out), model, kept))
+    print(agreement(load_llama(args.out), load_llama(args.model), kept))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def test_models_lists_what_runs_first_and_then_configurations(wse: Wse) -> None:
 
 def test_models_as_json_give_counts_and_sources(wse: Wse) -> None:
     facts = json.loads(wse("models", "--json").out)
-    assert [model["name"] for model in facts["models"]] == ["story"]
+    assert [model["name"] for model in facts["models"]] == ["story", "story-draft"]
     by_name = {model["name"]: model for model in facts["configurations"]}
     assert by_name.keys() == CONFIGURATIONS.keys()
     model = by_name["qwen3-235b-a22b"]

@@ -96,3 +96,27 @@ def test_bundled_folder_has_four_files_in_two_million_bytes():
     sizes_bytes = {path.name: path.stat().st_size for path in STORY.iterdir()}
     assert set(sizes_bytes) == {"README.md", "config.json", "model.safetensors", "tokenizer.json"}
     assert sum(sizes_bytes.values()) <= 2_000_000
+
+
+def test_a_draft_is_trained_on_what_its_model_says(script, tmp_path):
+    """Same seed, same weights; after some steps both agree more than before."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        drafts = importlib.import_module("train_story_draft")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    import torch
+
+    shape = tiny_shape(script)
+    model, generator = script.fresh_model(shape, 1).eval(), torch.Generator().manual_seed(1)
+    stories = [[0, *torch.randint(2, 200, (24,), generator=generator).tolist()] for _ in range(8)]
+    schedule = script.Schedule(steps=30, cosine_steps=30, long_steps=0, batch_tokens=64, context=16, warmup_steps=1)
+    found = []
+    for _ in range(2):
+        draft = script.fresh_model(shape, 2)
+        before = drafts.agreement(draft.eval(), model, stories)
+        assert [step for step, _ in drafts.train(draft.train(), model, stories, schedule, 1)] == [30]
+        found.append((drafts.agreement(draft.eval(), model, stories), before))
+    assert found[0] == found[1]
+    after, before = found[0]
+    assert after.drawn > before.drawn

@@ -11,7 +11,7 @@ from typing import Final
 _DATA: Final = Path(__file__).parents[1] / "data"
 _CONFIGS: Final = _DATA / "configs"
 
-BUNDLED: Final[dict[str, Path]] = {"story": _DATA / "story"}
+BUNDLED: Final[dict[str, Path]] = {"story": _DATA / "story", "story-draft": _DATA / "story-draft"}
 """Folders of models with weights, by name."""
 
 CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CONFIGS.glob("*.json"))}

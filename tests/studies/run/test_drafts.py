@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -87,6 +88,27 @@ def test_greedy_tokens_are_those_of_a_plain_run(
         assert found.accepted == found.verified, "a model accepts all that it says itself"
     if draft == "near" and tokens > 1:
         assert 0 < sum(found.accepted) < sum(found.verified), "the draft is as good as the model, or good for nothing"
+
+
+def test_the_bundled_draft_gives_the_golden_tokens_and_is_a_draft() -> None:
+    """The tokens that the training script saw, in float32; most first tokens of drafts are right."""
+    data = Path(__file__).parents[2] / "data" / "story_golden.json"
+    case = json.loads(data.read_text(encoding="utf-8"))[0]
+    result = run(
+        RunRequest(
+            prompt_ids=case["prompt_ids"],
+            new_tokens=48,
+            dtype="float32",
+            mesh="14x14",
+            draft="story-draft",
+            draft_mesh="6x6",
+            trace=None,
+        )
+    )
+    assert list(result.tokens or ()) == case["ids"][:48]
+    assert result.verify is not None
+    assert result.verify.draft is not None
+    assert (result.verify.draft.acceptance[0] or 0) > 0.5
 
 
 def test_what_a_run_took_is_the_sum_of_its_parts(models: dict[str, Path], tmp_path: Path) -> None:
