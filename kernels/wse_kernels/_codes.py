@@ -51,7 +51,7 @@ def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
     shift = builder.shl(builder.and_(k, ir.Constant(WORD, 1)), ir.Constant(WORD, 2))
     if coding == INT4:  # to the top of a word and down again, by which the sign is carried on
         up = spread(builder, builder.trunc(builder.sub(ir.Constant(WORD, 28), shift), ir.IntType(32)))
-        wide = builder.shl(builder.zext(byte, type_like(byte, ir.IntType(32))), up)
+        wide = builder.shl(builder.sext(byte, type_like(byte, ir.IntType(32))), up)
         return builder.sitofp(builder.ashr(wide, constant(wide.type, 28)), single)
     wide = builder.zext(byte, type_like(byte, HALF_WORD))
     if coding == MXFP4:

@@ -41,7 +41,7 @@ An element is on a line of the cache of its own, with those of neighbouring PEs,
 
 PES_A_MESSAGE = 8
 """Most PEs that are turned for each message of a run of sums: what one takes pays for so many."""
-ELEMENTS_AT_ONCE = 4
+ELEMENTS_AT_ONCE = 8
 """Elements of which sums are taken at once: each waits for the one before it."""
 MESSAGES_AHEAD = 4
 """Messages along columns before which what they arrive at is fetched."""
@@ -54,7 +54,8 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
     ``messages`` int32 ``[m, 5]`` are (source, target, arrival, first element, elements); row r carries out those from
     ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks a row, 3 source
-    address, 4 target address (elements of ``view``), 5 elements of all parts.
+    address, 4 target address (elements of ``view``), 5 elements of all parts, 8 whether multicasts end what every row
+    does and leave nothing of what was there before on PEs that have sums or send to them.
 
     Rows that carry out the same messages do so together, sixteen at the most; long runs of sums, with the multicasts
     behind them, on turned rows.
@@ -75,7 +76,12 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
                 turns = (run - i) * PES_A_MESSAGE > columns and columns + 2 * lanes + WIDTH <= TURNED_COLUMNS
                 if turns and run > i and a[3] == a[4]:
                     base, rows = row * per_row, end_row - row
-                    _turned_sums(turned, view, base, per_row, rows, messages, i, run, west, columns, a[3], a[5])
+                    fills = a[8]
+                    _turned_sums(turned, view, base, per_row, rows, messages, i, run, west, columns, a[3], a[5], fills)
+                    for j in range(i, run if fills == 1 else i):
+                        if messages[j, 2] == MULTICAST:
+                            for at in range(row, end_row):
+                                _carry_along_rows(view, at * per_row, per_row, 1, messages, j, a[3], a[4])
                 else:
                     run = max(run, i + 1)
                     while run < end and (messages[run, 2] != ADD and messages[run, 2] != MAX):
@@ -115,8 +121,12 @@ def _turned_sums(
     columns: int,
     address: int,
     n: int,
+    fills: int,
 ) -> None:
-    """Carry out messages i to ``run``, in place, in rows from that of block ``base`` on, few elements at once."""
+    """Carry out messages i to ``run``, in place, in rows from that of block ``base`` on, few elements at once.
+
+    Where ``fills`` is 1, the multicasts fill all that is turned: here it is only put where they take it from.
+    """
     lanes = view.shape[2]
     first_block, end_block = west // lanes, (west + columns - 1) // lanes + 1
     west = first_block * lanes  # of whole blocks
@@ -135,12 +145,17 @@ def _turned_sums(
             for e in range(begin, stop):
                 if arrival == ADD:
                     add_turned(turned, end * at_once + e, start * at_once + e)
+                elif arrival == MULTICAST and fills == 1:
+                    block, lane = base + first_block + start // lanes, start % lanes
+                    for row in range(rows):
+                        value = turned[(start * at_once + e) * WIDTH + row]
+                        view[block + row * per_row, address + low + e, lane] = value
                 elif arrival == MULTICAST:
                     for col in range(min(start, end), max(start, end) + 1):
                         copy_turned(turned, col * at_once + e, start * at_once + e)
                 else:
                     take_larger_turned(turned, end * at_once + e, start * at_once + e)
-        for block in range(first_block, end_block):
+        for block in range(first_block, first_block if fills == 1 else end_block):
             for lane in range(0, lanes, WIDTH):
                 for e in range(low, high):
                     place = (block * lanes + lane - west) * at_once + e - low

@@ -24,7 +24,7 @@ from tests.kernels.helpers import (
     view,
 )
 from wse.execute.accumulations import accumulation_of
-from wse.execute.pattern_tables import columns_of, runs_of, senders_of
+from wse.execute.pattern_tables import columns_of, multicasts_cover, runs_of, senders_of
 from wse_kernels.column_sums import ACCUMULATE, LOAD, STORE
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
@@ -84,9 +84,9 @@ def check_lines(
     source, target = stretches[0].address, stretches[options["apart"]].address
     per_row = lanes_of(cols)[0]
     first_row, rows_used = options.get("used", (0, rows))
-    a = np.array([first_row, rows_used, per_row, source, target, n, options["by_column"], cols], np.int64)
+    a = np.array([first_row, rows_used, per_row, source, target, n, options["by_column"], cols, 0], np.int64)
     want = memory.copy()
-    getattr(oracle, name)(want, element, messages, first, variant, np.where(np.arange(8) == 2, -1, a))
+    getattr(oracle, name)(want, element, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
     function = getattr(compiled_kernel(name), build)
     spare = seed % 3
     blocked = to_lanes(memory, stretches, spare)
@@ -125,12 +125,58 @@ def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int)
     variant = (np.arange(rows) // 3 == 4).astype(np.int32)
     memory, stretches = filled(rng, rows, cols, [n], element)
     address = stretches[0].address
-    a = np.array([1, rows - 2, lanes_of(cols)[0], address, address, n, 0, cols], np.int64)
+    a = np.array([1, rows - 2, lanes_of(cols)[0], address, address, n, 0, cols, 0], np.int64)
     array, want = np.array([*messages, *others], np.int32), memory.copy()
     oracle.along_rows(want, element, array, first, variant, a)
     blocked = to_lanes(memory, stretches, 1)
     getattr(compiled_kernel("along_rows"), build)(view(blocked, element, cols, 1), array, first, variant, a)
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, 1), want)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("arrival", [ADD, MAX])
+@pytest.mark.parametrize("element", IN_VECTORS)
+def test_sums_along_rows_that_multicasts_fill(build: str, element: str, arrival: int) -> None:
+    """Chains to a PE of the middle and to each end of two parts of a row; few sums, which are not turned, elsewhere."""
+    rng = np.random.default_rng(6)
+    rows, cols, n, middle = (35, 259, 9, 130) if JIT else (18, 131, 3, 65)
+    kind, last = Arrival(arrival), cols - 1
+    to_middle = [(col, col + 1, kind) for col in range(middle)] + [
+        (col, col - 1, kind) for col in range(last, middle, -1)
+    ]
+    to_ends = [(col, col - 1, kind) for col in range(middle, 0, -1)] + [
+        (col, col + 1, kind) for col in range(middle + 1, last)
+    ]
+    groups = [
+        [*to_middle, (middle, 0, Arrival.MULTICAST), (middle, last, Arrival.MULTICAST)],
+        [*to_ends, (0, middle, Arrival.MULTICAST), (last, middle + 1, Arrival.MULTICAST)],
+        [(1, 0, kind), (0, last, Arrival.MULTICAST)],
+    ]
+    variants = (np.arange(rows, dtype=np.int32) // 5 % 3)[None]
+    schedule = varied_schedule("sums", cols, groups, variants, colours=1)
+    assert multicasts_cover(schedule)
+    memory, stretches = filled(rng, rows, cols, [n], element)
+    address, want = stretches[0].address, memory.copy()
+    a = np.array([1, rows - 2, lanes_of(cols)[0], address, address, n, 0, cols, 1], np.int64)
+    array = np.concatenate([schedule.messages, np.tile([0, n], (len(schedule.messages), 1))], axis=1).astype(np.int32)
+    oracle.along_rows(want, element, array, schedule.first, variants[0], a)
+    blocked = to_lanes(memory, stretches, 1)
+    function = getattr(compiled_kernel("along_rows"), build)
+    function(view(blocked, element, cols, 1), array, schedule.first, variants[0], a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, 1), want)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        [(0, 1, Arrival.ADD), (1, 2, Arrival.ADD), (2, 1, Arrival.MULTICAST)],
+        [(0, 1, Arrival.ADD), (1, 0, Arrival.MULTICAST), (2, 1, Arrival.ADD), (1, 2, Arrival.MULTICAST)],
+        [(0, 1, Arrival.REPLACE), (1, 0, Arrival.MULTICAST)],
+    ],
+    ids=["the first PE is left out", "sums after a multicast", "no sum"],
+)
+def test_other_multicasts_do_not_cover(group: list[tuple[int, int, Arrival]]) -> None:
+    assert not multicasts_cover(uniform_schedule("other", 3, 1, group, colours=1))
 
 
 @pytest.mark.parametrize("build", BUILDS)

@@ -41,6 +41,24 @@ def stretches_of(schedule: LineSchedule, elements: int, element_bytes: int) -> I
 
 
 @lru_cache(maxsize=64)
+def multicasts_cover(schedule: LineSchedule) -> bool:
+    """Whether each line's messages are sums, then multicasts to all PEs that have sums or send to them."""
+    for variant in range(len(schedule.first) - 1):
+        messages, _, part = schedule.of_variant(variant)
+        multicast = messages[:, 2] == Arrival.MULTICAST
+        sums = messages[~multicast]
+        is_sum = np.isin(sums[:, 2], (Arrival.ADD, Arrival.MAX)).all()
+        if part is not None or not is_sum or multicast[: len(sums)].any():
+            return False
+        covered = np.zeros(schedule.length, np.bool_)
+        for source, target in messages[multicast, :2].tolist():
+            covered[min(source, target) : max(source, target) + 1] = True
+        if not covered[sums[:, :2]].all():
+            return False
+    return True
+
+
+@lru_cache(maxsize=64)
 def senders_of(schedule: LineSchedule) -> I32 | None:
     """int32 ``[variants, length]``: the PE whose words each PE gets, -1 for none.
 

@@ -19,7 +19,7 @@ from wse.execute.accumulations import accumulation_of
 from wse.execute.arena import Arena
 from wse.execute.line_loads import LineLoads
 from wse.execute.outputs import Routing
-from wse.execute.pattern_tables import columns_of, runs_of, senders_of, stretches_of
+from wse.execute.pattern_tables import columns_of, multicasts_cover, runs_of, senders_of, stretches_of
 from wse.execute.streams import Call, Streams
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -196,6 +196,7 @@ class TransferCalls:
             core_s = 0.0 if transfer.leaves_wafer else n * arena.rows * arena.cols * ACCUMULATED_S
             return compiled_kernel("along_columns_in_place").for_time(core_s), (view, program, operands)
         variant = schedule.variants[messages.round % len(schedule.variants)]
+        operands = np.append(operands, not along_columns and not apart and multicasts_cover(schedule))
         arguments = (view, stretches_of(schedule, n, view.itemsize), schedule.first, variant, operands)
         return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
             0.0 if transfer.leaves_wafer else core_s
