@@ -46,6 +46,7 @@ LIBRARIES = {
 """The libraries that take a noticeable part of a second to load; typer checks the types of options with pydantic."""
 
 LISTED = {"numpy", "pydantic", "rich"}
+PLACED = {*LISTED, "networkx"}
 READ = {*LISTED, "h5py"}
 
 
@@ -63,10 +64,10 @@ READ = {*LISTED, "h5py"}
                 "compile {model} --mesh 2x2 --schedule released --dtype float32",
                 "estimate {model} --mesh 2x2 --schedule released --dtype float32 --prompt-len 4 --new-tokens 4",
             ],
-            LISTED,
+            PLACED,
         ),
         pytest.param(["view {trace} -o view.html"], {*READ, "jinja2", "matplotlib"}, marks=pytest.mark.slow),
-        pytest.param(["estimate llama-3-8b --prompt-len 8 --new-tokens 8 --json"], LISTED, marks=pytest.mark.slow),
+        pytest.param(["estimate llama-3-8b --prompt-len 8 --new-tokens 8 --json"], PLACED, marks=pytest.mark.slow),
     ],
     ids=lambda value: value[0].partition(" ")[0] if isinstance(value, list) else "",
 )

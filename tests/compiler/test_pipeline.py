@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
 from session import SOFTWARE, wafer
@@ -16,7 +17,7 @@ from wse.compiler.state import State
 from wse.errors import WseBug
 from wse.execute.arena import Arena
 from wse.execute.weights import store_weights
-from wse.models.graph import op_graph
+from wse.models.graph import op_graph, ops_in_order
 from wse.program.program import Program
 from wse.program.steps import Kind
 from wse_mappings.mesh.placement import Rect
@@ -37,9 +38,10 @@ def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = Tr
     return compile_choice(tiny_spec(tied=tied), wafer(*mesh, 1 << 20), SOFTWARE, options, choice)
 
 
-def test_the_order_of_the_graph_respects_every_edge() -> None:
+def test_the_graph_is_acyclic_and_its_order_respects_every_edge() -> None:
     graph = op_graph(tiny_spec())
-    place = {op.name: i for i, op in enumerate(graph.ops)}
+    assert nx.is_directed_acyclic_graph(graph)
+    place = {op.name: i for i, op in enumerate(ops_in_order(graph))}
     assert all(place[a] < place[b] for a, b in graph.edges)
     assert next(iter(place)) == "embedding"
     assert list(place)[-1] == "head"

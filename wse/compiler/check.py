@@ -26,7 +26,7 @@ def check(state: State, after: str) -> None:
 
 
 def _partition(state: State) -> str | None:
-    place = {op.name: i for i, op in enumerate(state.graph.ops)}
+    place = {name: i for i, name in enumerate(state.graph)}
     if any(place[source] >= place[target] for source, target in state.graph.edges):
         return "ops are not in topological order"
     layers = sorted({layer for plan in state.plans for layer, _ in plan.layers.parts})

@@ -18,7 +18,7 @@ from wse.arrays import I32
 from wse.execute.arena import Arena
 from wse.execute.op_outputs import Part, at_the_end, parts_of, shape_of
 from wse.execute.streams import Call
-from wse.models.graph import PARTS_MARK, op_graph
+from wse.models.graph import PARTS_MARK, op_graph, ops_in_order
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -46,7 +46,7 @@ class Outputs:
         on_output: Callable[[int, Values], None],
     ) -> None:
         self._program, self._spec, self._arenas, self._on_output = program, spec, arenas, on_output
-        by_name = {op.name: op for op in op_graph(spec).ops}
+        by_name = {op.name: op for op in ops_in_order(op_graph(spec))}
         names = [name.partition(PARTS_MARK)[0] for name in program.op_names]  # parts of a block have its name
         self._ops = {index: by_name[names[index]] for index in ops}
 

@@ -1,12 +1,13 @@
-"""ModelSpec to op graph: frozen ops, and which reads what another makes."""
+"""ModelSpec to op graph: a networkx DiGraph whose nodes are op names and carry one frozen Op each."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import networkx as nx
 
 from wse.errors import BadInput, WseBug
 from wse.models.spec import Layer, ModelSpec
@@ -52,19 +53,6 @@ class Op:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpGraph:
-    """The ops of a model.
-
-    Attributes:
-        ops: In topological order: an op comes after those that it reads.
-        edges: The names of an op and of one that reads what it makes, each pair once, by the place of the first.
-    """
-
-    ops: tuple[Op, ...]
-    edges: tuple[tuple[str, str], ...]
-
-
 @lru_cache(maxsize=1 << 15)
 def name_in_layer(name: str, layer: int) -> str:
     """A name, or names joined by +, as of another layer.
@@ -76,8 +64,8 @@ def name_in_layer(name: str, layer: int) -> str:
 
 
 @lru_cache(maxsize=16)
-def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) -> OpGraph:
-    """The ops of one decoder-only transformer; edges follow activations, residual edges included.
+def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) -> nx.DiGraph[str]:
+    """The ops of one decoder-only transformer, frozen; edges follow activations, residual edges included.
 
     ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
     feed-forward]). Of layers that are ``placed`` in parts there are the ops of each of these, and no others.
@@ -87,7 +75,8 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) 
     """
     builder = _GraphBuilder(spec)
     if scope == "product":
-        return OpGraph(ops=(Op(name="product", kind="product", layer=0, weights=("product",)),), edges=())
+        builder.graph.add_node("product", op=Op(name="product", kind="product", layer=0, weights=("product",)))
+        return nx.freeze(builder.graph)
     if scope == "model":
         tables = ("embedding", "positions") if spec.learned_positions else ("embedding",)
         builder.stream = (builder.add("embedding", "embedding", tables),)
@@ -99,20 +88,18 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) 
         builder.layer = -1
         norm = builder.add_norm("final_norm", *builder.stream)
         builder.add("head", "head", ("embedding" if spec.tied_embedding else "head",), norm)
-    return builder.graph()
+    return nx.freeze(builder.graph)
 
 
 class _GraphBuilder:
     """Adds ops to a graph. Names are without ``layers.I.``, which stands before them inside of ``layer``.
 
-    ``readers`` has the names of the ops that read each. ``stream`` has the op that wrote the residual stream last; each
-    block reads it and adds to it.
+    ``stream`` has the op that wrote the residual stream last; each block reads it and adds to it.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
-        self.ops: list[Op] = []
-        self.readers: dict[str, list[str]] = defaultdict(list)
+        self.graph: nx.DiGraph[str] = nx.DiGraph()
         self.layer = -1  # outside of the layers
         self.stream: tuple[str, ...] = ()
         self.parts = ATTENTION  # of the layer, whose ops are added
@@ -129,15 +116,9 @@ class _GraphBuilder:
             vectors=tuple(tuple(prefix + vector for vector in group) for group in vectors),
             parts=self.parts,
         )
-        self.ops.append(op)
-        for source in dict.fromkeys(inputs):
-            self.readers[source].append(op.name)
+        self.graph.add_node(op.name, op=op)
+        self.graph.add_edges_from((source, op.name) for source in inputs)
         return op.name
-
-    def graph(self) -> OpGraph:
-        """The ops that were added, as a graph."""
-        edges = ((op.name, reader) for op in self.ops for reader in self.readers[op.name])
-        return OpGraph(ops=tuple(self.ops), edges=tuple(edges))
 
     def add_parts(self, layer: Layer, parts: Parts) -> None:
         """Add some parts of a layer."""
@@ -234,3 +215,8 @@ def parts_suffix(parts: Parts) -> str:
 
 def _biases(names: Names, *, wanted: bool) -> tuple[Names, ...]:
     return (tuple(f"{name}_bias" for name in names),) if wanted else ()
+
+
+def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:
+    """Ops in the order in which they were added, which is topological: an op is added after those that it reads."""
+    return list(nx.get_node_attributes(graph, "op").values())

@@ -17,6 +17,7 @@ from wse.compiler.passes.route import repaints, same_routes
 from wse.compiler.rewrites.fitted_trees import with_groups
 from wse.compiler.symbolic import BlockRun, SymPhase, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
+from wse.models.graph import ops_in_order
 from wse.search.condense import CondensedModel
 
 
@@ -44,7 +45,7 @@ class TreeCosts:
         self._small, self._rewrite_cycles = small, repaint_cycles
         self._phases: dict[int, list[SymPhase]] = defaultdict(list)  # of each stage
         self._patterns: dict[tuple[TreeSize, int], int] = {}  # of a size, in place of another pattern
-        self._layers = [op.layer for op in small.state.graph.ops]
+        self._layers = [op.layer for op in ops_in_order(small.state.graph)]
         self._known: dict[tuple[int, frozenset[TreeSize]], Mapping[str, float]] = {}
         patterns = list(small.state.patterns)
         for number in distinct_phases(small.state.phases):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 
+import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
@@ -51,8 +52,6 @@ class FabricFaults:
     @cached_property
     def unreachable(self) -> Bools:
         """bool ``[rows, cols]``: PEs that are dead, or cut off from the largest connected part of the others."""
-        import networkx as nx  # slow to load
-
         live = ~self.dead
         if not live.any():
             return self.dead

@@ -12,6 +12,7 @@ from tiny_model import tiny_spec
 from wse.compiler.passes.emit import emit
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymAddress, SymNumber
+from wse.models.graph import ops_in_order
 from wse.program.program import Program
 
 pytestmark = pytest.mark.smoke
@@ -63,7 +64,7 @@ def test_chunks_that_share_steps_share_arrays() -> None:
 
 def test_ops_edges_and_stages_are_those_of_the_graph() -> None:
     state, program = emitted(begin((3, 4), tiny_spec(layers=3), wafers=2))
-    ops = state.graph.ops
+    ops = ops_in_order(state.graph)
     assert program.op_names == tuple(op.name for op in ops)
     edges = {(program.op_names[a], program.op_names[b]) for a, b in program.op_edges}
     assert edges == {*state.graph.edges}

@@ -12,7 +12,7 @@ from wse.compiler.passes.lowering import LOWER, lower_ops
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymPhase
 from wse.isa.instructions import KERNELS
-from wse.models.graph import op_graph
+from wse.models.graph import op_graph, ops_in_order
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS
 from wse.program.transfers.stage_streams import Crossing, HandOver
@@ -40,7 +40,7 @@ def kernels_of(phase: SymPhase) -> set[str]:
 
 
 def test_every_op_of_every_family_can_be_lowered() -> None:
-    ops = op_graph(tiny_spec(tied=False)).ops
+    ops = ops_in_order(op_graph(tiny_spec(tied=False)))
     assert {op.kind for op in ops} <= {*LOWER}
 
 
@@ -79,7 +79,7 @@ def test_layers_of_one_kind_run_through_one_block() -> None:
 
 def test_ops_are_lowered_in_order_and_only_the_last_chunk_has_a_head() -> None:
     state = lowered(begin((3, 4)))
-    names = [op.kind for op in state.graph.ops]
+    names = [op.kind for op in ops_in_order(state.graph)]
     for phase in state.phases:
         order = ops_of(phase)
         assert order == sorted(order)

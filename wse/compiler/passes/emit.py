@@ -14,6 +14,7 @@ from wse.compiler.passes.shard import stages_of
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymBuffer, SymPhase, SymSteps
 from wse.isa.operands import VIEWS
+from wse.models.graph import ops_in_order
 from wse.program.phase import Phase
 from wse.program.program import Buffer, Program, Stage
 from wse.program.steps import Steps
@@ -24,7 +25,7 @@ from wse_mappings.patterns.k_tree import root_of
 def emit(state: State) -> State:
     """Fill ``program``."""
     assert state.addresses is not None
-    ops = state.graph.ops
+    ops = ops_in_order(state.graph)
     place = {op.name: i for i, op in enumerate(ops)}
     program = Program(
         model_name=state.spec.name,

@@ -22,7 +22,7 @@ from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import joins, rewrite
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymBuffer, SymPhase
-from wse.models.graph import Op
+from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer
 from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
 
@@ -114,7 +114,9 @@ elements of each."""
 
 def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
     rects = tuple(stage.rect for stage in state.stages)
-    ops = [op for op in state.graph.ops if c.last or op.layer >= 0 or op.kind == "embedding"]
+    ops = ops_in_order(state.graph)
+    if not c.last:
+        ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
     previous, on_mesh = 0, c.on_mesh
     stages = residual_stages(state, ops)
     for _, group in groupby(enumerate(ops), key=lambda item: (*_place(item), stages[item[0]])):

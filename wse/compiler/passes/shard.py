@@ -35,7 +35,7 @@ from wse.compiler.passes.tiles import (
 )
 from wse.compiler.state import RegionCut, State
 from wse.compiler.symbolic import SymBuffer, SymTile
-from wse.models.graph import Op, name_in_layer
+from wse.models.graph import Op, name_in_layer, ops_in_order
 from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
@@ -115,7 +115,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
     ``tiles`` gives those of an op, as of the first layer, on a stage.
     """
     names: set[tuple[int, str]] = set()
-    ops = state.graph.ops
+    ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         for tile in tiles(_in_first_layer(op), stage):  # layers of one kind differ in names alone
             key = (stage, name_in_layer(tile.name, op.layer))
