@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+from wse.request import known_names
 from wse.request.option import Option
 from wse.request.placement_request import (
     ExpertPlacement,
@@ -60,6 +61,33 @@ class EstimateRequest(PlacementRequest):
             doc="Also a pass over so many new tokens of one user, as drafted ones are verified by.",
             panel="Prompt",
             metavar="N",
+        ),
+    ] = None
+    draft: Annotated[
+        str | None,
+        Option(
+            doc="Also the best drafts for this machine and batch, by how often they are accepted: a measured model of "
+            "acceptance.toml or typical, shares such as 0.8,0.7,0.6 by position, or a TOML file.",
+            panel="Drafts",
+            metavar="NAME|SHARES|FILE",
+            known_values=known_names.acceptances,
+        ),
+    ] = None
+    draft_model: Annotated[
+        str | Path | None,
+        Option(
+            doc="The model that drafts. Default: a head of one layer of the model.",
+            panel="Drafts",
+            metavar="MODEL",
+            known_values=known_names.models,
+        ),
+    ] = None
+    draft_place: Annotated[
+        str | None,
+        Option(
+            doc="Where the draft model runs: on the model's wafer, another wafer, or the host. Default: same.",
+            panel="Drafts",
+            metavar="same|wafer|host",
         ),
     ] = None
     capacity: Annotated[

@@ -38,3 +38,10 @@ def drafts() -> Iterable[str]:
     from wse.request.draft_option import NGRAM
 
     return (NGRAM, *models())
+
+
+def acceptances() -> Iterable[str]:
+    """Measured acceptances of drafts."""
+    from wse.request.acceptance_option import known_acceptances
+
+    return known_acceptances()

@@ -42,7 +42,8 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     check_vocabulary(name, loaded, target.loaded)
     context = target.options.context
     if loaded.spec.context_limit < context:
-        _refuse(name, f"was made for {loaded.spec.context_limit} tokens of context, the run has {context}", "")
+        reason = f"was made for {loaded.spec.context_limit} tokens of context, the run has {context}"
+        _refuse(f"--draft {name}", reason, "give a shorter --context")
     of_draft = RunRequest(
         model=name,
         wafer=request.wafer,
@@ -76,8 +77,10 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     return PreparedDraft(name=name, place=place, run=prepared)
 
 
-def check_vocabulary(name: str, draft: LoadedModel, target: LoadedModel) -> None:
-    """Check that the ids of a draft are those of the model.
+def check_vocabulary(
+    name: str, draft: LoadedModel, target: LoadedModel, option: str = "--draft", remedy: str = REMEDY
+) -> None:
+    """Check that the ids of a draft are those of the model; ``option`` names the draft, ``remedy`` what may help.
 
     Rows of the embedding past the tokenizer's ids are padding, of which models of a family have different numbers.
 
@@ -86,16 +89,18 @@ def check_vocabulary(name: str, draft: LoadedModel, target: LoadedModel) -> None
     """
     if draft.tokenizer is None or target.tokenizer is None:
         ids, own_ids = draft.spec.vocab_size, target.spec.vocab_size
-        if ids != own_ids:
-            _refuse(name, f"has a vocabulary of {ids:,} ids, {target.spec.name} one of {own_ids:,}", REMEDY)
-        return
-    ids, own_ids = draft.tokenizer.vocab_size, target.tokenizer.vocab_size
+    else:
+        ids, own_ids = draft.tokenizer.vocab_size, target.tokenizer.vocab_size
     if ids != own_ids:
-        _refuse(name, f"has a vocabulary of {ids:,} ids, {target.spec.name} one of {own_ids:,}", REMEDY)
+        reason = f"has a vocabulary of {ids:,} ids, {target.spec.name} one of {own_ids:,}"
+        _refuse(f"{option} {name}", reason, remedy)
+    if draft.tokenizer is None or target.tokenizer is None:
+        return
     token = _first_difference(draft.tokenizer, target.tokenizer)
     if token is not None:
         text, own_text = draft.tokenizer.decode([token]), target.tokenizer.decode([token])
-        _refuse(name, f"has another vocabulary: its id {token} is {text!r}, {target.spec.name}'s {own_text!r}", REMEDY)
+        reason = f"has another vocabulary: its id {token} is {text!r}, {target.spec.name}'s {own_text!r}"
+        _refuse(f"{option} {name}", reason, remedy)
 
 
 def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
@@ -120,6 +125,6 @@ def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
     return beside or below
 
 
-def _refuse(name: str, reason: str, remedy: str) -> NoReturn:
-    message = f"--draft {name}: {reason}; {remedy or 'give a shorter --context'}"
+def _refuse(draft: str, reason: str, remedy: str) -> NoReturn:
+    message = f"{draft}: {reason}; {remedy}"
     raise BadInput(message)

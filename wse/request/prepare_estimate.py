@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
+from wse.request.acceptance_option import DraftAcceptance, read_acceptance
 from wse.request.basis import (
     Placeable,
     check_context,
@@ -14,6 +15,7 @@ from wse.request.basis import (
     load_basis,
     placement_options,
 )
+from wse.request.draft_option import PLACES, SAME
 from wse.request.estimate_request import LENGTH, EstimateRequest
 from wse.request.live_mesh import logical_wafer
 from wse.request.mapping_file import check_listed
@@ -32,6 +34,7 @@ class PreparedEstimate(Placeable):
     request: EstimateRequest
     economics: Economics
     network: Network
+    acceptance: DraftAcceptance | None = None
 
     @property
     def prompt_len(self) -> int:
@@ -75,6 +78,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         raise BadInput(message)
     if request.capacity not in (REFUSE, REPORT):
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
+    _check_drafts(request)
     basis = load_basis(request)
     economics = load_economics(basis.whole, request.economics)
     wafer = basis.mesh or basis.whole
@@ -94,10 +98,30 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         options=options,
         economics=economics,
         network=load_network(request.network),
+        acceptance=None if request.draft is None else read_acceptance(request.draft),
         new_tokens=new_tokens,
         defects=basis.defects,
         meshes=meshes,
     )
+
+
+def _check_drafts(request: EstimateRequest) -> None:
+    """Check that the options of drafts go together.
+
+    Raises:
+        BadInput: a draft model or a place without acceptance, or a head in a place of its own.
+        UnknownName: the place is none.
+    """
+    of_draft = {"--draft-model": request.draft_model, "--draft-place": request.draft_place}
+    for option, value in of_draft.items():
+        if value is not None and request.draft is None:
+            message = f"{option} {value}: say how often drafts are accepted too, such as --draft 0.7 or --draft typical"
+            raise BadInput(message)
+    if request.draft_place not in (None, *PLACES):
+        raise UnknownName("place of drafts", str(request.draft_place), PLACES)
+    if request.draft_place not in (None, SAME) and request.draft_model is None:
+        message = f"--draft-place {request.draft_place}: a head is on the model's own PEs; give a --draft-model"
+        raise BadInput(message)
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:

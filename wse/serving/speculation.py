@@ -11,7 +11,9 @@ curve of falling gains is below.
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -100,6 +102,41 @@ def measured_curves() -> tuple[Acceptance, ...]:
     rows = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["rows"]
     sizes = ("draft_tokens", "tokens_per_pass")
     return tuple(Acceptance(**(row | {key: tuple(row[key]) for key in sizes})) for row in rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceShares:
+    """How often each choice of a draft, the likeliest first, is what its model says."""
+
+    shares: tuple[float, ...]
+    grade: Grade
+    source: str
+
+
+@cache
+def choice_shares() -> ChoiceShares:
+    """The bundled shares of choices."""
+    table = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["choices"]
+    return ChoiceShares(**(table | {"shares": tuple(table["shares"])}))
+
+
+def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grade, source: str) -> Acceptance:
+    """The curve of a draft whose token at each position is accepted so often, where those before it are.
+
+    1 + a1 + a1 a2 + ..., after Leviathan et al., arXiv 2211.17192, whose acceptance is one for all positions.
+
+    >>> acceptance_by_position((0.8, 0.5), "any", "U", "").tokens_per_pass
+    (1.8, 2.2)
+    """
+    products = itertools.accumulate(acceptances, operator.mul)
+    return Acceptance(
+        model=model,
+        head="any",
+        draft_tokens=tuple(range(1, len(acceptances) + 1)),
+        tokens_per_pass=tuple(itertools.accumulate(products, initial=1.0))[1:],
+        grade=grade,
+        source=source,
+    )
 
 
 def typical(curves: Sequence[Acceptance]) -> Acceptance:

@@ -10,7 +10,7 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.drafting import best_drafting, draft_cost
+from wse.studies.estimate.drafting import best_drafting, draft_cost, head_machine
 from wse.studies.estimate.estimate import estimate, estimate_of
 from wse.studies.results.phases import DecodeResult
 
@@ -39,7 +39,7 @@ def test_the_pass_that_checks_drafts_is_the_one_that_an_estimate_reports() -> No
     chosen = compile_fastest(prepared)
     decode = estimate_of(prepared, chosen.program).decode
     assert decode is not None
-    drafting = best_drafting(acceptance_of("DeepSeek-R1"), prepared, chosen, decode)
+    drafting = best_drafting(acceptance_of("DeepSeek-R1"), head_machine(prepared, chosen, decode))
     assert drafting.draft_tokens > 0
     asked = estimate(replace(request, verify_tokens=drafting.draft_tokens + 1)).verify
     assert asked is not None

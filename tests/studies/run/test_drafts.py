@@ -25,7 +25,7 @@ from wse.request.prepare_draft import prepare_draft
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
-from wse.studies.run.draft_times import DraftTimes, Region, host_memory_rate
+from wse.studies.compile.draft_times import DraftTimes, Region, host_memory_rate
 from wse.studies.run.drafts import Draft, DraftModel
 from wse.studies.run.make_drafter import make_drafter
 from wse.studies.run.result import RunResult
@@ -207,7 +207,7 @@ def test_a_look_up_takes_longer_over_a_longer_text_and_a_larger_region() -> None
     assert times.look_up_cycles(256, 4) < replace(times, place="wafer").look_up_cycles(256, 4)
 
 
-def test_positions_count_as_far_as_their_fore_runners_were_accepted() -> None:
+def test_positions_count_where_all_before_were_accepted() -> None:
     counts = AcceptanceCounts(3)
     for accepted in (0, 2, 3, 1):
         counts.add(accepted)

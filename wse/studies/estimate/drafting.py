@@ -1,24 +1,31 @@
-"""The gain of speculative decoding on wafers: a draft head's acceptance against the time of drafting and checking.
+"""The gain of speculative decoding on wafers: acceptance of drafts against the time of drafting and checking.
 
-Assumptions, of grade I as nothing is published about drafts on wafers. The draft is a head of one layer of the model
-with the model's embedding and output table, as MTP and EAGLE heads are, of which the acceptance was measured: a drafted
-token takes the time of one layer, without crossings between wafers, and of all that is outside of layers. The pass that
-checks n + 1 tokens is compiled, for the regions that were chosen for one; what it and the draft need of SRAM besides
-is not asked for.
+Assumptions, of grade I as nothing is published about drafts on wafers. Where no draft model is named the draft is a
+head of one layer of the model with the model's embedding and output table, as MTP and EAGLE heads are: a drafted
+token takes the time of one layer, without crossings between wafers, and of all that is outside of layers. A draft
+model is compiled for a mesh of the same size on wafers of its own kind. The pass that checks n + 1 tokens is compiled,
+for the regions that were chosen for one; what it and the draft need of SRAM besides is not asked for. Users of a batch
+have such passes one after another, as Programs have them. A pass of the draft over several tokens, as trees have them,
+takes as many times one over one token as of the model, where the draft is a head.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 from wse.fabric.model import Fabric
 from wse.hardware.number import Grade, weakest
+from wse.models.tensors.model_tensors import stored_bytes
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.program import Program
 from wse.request.basis import Placeable
+from wse.request.draft_option import HOST
 from wse.search.search import Compilation
+from wse.serving.draft_tree import DraftMachine
 from wse.serving.speculation import Acceptance, best_draft
 from wse.studies.compile.choose import pass_cost
+from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.results.phases import DecodeResult
 
 COST_GRADE: Final[Grade] = "I"
@@ -48,32 +55,84 @@ class Drafting:
         return self.gain * (self.draft_tokens * self.draft_cost + self.check_cost)
 
 
-def best_drafting(curve: Acceptance, prepared: Placeable, compilation: Compilation, decode: DecodeResult) -> Drafting:
-    """The best draft on a curve for the one user of a request.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledDraft:
+    """A draft model of a request, compiled, and the place where it runs."""
 
-    Args:
-        curve: Tokens per pass by draft length.
-        prepared: The request.
-        compilation: The Program that was compiled for it, and its layout.
-        decode: Generated tokens of its estimate.
-    """
+    prepared: Placeable
+    compilation: Compilation
+    place: str
 
-    fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
-    plain = fabric.decode_cost(*prepared.middle_context).cycles
 
-    @cache
-    def check_cost(tokens: int) -> float:
-        return max(1.0, pass_cost(prepared, compilation, tokens).cycles / plain) if tokens > 1 else 1.0
-
-    cost = draft_cost(decode, prepared.spec.layer_count)
-    length, gain = best_draft(curve, cost, check_cost)
+def best_drafting(curve: Acceptance, machine: DraftMachine) -> Drafting:
+    """The best draft on a curve of tokens per pass by draft length, for a machine."""
+    plain_s = machine.verify_s(1)
+    cost = machine.draft_s(1) / plain_s
+    length, gain = best_draft(curve, cost, lambda tokens: machine.verify_s(tokens) / plain_s)
     return Drafting(
         draft_tokens=length,
         gain=gain,
         draft_cost=cost,
-        check_cost=check_cost(length + 1),
+        check_cost=machine.verify_s(length + 1) / plain_s,
         grade=weakest((curve.grade, COST_GRADE)),
     )
+
+
+def head_machine(prepared: Placeable, compilation: Compilation, decode: DecodeResult) -> DraftMachine:
+    """The times of a request's model and of a head that drafts for it; ``decode`` is of its estimate."""
+    verify_s = PassTimes(prepared, compilation)
+    cost = draft_cost(decode, prepared.spec.layer_count)
+    return DraftMachine(verify_s=verify_s, draft_s=lambda tokens: cost * verify_s(tokens))
+
+
+def model_machine(prepared: Placeable, compilation: Compilation, draft: CompiledDraft) -> DraftMachine:
+    """The times of a request's model and of a draft model, with the ways of ids between them for each draft.
+
+    On the host, a pass over any number of tokens takes the time of reading the weights from memory, and the ids of each
+    pass of the model a round trip.
+    """
+    wafer, verify_s, program = prepared.wafer, PassTimes(prepared, compilation), draft.compilation.program
+    region, own = _embedding_region(compilation.program), _embedding_region(program)
+    times = DraftTimes(wafer=wafer, software=prepared.software, region=region, place=draft.place, host_draws=False)
+    float_bytes = ELEMENT_BYTES[program.element_type("act")]
+    weights = stored_bytes(draft.prepared.spec, program.weight_type, float_bytes)
+
+    def ways_cycles(tokens: int) -> float:
+        if tokens == 1:
+            return 0.0
+        ways = times.exchange_cycles(2, own, region) + times.exchange_cycles(tokens - 1, region, own)
+        return times.round_trip_cycles() + compilation.options.batch * ways
+
+    on_wafer = PassTimes(draft.prepared, draft.compilation)
+    on_host_s = times.host_token_cycles(weights) / wafer.clock_hz
+    return DraftMachine(
+        verify_s=lambda tokens: verify_s(tokens) + ways_cycles(tokens) / wafer.clock_hz,
+        draft_s=(lambda tokens: on_host_s) if draft.place == HOST else on_wafer,
+    )
+
+
+class PassTimes:
+    """Seconds of a pass of a compiled model over so many new tokens of each user, by their number.
+
+    One token of each user is a decoded one; several are a pass for each user in turn, which takes no less than that.
+    """
+
+    def __init__(self, prepared: Placeable, compilation: Compilation) -> None:
+        self._prepared, self._compilation = prepared, compilation
+        fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
+        self._plain = fabric.decode_cost(*prepared.middle_context).cycles
+        self._cycles = {1: self._plain}
+
+    def __call__(self, tokens: int) -> float:
+        if tokens not in self._cycles:
+            cycles = self._compilation.options.batch * pass_cost(self._prepared, self._compilation, tokens).cycles
+            self._cycles[tokens] = max(self._plain, cycles)
+        return self._cycles[tokens] / self._prepared.wafer.clock_hz
+
+
+def _embedding_region(program: Program) -> Region:
+    stage = next(stage for stage in program.stages if stage.has_embedding)
+    return Region(rows=stage.rect.rows, cols=stage.cols)
 
 
 def draft_cost(decode: DecodeResult, layers: int) -> float:

@@ -20,6 +20,7 @@ from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_fastest, compile_with_remedies
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.cuts import cuts_result
+from wse.studies.estimate.draft_plan import draft_plan
 from wse.studies.estimate.economy import CostResult, EnergyResult, Rates, cost_result, energy_result
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.latency import latency_result
@@ -77,6 +78,7 @@ def estimate(
         search=search_result(choice),
         rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
     )
+    result = replace(result, drafts=draft_plan(prepared, choice, result.decode))
     if result.verify is not None:
         result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))
     if request.sensitivity:
@@ -223,6 +225,9 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "new_tokens": prepared.new_tokens,
         "batch": request.batch,
         "verify_tokens": request.verify_tokens,
+        "draft": request.draft,
+        "draft_model": None if request.draft_model is None else str(request.draft_model),
+        "draft_place": request.draft_place,
         "context": options.context,
         "capacity": options.capacity,
         **{f"wafer.{name}": value for name, value in request.wafer_values},

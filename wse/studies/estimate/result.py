@@ -14,6 +14,7 @@ from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number
 from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
 from wse.studies.estimate.cuts import CutsResult
+from wse.studies.estimate.draft_plan import DraftPlanResult, draft_table
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.estimate.gap import gap_table
 from wse.studies.estimate.grades import GradeResult
@@ -81,6 +82,7 @@ class EstimateResult(Result):
     verify: Annotated[
         VerifyResult | None, Doc("a pass over several new tokens of one user; with `--verify-tokens`")
     ] = None
+    drafts: Annotated[DraftPlanResult | None, Doc("the drafts that gain most; with `--draft`")] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
     schedule: Annotated[PipeliningResult | None, Doc("pipelining: streams on their way through stages")] = None
     bounds: Annotated[BoundsResult | None, Doc("a generated token beside what limits it")] = None
@@ -127,6 +129,8 @@ class EstimateResult(Result):
             tables.append(rewrites_table(self.rewrites, self.decode.cycles_per_token))
         if self.verify is not None and self.verify.rewrites is not None and detail:
             tables.append(rewrites_table(self.verify.rewrites, self.verify.cycles, "pass"))
+        if self.drafts is not None:
+            tables.append(draft_table(self.drafts))
         if self.sensitivity is not None:
             tables.append(_sensitivity_table(self.sensitivity))
         if self.trace is not None:

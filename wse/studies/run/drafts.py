@@ -19,7 +19,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.request.draft_option import HOST, NGRAM
 from wse.request.prepare_draft import PreparedDraft
-from wse.studies.run.draft_times import DraftTimes, Region
+from wse.studies.compile.draft_times import DraftTimes, Region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

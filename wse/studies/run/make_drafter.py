@@ -7,7 +7,7 @@ from wse.program.program import Program
 from wse.request.draft_option import draft_place, has_draft
 from wse.request.prepare_draft import PreparedDraft
 from wse.request.prepare_run import PreparedRun, weights_of
-from wse.studies.run.draft_times import DraftTimes, Region
+from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.run.drafts import Drafter, DraftModel, LookUp
 
 

@@ -132,7 +132,7 @@ def verified_table(verified: VerifiedResult) -> Table:
         of_draft = f"{verified.accepted_per_pass:.2f} of {verified.tokens - 1} drafted tokens a pass"
         rows.append(("accepted", of_draft))
         shares = " ".join("-" if share is None else f"{100 * share:.0f}%" for share in draft.acceptance)
-        rows.append(("by position", f"{shares} of those whose fore-runners were accepted"))
+        rows.append(("by position", f"{shares}, where all before were accepted"))
     if verified.cycles_per_pass is not None:
         rows.append(("a pass", f"{count(verified.cycles_per_pass)} cycles"))
     if draft is not None and verified.passes:

@@ -26,7 +26,7 @@ from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.search import Compilation
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.drafting import best_drafting
+from wse.studies.estimate.drafting import best_drafting, head_machine
 from wse.studies.estimate.estimate import estimate_of
 from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import wafer_of
@@ -180,7 +180,7 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     result = estimate_of(prepared, chosen.program)
     gain = tokens_per_pass = 1.0
     if service.drafts_of and result.decode is not None:
-        drafting = best_drafting(acceptance_of(service.drafts_of), prepared, chosen, result.decode)
+        drafting = best_drafting(acceptance_of(service.drafts_of), head_machine(prepared, chosen, result.decode))
         gain, tokens_per_pass = drafting.gain, drafting.tokens_per_pass
     values = tuple(float(attrgetter(".".join(keys))(result)) for keys in METRICS.values())
     return ServiceEstimate(

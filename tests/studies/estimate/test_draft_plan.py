@@ -1,0 +1,156 @@
+"""The best drafts of an estimate: what they rest on, each number from passes that are compiled, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hardware.helpers import refusal
+from wse.errors import BadInput, UnknownName, WseError
+from wse.hardware.load import load_wafer
+from wse.request.acceptance_option import CONSTANT_POSITIONS, read_acceptance
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
+from wse.serving.speculation import acceptance_of
+from wse.studies.compile.choose import compile_fastest, pass_cost
+from wse.studies.compile.draft_times import host_memory_rate
+from wse.studies.estimate.draft_plan import DraftPlanResult
+from wse.studies.estimate.estimate import estimate
+
+REQUEST = EstimateRequest(
+    model="story",
+    wafer="wse2",
+    mesh="24x24",
+    mapping="region",
+    prompt_len=8,
+    new_tokens=24,
+    software="tuned",
+    schedule="released",
+    draft="0.9",
+)
+
+
+def plan_of(**wanted: Any) -> DraftPlanResult:
+    found = estimate(replace(REQUEST, **wanted)).drafts
+    assert found is not None
+    return found
+
+
+def test_each_length_is_timed_by_its_own_pass() -> None:
+    prepared = prepare_estimate(REQUEST)
+    chosen, clock_hz = compile_fastest(prepared), prepared.wafer.clock_hz
+    plan = plan_of()
+    assert plan.lengths
+    for row in plan.lengths:
+        assert row.verify_s == pytest.approx(pass_cost(prepared, chosen, row.draft_tokens + 1).cycles / clock_hz)
+        assert row.tokens_per_pass == pytest.approx(sum(0.9**n for n in range(row.draft_tokens + 1)))
+    plain = plan.speed_up / plan.tokens_per_s_per_user
+    for row in plan.lengths:
+        assert row.speed_up == pytest.approx(row.tokens_per_pass * plain / (row.verify_s + row.draft_s))
+    assert plan.speed_up == max(1.0, *(row.speed_up for row in plan.lengths))
+    if plan.tree is not None:
+        assert plan.tree.speed_up >= plan.speed_up - 1e-9
+        assert len(plan.tree.parents) == plan.tree.nodes
+
+
+def test_users_have_their_passes_one_after_another() -> None:
+    """So that a larger batch, whose tokens share a pass without drafts, gains less."""
+    one, four = plan_of(), plan_of(batch=4)
+    assert four.speed_up <= one.speed_up
+    prepared = prepare_estimate(replace(REQUEST, batch=4))
+    cost = pass_cost(prepared, compile_fastest(prepared), 2).cycles / prepared.wafer.clock_hz
+    assert four.lengths[0].verify_s == pytest.approx(4 * cost)
+
+
+def test_a_draft_model_has_times_of_its_own_and_of_its_place() -> None:
+    """On the host its weights are read once a token, and a round trip comes with each pass."""
+    same, other, host = (plan_of(draft_model="story-draft", draft_place=place) for place in ("same", "wafer", "host"))
+    wafer = load_wafer("wse2")
+    assert same.lengths[0].draft_s == other.lengths[0].draft_s
+    way = other.lengths[0].verify_s - same.lengths[0].verify_s
+    assert way == pytest.approx(2 * wafer.wafer_link_latency_s, rel=0.01)
+    assert host.lengths[0].draft_s == pytest.approx(254_336 / host_memory_rate().value, rel=0.01)
+    assert host.lengths[0].verify_s > wafer.host_round_trip_s
+    assert host.draft_tokens == 0 or host.speed_up > 1
+    head = plan_of()
+    assert (same.draft, head.draft) == ("story-draft", "head")
+
+
+def test_acceptance_comes_by_name_share_or_file(tmp_path: Path) -> None:
+    assert read_acceptance("glm-5.2").curve is acceptance_of("GLM-5.2")
+    assert read_acceptance("Typical").curve.model == "typical"
+    constant = read_acceptance("0.5")
+    assert constant.curve.tokens_per_pass[-1] == pytest.approx(sum(0.5**n for n in range(CONSTANT_POSITIONS + 1)))
+    assert read_acceptance("0.8,0.5").curve.tokens_per_pass == pytest.approx((1.8, 2.2))
+    path = tmp_path / "own.toml"
+    path.write_text("acceptance = [[0.6, 0.2], 0.5]\n")
+    own = read_acceptance(str(path))
+    assert own.shares[0] == (0.6, 0.2)
+    assert own.shares[1][0] == 0.5
+    assert own.curve.tokens_per_pass == pytest.approx((1.6, 1.9))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        (
+            "0.8,1.2",
+            BadInput,
+            "--draft 0.8,1.2: an acceptance of 1.2 is outside of 0 to 1; "
+            "give shares from 0 to 1 by position, such as 0.8,0.7,0.6",
+        ),
+        (
+            "-0.1",
+            BadInput,
+            "--draft -0.1: an acceptance of -0.1 is outside of 0 to 1; "
+            "give shares from 0 to 1 by position, such as 0.8,0.7,0.6",
+        ),
+        (
+            "0.8,x",
+            BadInput,
+            "--draft 0.8,x: 'x' is no number; give shares from 0 to 1 by position, such as 0.8,0.7,0.6",
+        ),
+        (
+            "glm-5",
+            UnknownName,
+            "--draft: unknown acceptance of drafts 'glm-5': did you mean 'GLM-5.2'? known: DeepSeek-R1, "
+            "DeepSeek-V4-Pro, GLM-5.2, Kimi-K2.5, Qwen3.5-397B, typical",
+        ),
+    ],
+)
+def test_what_is_no_acceptance_is_one_line(text: str, kind: type[WseError], says: str) -> None:
+    assert refusal(kind, read_acceptance, text) == says
+
+
+def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    for text, says in (
+        ("accepted = [0.5]", "unknown key 'accepted': did you mean 'acceptance'? known: acceptance"),
+        ("acceptance = []", "has no list of acceptances by position; write acceptance = [0.8, 0.7]"),
+        (
+            "acceptance = [[0.8, 0.4]]",
+            "acceptances of the choices at position 1: 1.2 together; one alone can be accepted, so give at most 1",
+        ),
+    ):
+        path.write_text(text)
+        with pytest.raises(BadInput) as caught:
+            read_acceptance(str(path))
+        assert str(caught.value) == f"--draft {path}: {says}"
+    for wanted, says in (
+        (
+            {"draft": None, "draft_model": "story-draft"},
+            "--draft-model story-draft: say how often drafts are accepted too, such as --draft 0.7 or --draft typical",
+        ),
+        (
+            {"draft_place": "host"},
+            "--draft-place host: a head is on the model's own PEs; give a --draft-model",
+        ),
+    ):
+        assert refusal(BadInput, prepare_estimate, replace(REQUEST, **wanted)) == says
+    assert refusal(BadInput, estimate, replace(REQUEST, draft_model="llama-3-8b")) == (
+        "--draft-model llama-3-8b: has a vocabulary of 128,256 ids, story one of 1,024; "
+        "give a draft with the model's own vocabulary, or leave it out for a head"
+    )
