@@ -21,8 +21,8 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code. ``arguments`` defaults to those of the process."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    """Run one command; its exit code. ``arguments`` defaults to those of the process, which ends with it."""
+    is_process, arguments = arguments is None, sys.argv[1:] if arguments is None else arguments
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -41,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_stdout()
         sys.stderr.write("wse: standard output: no space left to write to; free some, or write elsewhere\n")
         return 2
+    if is_process:
+        gc.freeze()  # Python looks for cycles in all that is there before it ends
     return code
 
 

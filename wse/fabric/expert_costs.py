@@ -104,7 +104,7 @@ class RoutedCosts:
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
         """The routed steps of a phase, whose layers' tokens chose experts as ``pairs`` says."""
         of_classes = self._classes(phase, classes, slots, pairs)
-        return _RoutedSteps(of_classes, cache(partial(self._count_traffic, phase, of_classes)))
+        return _RoutedSteps(of_classes, cache(partial(_count_traffic, self._traffic, phase, of_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
         """The routed steps of a phase by the ``classes`` of its steps, the layer whose tokens chose, and the stage.
@@ -164,15 +164,16 @@ class RoutedCosts:
             self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
         return self._known[key]
 
-    def _count_traffic(self, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
-        """The traffic of the routed steps of a phase."""
-        by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
-        for of_class in classes:
-            moved, steps = of_class.count_traffic(), of_class.steps
-            by_step[:, steps] = np.array([[moved.words], [moved.hops], [moved.bytes]])
-            counts = np.bincount(phase.steps.stage[steps], minlength=len(self.program.stages))
-            links.append(self._traffic.in_stages(moved.rectangles, int(phase.steps.stage[steps[0]]), counts))
-        return _RoutedTraffic(by_step, np.concatenate(links))
+
+def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
+    """The traffic of the routed steps of a phase."""
+    by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
+    for of_class in classes:
+        moved, steps = of_class.count_traffic(), of_class.steps
+        by_step[:, steps] = np.array([[moved.words], [moved.hops], [moved.bytes]])
+        counts = np.bincount(phase.steps.stage[steps], minlength=len(traffic.program.stages))
+        links.append(traffic.in_stages(moved.rectangles, int(phase.steps.stage[steps[0]]), counts))
+    return _RoutedTraffic(by_step, np.concatenate(links))
 
 
 def _with_routed_traffic(

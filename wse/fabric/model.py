@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,16 +14,15 @@ from wse.arrays import F64, I64
 from wse.fabric.causes import CAUSES
 from wse.fabric.expert_costs import EVEN, Pairs, RoutedCosts
 from wse.fabric.group_cost import GroupCost, GroupCosts, first_steps
-from wse.fabric.links.link_map import NOTHING
 from wse.fabric.links.routes import Routes
 from wse.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
-from wse.fabric.step_classes import by_slots, step_classes
 from wse.fabric.step_cost import StepCosts
+from wse.fabric.traffic_counts import TrafficCounts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, Steps
+from wse.program.steps import Slots
 from wse.program.transfers.kinds import by_counters
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
@@ -58,11 +57,8 @@ class Fabric:
         self._steps = StepCosts(program, wafer, software, self.traffic)
         self._groups = GroupCosts(self._steps)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
-        shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
-        shape_numbers = np.array([shapes.index(shape) for shape in shapes], np.int64)
-        self._classes, self._shape_classes = cache(step_classes), cache(partial(step_classes, shapes=shape_numbers))
+        self._counts = TrafficCounts(program, self.routes, self.traffic)
         self._unrouted: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
-        self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not go by cache slots
         self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
@@ -96,7 +92,7 @@ class Fabric:
         for slots, all_lengths in lengths_by_slots.items():
             traffic = NO_TRAFFIC
             if len(steps):
-                moved, rectangles = self._shift_traffic(phase, steps, slots, all_lengths)
+                moved, rectangles = self._counts.shifts(phase, steps, slots, all_lengths)
                 words, hops, _ = moved.sum(axis=1).tolist()
                 traffic = StepTraffic(words, hops, 0, rectangles)
             cost = self._cost(index, slots, (), pairs)
@@ -109,7 +105,7 @@ class Fabric:
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
         steps = by_counters(phase.steps)
         if len(steps):
-            moved, _ = self._shift_traffic(phase, steps, slots, lengths)
+            moved, _ = self._counts.shifts(phase, steps, slots, lengths)
             moved_by_step += moved[:2].T
         return moved_by_step
 
@@ -119,7 +115,7 @@ class Fabric:
 
     def classes(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the index of the first one with equal cost and traffic."""
-        return self._classes(phase.steps)
+        return self._counts.classes(phase.steps)
 
     def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         phase = self.program.phases[index]
@@ -144,13 +140,9 @@ class Fabric:
         self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]
     ) -> PhaseTraffic:
         traffic, steps = cost.traffic, by_counters(phase.steps)
-        (words, hops, _), rectangles = self._shift_traffic(phase, steps, slots, lengths)
+        (words, hops, _), rectangles = self._counts.shifts(phase, steps, slots, lengths)
         shifts = np.concatenate([traffic.shifts, rectangles])
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
-
-    def _shift_traffic(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64]:
-        """The traffic of cache shifts, as ``_traffic_of`` has it."""
-        return self._traffic_of(phase, steps, lambda step: self.traffic.shift_traffic(phase, step, slots, lengths))
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
         classes = self.shape_classes(phase)
@@ -165,47 +157,12 @@ class Fabric:
             contention=cost.contention,
             streams=cost.streams,
             routes=self.routes,
-            count_traffic=partial(self._count_traffic, phase, slots),
+            count_traffic=partial(self._counts.of, phase, slots),
         )
 
     def shape_classes(self, phase: Phase) -> I64:
         """int64 ``[steps]``: for each step the first that costs and moves the same in a region of its shape."""
-        return self._shape_classes(phase.steps)
-
-    def _count_traffic(self, phase: Phase, slots: Slots) -> PhaseTraffic:
-        """The traffic of all steps but routed ones and cache shifts."""
-        grows, unrouted = by_slots(phase.steps), ~phase.steps.routed
-
-        def moved_by(step: int) -> StepTraffic:
-            return self.traffic.step_traffic(phase, step, slots)
-
-        if phase.steps not in self._of_any_slots:
-            self._of_any_slots[phase.steps] = self._traffic_of(phase, np.flatnonzero(~grows & unrouted), moved_by)
-        fixed, rectangles = self._of_any_slots[phase.steps]
-        growing, slot_rectangles = self._traffic_of(phase, np.flatnonzero(grows & unrouted), moved_by)
-        words, hops, payload = fixed + growing
-        return PhaseTraffic(
-            words=words, hops=hops, bytes=payload, rectangles=rectangles, by_slots=slot_rectangles, shifts=NOTHING
-        )
-
-    def _traffic_of(self, phase: Phase, counted: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
-        """Words, hops and bytes of some steps, int64 ``[3, steps]``, none of the others; and their rectangles.
-
-        ``moved_by``: the traffic of a step.
-        """
-        classes = self.shape_classes(phase) if self.routes.whole else self.classes(phase)
-        kinds, which = np.unique(classes[counted], return_inverse=True)
-        moved = [moved_by(step) for step in kinds.tolist()]
-        totals = np.zeros((3, len(phase.steps)), np.int64)
-        totals[:, counted] = np.array([(m.words, m.hops, m.bytes) for m in moved], np.int64).reshape(-1, 3)[which].T
-        counts = np.zeros((len(kinds), len(self.program.stages)), np.int64)
-        np.add.at(counts, (which, phase.steps.stage[counted]), 1)
-        placed = [
-            self.traffic.in_stages(of_class.rectangles, int(phase.steps.stage[step]), times)
-            for step, of_class, times in zip(kinds.tolist(), moved, counts, strict=True)
-            if len(of_class.rectangles)
-        ]
-        return totals, np.concatenate([NOTHING, *placed])
+        return self._counts.shape_classes(phase.steps)
 
 
 def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from wse.arrays import I64
 from wse.fabric.causes import NO_CYCLES, Cycles
@@ -38,7 +38,7 @@ class StepCosts:
         self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self._line = LineCosts.of_software(wafer, software)
         self._times = pattern_times(self._line)
-        self._rounds = cache(self._rounds_of)
+        self._rounds = cache(partial(_rounds, self._line))
 
     def moves(self, phase: Phase, step: int) -> bool:
         """Whether a step sends words over links along the lines of a region."""
@@ -140,11 +140,6 @@ class StepCosts:
         way = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
         return replace(time, cycles=time.cycles.plus(**way).whole())
 
-    def _rounds_of(self, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
-        """The rounds of a pattern whose rounds overlap, on one line; a PE adds a received message in ``add_cycles``."""
-        carried, places = (words * line.streams, line.places) if line else (words, None)
-        return rounds_of(pattern, carried, add_cycles, self._line, places)
-
     def _slowest(self, transfer: Transfer) -> LinePattern:
         """The line of a pattern that takes longest when it is alone."""
         pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
@@ -219,3 +214,9 @@ def most_peers(crossings: Sequence[WaferPair]) -> int:
 
 def _is_along_lines(transfer: Transfer) -> bool:
     return isinstance(transfer.messages, LineMessages) and not transfer.leaves_wafer
+
+
+def _rounds(costs: LineCosts, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
+    """The rounds of a pattern whose rounds overlap, on one line; a PE adds a received message in ``add_cycles``."""
+    carried, places = (words * line.streams, line.places) if line else (words, None)
+    return rounds_of(pattern, carried, add_cycles, costs, places)

@@ -235,6 +235,7 @@ class PhaseBuilder:
         """The phase of the steps that were added."""
         self.rewrite_steps()
         self.close()
+        del self.rewrite, self.joins  # they may hold this builder
         steps = SymSteps(runs=tuple(self.runs))
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 

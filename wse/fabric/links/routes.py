@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from wse.fabric.links.link_map import (
     link_map,
     one_by_one,
 )
-from wse.program.program import Program
+from wse.program.program import Program, Stage
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.mesh.logical_mesh import LogicalMesh, TurnedMesh
 from wse_mappings.plane import EAST, NORTH, WEST
@@ -68,7 +68,7 @@ class Routes:
     def __init__(self, program: Program, meshes: Sequence[LogicalMesh] = ()) -> None:
         self.program = program
         self.meshes = tuple(TurnedMesh(mesh) if program.turned else mesh for mesh in meshes)
-        self._longest = cache(self._longest_line)
+        self._longest = cache(partial(_longest_line, program.stages, self.meshes))
 
     @property
     def whole(self) -> bool:
@@ -141,23 +141,6 @@ class Routes:
         placed = self.program.stages[stage]
         return None if self.whole else self._longest(placed.rect.rows, placed.rect.cols, placed.span, axis)
 
-    def _longest_line(self, rows: int, cols: int, span: int, axis: int) -> LongestLine:
-        """The longest line of all regions of a shape. Where they span wafers, a row has the longest one of each."""
-        same_shape = [s for s in self.program.stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]
-        regions = [(self.meshes[wafer], stage.rect) for stage in same_shape for wafer in stage.wafers]
-        high, wide = (rows, cols - 1) if axis == ROWS else (rows - 1, cols)
-        longest: I64 = np.zeros(0, np.int64)
-        farthest = 1
-        for mesh, rect in regions:
-            hops = mesh.hops[0 if axis == ROWS else 1][rect.row : rect.row + high, rect.col : rect.col + wide]
-            lines = hops if axis == ROWS else hops.T
-            line = lines[int(lines.sum(axis=1).argmax())]
-            longest = line if line.sum() >= longest.sum() else longest
-            farthest = max(farthest, int(lines.max(initial=1)))
-        if axis == ROWS:
-            longest = np.tile(np.append(longest, 1), span)[:-1]  # no link leads from one wafer's row to the next one's
-        return LongestLine.of(longest, farthest, max(mesh.streams(axis, rect) for mesh, rect in regions))
-
     def _hops_on(self, plane: int, rectangles: I64) -> int:
         """Words times physical links, over rectangles of one plane."""
         wafer, direction = divmod(plane, DIRECTIONS)
@@ -172,3 +155,23 @@ def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tu
     """The sides of rectangles of links by the PEs that those leave, as sides by their west or north PEs."""
     left, up = int(direction == WEST), int(direction == NORTH)
     return row - up, end_row - up, col - left, end_col - left
+
+
+def _longest_line(
+    stages: Sequence[Stage], meshes: Sequence[TurnedMesh | LogicalMesh], rows: int, cols: int, span: int, axis: int
+) -> LongestLine:
+    """The longest line of all regions of a shape. Where they span wafers, a row has the longest one of each."""
+    same_shape = [s for s in stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]
+    regions = [(meshes[wafer], stage.rect) for stage in same_shape for wafer in stage.wafers]
+    high, wide = (rows, cols - 1) if axis == ROWS else (rows - 1, cols)
+    longest: I64 = np.zeros(0, np.int64)
+    farthest = 1
+    for mesh, rect in regions:
+        hops = mesh.hops[0 if axis == ROWS else 1][rect.row : rect.row + high, rect.col : rect.col + wide]
+        lines = hops if axis == ROWS else hops.T
+        line = lines[int(lines.sum(axis=1).argmax())]
+        longest = line if line.sum() >= longest.sum() else longest
+        farthest = max(farthest, int(lines.max(initial=1)))
+    if axis == ROWS:
+        longest = np.tile(np.append(longest, 1), span)[:-1]  # no link leads from one wafer's row to the next one's
+    return LongestLine.of(longest, farthest, max(mesh.streams(axis, rect) for mesh, rect in regions))
