@@ -42,11 +42,15 @@ def fits() -> tuple[Fit, ...]:
     near, far = _nodes(1e-3, ERROR_FUNCTION_SEAM), _nodes(ERROR_FUNCTION_SEAM / MARGIN, 3.95)
     erf_near, erf_far = (np.array([math.erf(x) for x in xs]) for xs in (near, far))
     erfc = np.array([math.erfc(x) for x in far])
+    part = _nodes(1e-3, (math.sqrt(2.0) - 1) / (math.sqrt(2.0) + 1) * MARGIN)  # s = (m - 1) / (m + 1), m below sqrt(2)
+    wide_part = part.astype(np.longdouble)
+    logarithm = np.log1p(wide_part) - np.log1p(-wide_part)
     wide_r, wide_angle = r.astype(np.longdouble), angle.astype(np.longdouble)
     return (
         _fit("EXPONENTIAL", r, np.expm1(wide_r) - wide_r, np.expm1(r), range(2, 7)),
         _fit("SINE", angle, np.sin(wide_angle) - wide_angle, np.sin(angle), range(3, 8, 2)),
         _fit("COSINE", angle, np.cos(wide_angle) - 1 + wide_angle**2 / 2, np.cos(angle), range(4, 9, 2)),
+        _fit("LOGARITHM", part, logarithm - 2 * wide_part, 2 * np.arctanh(part), range(3, 10, 2)),
         _fit("ERROR_NEAR", near, erf_near - near, erf_near, range(1, 12, 2)),
         # d erf = erfc d(exponent), so that an error of the exponent counts less where erfc is small.
         _fit("ERROR_FAR", far, -np.log(erfc) - far, erf_far / erfc, range(1, 8)),

@@ -16,10 +16,11 @@ import numpy as np
 from wse_kernels._elements import constant, type_like
 from wse_kernels._jit import config, intrinsic, ir, types
 
-__all__ = ["ROUNDER", "instructions_of", "plain", "scale_by_power", "to_double", "to_single", "where"]
+__all__ = ["ROUNDER", "instructions_of", "plain", "scale_by_power", "split_power", "to_double", "to_single", "where"]
 
-SINGLE, DOUBLE, WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
+SINGLE, DOUBLE, WORD, DOUBLE_WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 EXPONENT_BIAS, MANTISSA_BITS = 127, 23
+DOUBLE_MANTISSA_BITS = 52
 
 ROUNDER = np.float32(1.5 * 2.0**23)
 """A float32 added to it is rounded to a whole number, by which the bits of the sum are larger."""
@@ -63,6 +64,9 @@ class _Number:
         return _Number(self.builder, self.builder.fcmp_ordered("==", self.value, self.value_of(other)))
 
     __hash__ = None  # type: ignore[assignment]  # equality is an instruction
+
+    def __and__(self, other: _Number) -> _Number:
+        return _Number(self.builder, self.builder.and_(self.value, other.value))
 
     def __or__(self, other: _Number) -> _Number:
         return _Number(self.builder, self.builder.or_(self.value, other.value))
@@ -115,6 +119,19 @@ def scale_by_power(value: Any, times: Any) -> Any:
     half = builder.ashr(exponent, constant(word, 1))
     first = power(half)
     return _Number(builder, first.value_of(value)) * first * power(builder.sub(exponent, half))
+
+
+def split_power(x: Any, least: float) -> tuple[Any, Any]:
+    """x 2^-n and n, where the first is from ``least`` on and below twice that; x is a positive normal float64."""
+    least_bits = int(np.float64(least).view(np.int64))
+    if not isinstance(x, _Number):
+        n = (int(x.view(np.int64)) - least_bits) >> DOUBLE_MANTISSA_BITS
+        return np.int64(int(x.view(np.int64)) - (n << DOUBLE_MANTISSA_BITS)).view(np.float64), np.float64(n)
+    builder, word, double = x.builder, type_like(x.value, DOUBLE_WORD), type_like(x.value, DOUBLE)
+    bits, shift = builder.bitcast(x.value, word), constant(word, DOUBLE_MANTISSA_BITS)
+    exponent = builder.ashr(builder.sub(bits, constant(word, least_bits)), shift)
+    rest = builder.bitcast(builder.sub(bits, builder.shl(exponent, shift)), double)
+    return _Number(builder, rest), _Number(builder, builder.sitofp(exponent, double))
 
 
 def instructions_of(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._elementary import sine_and_cosine
+from wse_kernels._elementary import logarithm_plus_one, sine_and_cosine
 from wse_kernels._elements import narrow, widen
 from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
@@ -100,7 +100,7 @@ def scale_queries(block, block_row, act, ctl, x, M, n, coefficient_pico, tokens)
     lanes = act.shape[2]
     for m in range(M):
         far = np.float32((ctl[block_row, 0] + m + 1) // tokens)
-        factor = np.float32(np.log1p(far)) * coefficient + np.float32(1.0)
+        factor = logarithm_plus_one(far) * coefficient + np.float32(1.0)
         for e in range(x + m * n, x + m * n + n):
             for lane in range(lanes):
                 value = act[block, e, lane]
