@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._elements import narrow, widen
+from wse_kernels._elements import clear_rows, narrow, widen
 from wse_kernels._lanes import lane_values
 
 
@@ -17,15 +17,17 @@ def embedding_lookup(block, block_col, wgt, acc, f32, ids, table, out, M, K, V):
     Column c holds ids c * V to (c + 1) * V - 1.
     """
     lanes = acc.shape[2]
+    tokens = lane_values(lanes)
     for m in range(M):
         for lane in range(lanes):
-            column = block_col + lane
-            local = np.int64(f32[block, ids + m, lane]) - column * V
-            in_column = local >= 0 and local < V
-            for k in range(K):
-                like = acc[block, out + m * K + k, lane]
-                value = widen(wgt[block, table + local * K + k, lane]) if in_column else np.float32(0.0)
-                acc[block, out + m * K + k, lane] = narrow(value, like)
+            tokens[lane] = f32[block, ids + m, lane]
+        clear_rows(acc, block, out + m * K, K)
+        for lane in range(lanes):
+            local = np.int64(tokens[lane]) - (block_col + lane) * V
+            if local >= 0 and local < V:
+                for k in range(K):
+                    like = acc[block, out + m * K + k, lane]
+                    acc[block, out + m * K + k, lane] = narrow(widen(wgt[block, table + local * K + k, lane]), like)
 
 
 def add_positions(block, block_col, wgt, acc, ctl, x, table, M, K, V, row):
