@@ -4,7 +4,7 @@
     ├── BadInput            a file, an option or a value that cannot be used as given
     │   ├── UnknownName     a name that is not in a known set; says the nearest
     │   ├── BadModel        a model folder, config, checkpoint or tokenizer
-    │   ├── BadWafer        a wafer or software file
+    │   ├── BadWafer        a file of a wafer, a GPU or software
     │   ├── BadMesh         a mesh or region size
     │   ├── BadMapping      a mapping file
     │   ├── BadDefects      dead PEs and links, or their rate
@@ -56,7 +56,7 @@ class BadModel(BadInput):
 
 
 class BadWafer(BadInput):
-    """A wafer file or a software profile that cannot be used."""
+    """A file of a wafer, a GPU, a software profile or a stack that cannot be used."""
 
 
 class BadMesh(BadInput):

@@ -193,5 +193,6 @@ def test_against_something_else_or_measurements_is_refused(wse: Wse, data: Path)
         "wse: --against: unknown reference 'bookism': known: wavelet"
     )
     assert wse("validate", "--against", "wavelet", "--data", data).refusal() == (
-        "wse: --against wavelet compares two models, no measurements: leave out --data, --page, --csv and --capacity"
+        "wse: --against wavelet compares two models, no measurements: "
+        "leave out --data, --page, --csv, --capacity and --leave-out"
     )

@@ -196,7 +196,8 @@ def test_why_a_kernel_is_not_predicted(tmp_path: Path, line: str, reason: str) -
         ("DeepSeek-R1-Distill-Llama-70B", "llama-3.3-70b-instruct"),
         ("Mistral-7B", "mistral-7b-v0.1"),
         ("GLM-4.7", "glm-4.7"),
-        ("Mixtral-8x7B", None),
+        ("Mixtral-8x7B-Instruct", "mixtral-8x7b"),
+        ("Falcon-180B", None),
         ("", None),
     ],
 )

@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "sweep": sweep_command.sweep,
     "models": catalogue.models,
     "wafers": catalogue.wafers,
+    "gpus": catalogue.gpus,
     "mappings": catalogue.mappings,
 }
 

@@ -1,4 +1,4 @@
-"""``wse models``, ``wse wafers`` and ``wse mappings``: what comes with wse, by name."""
+"""``wse models``, ``wse wafers``, ``wse gpus`` and ``wse mappings``: what comes with wse, by name."""
 
 from __future__ import annotations
 
@@ -51,6 +51,32 @@ def wafers(
         _print(catalogue.wafers(), catalogue.print_wafers, json=json)
     else:
         _print(catalogue.machine(name), catalogue.print_machine, json=json)
+
+
+def gpus(
+    name: Annotated[
+        str | None,
+        Option(positional=True, metavar="NAME|FILE", doc="Show every number of this GPU or serving stack."),
+    ] = None,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """List the bundled GPUs and serving stacks.
+
+    With a name all numbers of that one, with their sources.
+
+    Examples:
+
+    \b
+      wse gpus
+      wse gpus h100
+      wse gpus vllm
+    """
+    from wse.studies import gpu_catalogue
+
+    if name is None:
+        _print(gpu_catalogue.gpus(), gpu_catalogue.print_gpus, json=json)
+    else:
+        _print(gpu_catalogue.gpu(name), gpu_catalogue.print_gpu, json=json)
 
 
 def mappings(json: opt.Json = False) -> None:  # noqa: FBT002

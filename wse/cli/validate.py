@@ -45,6 +45,12 @@ def validate(
             metavar="wavelet", doc="Compare the fast model with the cycle-by-cycle reference, not with measurements."
         ),
     ] = None,
+    leave_out: Annotated[  # noqa: FBT002
+        bool,
+        Option(
+            doc="Fit the constants of GPU stacks without each model and each GPU in turn, and predict those; minutes."
+        ),
+    ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Predict published measurements, and say how far off that is.
@@ -59,7 +65,9 @@ def validate(
       wse validate --rows none
       wse validate --page validation.md
       wse validate --against wavelet
+      wse validate --leave-out --data gpu_baselines.csv
     """
+    from wse.errors import BadInput
     from wse.report.as_json import as_json
     from wse.report.output_file import output_path
     from wse.report.progress import PREDICTING, progress_on
@@ -71,7 +79,15 @@ def validate(
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
     listed = check_listed(rows)
     if against is not None:
-        _print_agreement(against, of_measurements=bool(files or page or csv) or capacity != "report", json=json)
+        _print_agreement(
+            against, of_measurements=bool(files or page or csv or leave_out) or capacity != "report", json=json
+        )
+        return
+    if leave_out:
+        if page or csv:
+            message = "--leave-out fits anew and predicts parts of the rows: leave out --page and --csv"
+            raise BadInput(message)
+        _print_left_out(files, json=json)
         return
     page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
     csv_path = None if csv is None else output_path("--csv", csv, suffix=".csv", kind="a CSV file")
@@ -95,8 +111,17 @@ def _print_agreement(reference: str, *, of_measurements: bool, json: bool) -> No
     check_reference(reference)
     if of_measurements:
         text = f"--against {reference} compares two models, no measurements: "
-        message = text + "leave out --data, --page, --csv and --capacity"
+        message = text + "leave out --data, --page, --csv, --capacity and --leave-out"
         raise BadInput(message)
     with progress_on(sys.stderr, VALIDATING) as on_progress:
         result = agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
+    opt.print_result(result, json=json)
+
+
+def _print_left_out(files: list[Path], *, json: bool) -> None:
+    from wse.report.progress import FITTING, progress_on
+    from wse.validation.validate import leave_out
+
+    with progress_on(sys.stderr, FITTING) as on_progress:
+        result = leave_out(files, on_progress=on_progress)
     opt.print_result(result, json=json)

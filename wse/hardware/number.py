@@ -38,6 +38,8 @@ _UNITS: Final = {
     "usd": "USD",
     "trips": "1",
     "hour": "h",
+    "flops": "flop",
+    "gpus": "GPU",
 }
 
 # Smallest and largest accepted value. The upper ones are far beyond any machine: they catch slips of unit.
@@ -88,6 +90,20 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "network_round_trip_s": (0, 60),
     "connection_round_trips": (0, 100),
     "service_s": (0, 3_600),
+    "hbm_bytes": (1, 10**15),
+    "hbm_bytes_per_s": (1, 10**18),
+    "bf16_flops_per_s": (1, 10**21),
+    "fp8_flops_per_s": (0, 10**21),
+    "fp4_flops_per_s": (0, 10**21),
+    "link_bytes_per_s": (1, 10**18),
+    "linked_gpus": (1, 10**6),
+    "board_power_w": (1, 10**7),
+    "gpu_power_w": (1, 10**7),
+    "gpu_usd_per_hour": (0, 10**6),
+    **dict.fromkeys(("bandwidth_ratio", "four_bit_ratio", "expert_ratio", "cache_ratio"), (0.001, 1)),
+    **dict.fromkeys(("compute_ratio", "attention_ratio", "link_ratio", "memory_ratio"), (0.001, 1)),
+    **dict.fromkeys(("layer_s", "expert_layer_s", "all_reduce_s", "step_s", "user_s", "cache_token_s"), (0, 1_000)),
+    **dict.fromkeys(("one_shot_bytes", "workspace_bytes"), (0, 2**40)),
 }
 _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
 
@@ -125,6 +141,6 @@ def bounds_of(field: str) -> tuple[float, float]:
 
 
 def numeric_fields(spec: type[Any]) -> dict[str, type]:
-    """The number fields of WaferSpec or SoftwareProfile, and int or float for each."""
+    """The number fields of a dataclass of such numbers, and int or float for each."""
     types: dict[str, type] = {"int": int, "float": float}
     return {f.name: types[str(f.type)] for f in fields(spec) if f.type in types}

@@ -41,6 +41,7 @@ ESTIMATING: Final = Work("estimating", "estimating...")
 COMPARING: Final = Work("comparing", "comparing...")
 EXPORTING: Final = Work("exporting", "exporting...")
 VALIDATING: Final = Work("running configurations", "running configurations by both timing models...")
+FITTING: Final = Work("fitting", "fitting constants...", says_name=True)
 SWEEPING: Final = Work("sweep", unit=" settings", says_name=True)
 
 

@@ -1,4 +1,4 @@
-"""Results of ``wse models``, ``wse wafers`` and ``wse mappings``."""
+"""Results of ``wse models``, ``wse wafers``, ``wse gpus`` and ``wse mappings``."""
 
 from __future__ import annotations
 
@@ -82,6 +82,33 @@ class MachineResult(Result):
 
     name: Annotated[str, Doc("Its name or file")]
     announced: Annotated[bool | None, Doc("Of a wafer: whether nobody has measured it")] = None
+    numbers: Annotated[Numbers, Doc("Its numbers")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackResult(Result):
+    """A serving stack: its costs on GPUs."""
+
+    title: Annotated[str, Doc("Which software and versions it stands for")]
+    fitted_on: Annotated[str, Doc("The measurements that its constants were fitted on")]
+    numbers: Annotated[Numbers, Doc("Its constants; one that differs by generation of GPUs has that behind a point")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpusResult(Result):
+    """Bundled GPUs and serving stacks."""
+
+    gpus: Annotated[Mapping[str, Numbers], Doc("Numbers by GPU")]
+    stacks: Annotated[Mapping[str, StackResult], Doc("Serving stacks by name")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuResult(Result):
+    """A GPU or a serving stack."""
+
+    name: Annotated[str, Doc("Its name or file")]
+    title: Annotated[str | None, Doc("Of a stack: which software and versions it stands for")] = None
+    fitted_on: Annotated[str | None, Doc("Of a stack: the measurements that its constants were fitted on")] = None
     numbers: Annotated[Numbers, Doc("Its numbers")]
 
 

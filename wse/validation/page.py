@@ -13,6 +13,7 @@ from wse.validation.measured.measurements import TABLES
 from wse.validation.plot import figure_of, plottable_rows
 from wse.validation.result import (
     Errors,
+    GpuErrors,
     GroupErrors,
     ModelCapacity,
     Validation,
@@ -21,7 +22,7 @@ from wse.validation.result import (
     signed_text,
     value_text,
 )
-from wse.validation.text import BOUNDED, CALIBRATED, NOT_CAPTURED, PREDICTED
+from wse.validation.text import BOUNDED, CALIBRATED, GPUS, NOT_CAPTURED, PREDICTED
 
 LONGEST_CELL: Final = 60
 PLOT_DPI: Final = 130
@@ -70,6 +71,7 @@ def _page(validation: Validation, plot: str) -> str:
         f"logarithmic axes, because one of their two values is zero: {count(without_place)}.",
         "## Errors by source and kernel",
         _groups(summary.by_source_and_kernel),
+        *_gpus(summary.gpus or ()),
         *_capacity(validation.capacity or ()),
         *_bounds(validation.rows),
         "## What is calibrated",
@@ -89,6 +91,14 @@ def _page(validation: Validation, plot: str) -> str:
         *(f"- {', '.join(f'`{column}`' for column in columns)}" for columns in TABLES.values()),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _gpus(errors: Sequence[GpuErrors]) -> list[str]:
+    """Errors of rows about GPUs by group."""
+    if not errors:
+        return []
+    rows = [(g.group, count(g.rows), f"{g.mean_abs_error_pct:.1f} %", f"{g.bias_pct:+.1f} %") for g in errors]
+    return ["## GPUs", GPUS, _table(("group", "rows", "mean absolute error", "bias"), rows)]
 
 
 def _capacity(capacity: Sequence[ModelCapacity]) -> list[str]:

@@ -112,6 +112,27 @@ class ReasonCount(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GpuErrors(Result):
+    """Errors of rows about GPUs."""
+
+    group: Annotated[str, Doc("What the rows are of.")]
+    rows: Annotated[int, Doc("Rows that are predicted.")]
+    mean_abs_error_pct: Annotated[float, Doc("Mean of the absolute errors.", "%")]
+    bias_pct: Annotated[float, Doc("Mean of the signed errors.", "%")]
+
+
+def gpu_errors_table(errors: Sequence[GpuErrors]) -> Table:
+    """Errors of rows about GPUs by group."""
+    columns = (
+        Column(key="group", title="group", wraps=True),
+        number("rows", "rows", width=NUMBER_WIDTH),
+        number("mean_abs_error_pct", "mean", "{:.1f} %".format, width=NUMBER_WIDTH),
+        number("bias_pct", "bias", "{:+.1f} %".format, width=NUMBER_WIDTH),
+    )
+    return Table(columns=columns, rows=errors, title="GPUs", note="mean absolute and signed errors by group")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ValidationSummary(Errors):
     """Errors over all rows but those that state a formula or a constant, with errors by method, source and kernel."""
 
@@ -120,6 +141,9 @@ class ValidationSummary(Errors):
         tuple[MethodErrors, ...], Doc("Errors of rows by `estimate`, were they predicted by the other schedule.")
     ] = ()
     by_source_and_kernel: Annotated[tuple[GroupErrors, ...], Doc("Errors by source and kernel.")]
+    gpus: Annotated[tuple[GpuErrors, ...] | None, Doc("Errors of rows about GPUs by group, where there are any.")] = (
+        None
+    )
     reasons: Annotated[tuple[ReasonCount, ...], Doc("Reasons why rows are not predicted, the most frequent first.")]
 
 
@@ -178,6 +202,8 @@ def validation_tables(validation: Validation, listed: Listed, width: int) -> tup
     if summary.reasons:
         tables.append(_reasons_table(summary.reasons))
     tables.append(_errors_table(summary, width))
+    if summary.gpus:
+        tables.append(gpu_errors_table(summary.gpus))
     if validation.capacity:
         tables.append(_capacity_table(validation.capacity))
     rows_hint = ["--rows all: the others too"] if summary.reasons else []

@@ -70,6 +70,13 @@ compiled here, mostly for arithmetic and for words on links, of which it takes a
 slower than 70B, which no model of the machine gives: it was not the machine that set that rate.
 """.strip()
 
+GPUS: Final = """
+Serving stacks on GPUs, by the roofline of a pass with the constants of each stack ([how](explanation/gpus.md)). The
+same constants serve every model and every number of GPUs. A row is of the version of its stack that it names, else of its
+date. Rates with more users than the cache holds are those of as many as it holds. "Other benchmarks" are single runs,
+on which nothing was fitted, and rates and first tokens that follow from the curves' own.
+""".strip()
+
 NOT_CAPTURED: Final = """
 - Searched trees (auto-gen) of one or two words: the published search knows no gap between operations, and takes stars
   that the fast model then charges for.

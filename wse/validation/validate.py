@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
 from wse.compiler.options import REFUSE, REPORT
-from wse.errors import UnknownName
+from wse.errors import BadInput, UnknownName
 from wse.report.progress import OnProgress, ignore
 from wse.report.terminal import console_on
 from wse.report.terminal_table import print_tables
+from wse.validation.gpu_calibration import LeaveOut, left_out
+from wse.validation.gpu_errors import gpu_errors
+from wse.validation.gpu_fit import fit_rows
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.predictors.capacity import capacity_of
 from wse.validation.predictors.predict import predict
@@ -41,6 +45,21 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
     return validation_of(compare(measurements, on_progress, capacity))
 
 
+def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -> LeaveOut:
+    """What constants of GPU stacks that are fitted on a part of the rows of files predict of the others.
+
+    Raises:
+        BadMeasurements: a file that cannot be read.
+        BadInput: no row is one that constants are fitted on.
+    """
+    rows = fit_rows(row for file in files or default_files() for row in read(file))
+    tests = left_out(rows, on_progress)
+    if not tests:
+        msg = "--leave-out: no rows that constants of GPU stacks are fitted on; give a file with them by --data"
+        raise BadInput(msg)
+    return LeaveOut(tests=tests)
+
+
 def check_listed(choice: str) -> Listed:
     """The choice of ``--rows``. Raises UnknownName for another."""
     listed: Listed | None = next((listing for listing in LISTED if listing == choice), None)
@@ -59,7 +78,7 @@ def validation_of(rows: Sequence[ComparedRow]) -> Validation:
     """The result for some rows with their answers."""
     return Validation(
         rows=tuple(row.as_row() for row in rows),
-        summary=summarise(rows),
+        summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),
         capacity=capacity_of(row.measurement for row in rows) or None,
     )
 

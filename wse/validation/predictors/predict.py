@@ -8,6 +8,7 @@ from wse.validation.measured.measurements import Measurement
 from wse.validation.predictors import (
     collectives,
     formulas,
+    gpus,
     mesh_kernels,
     paths,
     pe_core,
@@ -21,6 +22,7 @@ from wse.validation.predictors.prediction import Prediction, Predictor
 PREDICTORS: Final[tuple[Predictor, ...]] = (
     unmodelled_rows.decline_ranges,
     services.predict,
+    gpus.predict,
     waferllm.best_rate,
     unmodelled_rows.decline_services,
     unmodelled_rows.decline_other_systems,

@@ -1,4 +1,4 @@
-"""Rows that no model of a wafer answers: other systems, specifications, ratios, services; each with its reason."""
+"""Rows that no model answers: other systems, specifications, ratios, services; each with its reason."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Final
 
 from wse.validation.measured.measurements import Measurement
 from wse.validation.predictors.prediction import Prediction, decline
-
-SERVING: Final = "needs the serving model, which wse validate does not use yet"
 
 _OTHER_SYSTEMS: Final = re.compile(r"^(T10|Ladder|SGLang|cuBLAS|WSC-LLM|Ouroboros)", re.IGNORECASE)
 _NO_TIME: Final = re.compile(
@@ -19,10 +17,8 @@ _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 
 def decline_services(m: Measurement) -> Prediction | None:
-    """GPUs, and services on other machines than wafers."""
-    if m.table == "public":
-        return decline("measured on no wafer of a generation that is known")
-    return decline(SERVING) if m.table == "gpu" else None
+    """Services on other machines than wafers."""
+    return decline("measured on no wafer of a generation that is known") if m.table == "public" else None
 
 
 def decline_ranges(m: Measurement) -> Prediction | None:

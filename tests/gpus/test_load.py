@@ -1,0 +1,85 @@
+"""GPUs and stacks: every number of the bundled ones has a source, and bad files are refused in one line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wse.errors import BadWafer, UnknownName
+from wse.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, load_stack, stack_numbers
+from wse.gpus.spec import GENERATIONS, GpuSpec
+from wse.hardware.number import numeric_fields, unit_of
+
+
+@pytest.mark.parametrize("name", known_gpus())
+def test_every_number_of_a_gpu_has_a_unit_and_a_source(name: str) -> None:
+    numbers = gpu_numbers(name)
+    assert list(numbers) == list(numeric_fields(GpuSpec))
+    for key, number in numbers.items():
+        assert number.unit == unit_of(key), key
+        assert number.source, key
+        assert number.grade != "U", key
+
+
+@pytest.mark.parametrize("name", known_stacks())
+def test_every_constant_of_a_stack_has_a_source_and_is_there_for_each_generation(name: str) -> None:
+    for key, number in stack_numbers(name).items():
+        assert number.unit == unit_of(key.partition(".")[0]), key
+        assert number.source, key
+    for generation in GENERATIONS:
+        assert load_stack(name, generation).fitted_on
+
+
+def test_facts_of_gpus() -> None:
+    assert load_gpu("H100").hbm_bytes_per_s == 3.35e12
+    assert load_gpu("h100").flops_per_s(8) == 1978e12
+    assert load_gpu("h100").flops_per_s(4) == 1978e12, "no products of 4 bits: widened to 8"
+    assert load_gpu("a100").flops_per_s(4) == 312e12
+    assert load_gpu("b200").flops_per_s(4.5) == 9000e12
+    assert {"a100", "a100-40gb", "h100", "h200", "b200", "gb200"} <= {*known_gpus()}
+    assert {"vllm", "trtllm"} <= {*known_stacks()}
+
+
+def test_experts_cost_by_generation() -> None:
+    assert load_stack("trtllm", "hopper").expert_layer_s > load_stack("trtllm", "blackwell").expert_layer_s
+
+
+def test_a_file_is_based_on_a_preset(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('base = "h100"\nhbm_bytes_per_s = 2e12\n')
+    assert load_gpu(file) == replace(load_gpu("h100"), name="mine", hbm_bytes_per_s=2e12)
+    assert gpu_numbers(file)["hbm_bytes_per_s"].grade == "U"
+    stack = tmp_path / "own.toml"
+    stack.write_text('base = "vllm"\nexpert_layer_s = { hopper = 1e-5, blackwell = 2e-5, ampere = 3e-5 }\n')
+    assert load_stack(stack, "blackwell").expert_layer_s == 2e-5
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('base = "h10"', "did you mean 'h100'"),
+        ('base = "h100"\nhbm_byte = 1', "did you mean 'hbm_bytes'"),
+        ('base = "h100"\nhbm_bytes = -1', "give a number from"),
+        ('base = "h100"\nhbm_bytes = { value = 8, unit = "GB" }', "give it in 'byte'"),
+        ('base = "h100"\ngeneration = "hoper"', "did you mean 'hopper'"),
+        ('base = "h100"\ngeneration = 3', "give a text"),
+        ("hbm_bytes = 8", "add it, or begin with base"),
+        ("hbm_bytes = ", "not TOML"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises((BadWafer, UnknownName)) as refusal:
+        load_gpu(file)
+    assert says in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_unknown_names_say_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'b200'"):
+        load_gpu("b20")
+    with pytest.raises(UnknownName, match="did you mean 'vllm'"):
+        load_stack("vlm", "hopper")

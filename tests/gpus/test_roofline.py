@@ -1,0 +1,186 @@
+"""Rooflines of passes against arithmetic by hand, and the times that stacks make of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from wse.errors import BadInput, DoesNotFit
+from wse.gpus.load import load_gpu, load_stack
+from wse.gpus.roofline import Layout, Roofline, RooflineModel, Tokens
+from wse.gpus.server import GpuServer
+from wse.gpus.weights import FORMATS, model_bytes, weight_format
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import parameter_count, parameters_per_token
+
+H100 = load_gpu("h100")
+
+
+def spec_of(name: str) -> ModelSpec:
+    return read_config(CONFIGURATIONS[name])
+
+
+def roofline(name: str, weights: str, *groups: Tokens, layout: Layout | None = None, gpu: str = "h100") -> Roofline:
+    return RooflineModel(spec_of(name), FORMATS[weights], load_gpu(gpu), layout or Layout()).of(groups)
+
+
+def server(name: str, weights: str, gpus: int = 1, gpu: str = "h100", stack: str = "vllm", **layout: bool) -> GpuServer:
+    spec = load_gpu(gpu)
+    return GpuServer(
+        spec=spec_of(name),
+        weights=FORMATS[weights],
+        gpu=spec,
+        stack=load_stack(stack, spec.generation),
+        layout=Layout(gpus=gpus, **layout),
+    )
+
+
+def test_8b_in_16_bits_by_hand() -> None:
+    """All weights but the table of embeddings, 131,072 bytes of cache a token, two operations a weight."""
+    pass_ = roofline("llama-3-8b", "bfloat16", Tokens(users=4, new=1, context=1000))
+    spec = spec_of("llama-3-8b")
+    weights = parameters_per_token(spec)
+    assert pass_.weights_s * 3.35e12 == pytest.approx(2 * weights)
+    assert pass_.cache_s * 3.35e12 == pytest.approx(4 * 1000 * 131_072)
+    assert pass_.products_s * 989e12 == pytest.approx(2 * 4 * (weights), rel=1e-4)
+    assert pass_.row_s * 989e12 == pytest.approx(4 * 1000 * 32 * 4 * 4096)
+    assert pass_.rows_s == pass_.experts_s == pass_.four_bit_s == 0
+    assert pass_.vector_bytes == 4 * 4096 * 2
+    assert model_bytes(spec, FORMATS["bfloat16"]) == pytest.approx(2 * parameter_count(spec), rel=1e-5)
+
+
+@pytest.mark.parametrize("users", [1, 3, 64])
+def test_experts_touched(users: int) -> None:
+    """n (1 - (1 - k/n)^T) of 128 experts with 4 for a token, 36 layers, in 4.25 bits."""
+    pass_ = roofline("gpt-oss-120b", "mxfp4", Tokens(users=users, new=1, context=1))
+    touched = 128 * (1 - (1 - 4 / 128) ** users)
+    assert pass_.experts_s * 3.35e12 == pytest.approx(36 * touched * 3 * 2880 * 2880 * 4.25 / 8, rel=1e-9)
+
+
+def test_whole_experts_are_touched_unevenly() -> None:
+    tokens = Tokens(users=16, new=1, context=1)
+    cut, whole = (
+        roofline("gpt-oss-120b", "mxfp4", tokens, layout=Layout(gpus=8, whole_experts=choice)).experts_s
+        for choice in (False, True)
+    )
+    assert cut < whole <= roofline("gpt-oss-120b", "mxfp4", tokens).experts_s / 8 * 128 / 50
+    many = Tokens(users=10_000, new=1, context=1)
+    assert roofline(
+        "gpt-oss-120b", "mxfp4", many, layout=Layout(gpus=8, whole_experts=True)
+    ).experts_s == pytest.approx(roofline("gpt-oss-120b", "mxfp4", many).experts_s / 8)
+
+
+def test_a_latent_cache_is_one_vector_and_whole_on_every_gpu() -> None:
+    one, eight = (
+        roofline("deepseek-r1", "fp8", Tokens(users=2, new=1, context=500), layout=Layout(gpus=gpus), gpu="b200")
+        for gpus in (1, 8)
+    )
+    assert one.cache_s * 7.7e12 == pytest.approx(2 * 500 * 61 * 576)
+    assert eight.cache_s == one.cache_s
+    by_data = roofline(
+        "deepseek-r1",
+        "fp8",
+        Tokens(users=8, new=1, context=500),
+        layout=Layout(gpus=8, attention_by_data=True),
+        gpu="b200",
+    )
+    assert by_data.cache_s == pytest.approx(one.cache_s / 2), "each GPU has one of eight users"
+    assert by_data.weights_s > eight.weights_s
+
+
+def test_a_window_is_read_as_far_as_it_goes() -> None:
+    """Every second layer of gpt-oss sees 128 tokens."""
+    short, long = (
+        roofline("gpt-oss-120b", "bfloat16", Tokens(users=1, new=1, context=context)).cache_s * 3.35e12
+        for context in (100, 10_000)
+    )
+    entry = 2 * 8 * 64 * 2
+    assert short == pytest.approx(36 * 100 * entry)
+    assert long == pytest.approx(18 * (128 + 10_000) * entry)
+
+
+def test_heads_of_keys_are_cut_over_as_many_gpus_as_there_are() -> None:
+    caches = [
+        roofline("llama-3.1-70b", "fp8", Tokens(users=1, new=1, context=100), layout=Layout(gpus=gpus)).cache_s
+        for gpus in (1, 4, 8, 16)
+    ]
+    assert [round(caches[0] / cache) for cache in caches] == [1, 4, 8, 8]
+
+
+def test_a_pass_over_a_prompt_is_causal() -> None:
+    """Token i sees i before it: (n - 1) / 2 in the mean; nothing is read of a cache that is not there."""
+    pass_ = roofline("llama-3-8b", "bfloat16", Tokens(users=1, new=101, context=0))
+    assert pass_.cache_s == 0
+    assert (pass_.row_s + pass_.rows_s) * 989e12 == pytest.approx(101 * 50 * 32 * 4 * 4096)
+
+
+def test_four_bit_formats_of_mixtures_hold_the_experts_alone() -> None:
+    spec = spec_of("gpt-oss-120b")
+    assert weight_format(spec).name == "mxfp4"
+    experts = 36 * 128 * 3 * 2880 * 2880
+    others = parameter_count(spec) - experts - 36 * 128 * (2 * 2880 + 2880)  # vectors of experts are no matrices
+    assert model_bytes(spec, FORMATS["mxfp4"]) == pytest.approx(experts * 4.25 / 8 + others * 2, rel=1e-3)
+    dense = roofline("llama-3.1-70b", "nvfp4", Tokens(users=1, new=1, context=1), gpu="b200")
+    assert 0.8 < dense.four_bit_s / dense.weights_s < 1, "all but the head"
+
+
+def test_terms_add_up_and_follow_their_constants() -> None:
+    one = server("llama-3.1-70b", "fp8", 8)
+    groups = [Tokens(users=16, new=1, context=1536)]
+    time = one.pass_time(groups)
+    assert time.total_s == pytest.approx(one.decode_s(16, 1536))
+    assert time.launch_s == pytest.approx(80 * one.stack.layer_s)
+    assert time.all_reduce_s == pytest.approx(160 * 3 * one.stack.all_reduce_s)
+    slower = replace(one, stack=replace(one.stack, layer_s=2 * one.stack.layer_s))
+    assert slower.decode_s(16, 1536) - one.decode_s(16, 1536) == pytest.approx(80 * one.stack.layer_s)
+    assert one.roofline(groups).bound_s < time.total_s
+
+
+def test_all_reduces_of_short_vectors_take_one_step() -> None:
+    """Behind the longest of one shot, bytes over the links fall from g - 1 vectors to 2 (g - 1) / g."""
+    of_two = replace(server("llama-3.1-70b", "fp8", 8).stack, one_shot_bytes=16 * 8192 * 2)
+    eight = replace(server("llama-3.1-70b", "fp8", 8), stack=of_two)
+    crossing = [eight.pass_time([Tokens(users=users, new=1, context=1)]).crossing_s for users in (16, 17)]
+    assert crossing[1] / crossing[0] == pytest.approx(17 / 16 * 2 / 8)
+    assert server("llama-3-8b", "fp8").pass_time([Tokens(users=1, new=1, context=1)]).all_reduce_s == 0
+
+
+def test_verifying_reads_weights_once() -> None:
+    one = server("llama-3.1-70b", "fp8", 4)
+    decode, verify = one.decode_s(1, 1000), one.verify_s(1, 4, 1000)
+    assert decode < verify < 1.1 * decode
+    assert server("gpt-oss-120b", "mxfp4").verify_s(1, 4, 1000) > 1.15 * server("gpt-oss-120b", "mxfp4").decode_s(
+        1, 1000
+    )
+
+
+def test_capacity_is_what_weights_leave() -> None:
+    one = server("llama-3-8b", "bfloat16")
+    room = 80 * 2**30 * 0.9 - 2.5e9 - 2 * parameter_count(one.spec)
+    assert one.kv_capacity_tokens == math.floor(room / 131_072)
+    assert one.users_that_fit(2048) == math.floor(room / 131_072 / 2048)
+    windowed = server("gpt-oss-120b", "mxfp4", 2)
+    assert windowed.users_that_fit(100_000) > 1.9 * windowed.kv_capacity_tokens // 100_000
+
+
+def test_weights_that_do_not_fit_name_the_gpus_that_hold_them() -> None:
+    with pytest.raises(DoesNotFit, match="give --gpus 2"):
+        _ = server("llama-3.1-70b", "bfloat16", 1).kv_capacity_tokens
+    with pytest.raises(DoesNotFit, match="fewer bits"):
+        _ = server("deepseek-r1", "bfloat16", 8).kv_capacity_tokens
+    with pytest.raises(BadInput, match="at most 8"):
+        server("llama-3-8b", "bfloat16", 16)
+
+
+def test_users_share_the_prompts_of_others() -> None:
+    one = server("llama-3.1-70b", "fp8", 4)
+    decode, others = one.served_time(33, 1024, 1024)
+    assert decode.total_s == pytest.approx(one.decode_s(33, 1536))
+    assert others.weights_s == pytest.approx(0, abs=1e-12), "weights are read once, for decoded tokens and a prompt"
+    mixed = one.pass_time([Tokens(users=33, new=1, context=1536), Tokens(users=1, new=1024, context=0)]).total_s
+    assert others.total_s == pytest.approx(32 / 1024 * (mixed - decode.total_s))
+    assert one.served_time(1, 1024, 1024)[1].total_s == pytest.approx(0, abs=1e-15)

@@ -1,0 +1,47 @@
+"""Fit the constants of serving stacks on measured rows, and write them into their files.
+
+    python tools/calibrate_gpus.py ../shared/reference/gpu_baselines.csv
+
+Prints each stack's constants and the errors of the rows that they were fitted on. Which constants and which rows is
+said in `wse/validation/gpu_calibration.py`. `wse validate --leave-out` tells what fits on a part of the rows predict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from wse.validation.gpu_calibration import CALIBRATIONS, fit_stack
+from wse.validation.gpu_fit import fit_rows
+from wse.validation.measured.measurements import read
+
+STACKS = Path(__file__).parents[1] / "wse" / "gpus" / "stacks"
+
+
+def with_values(text: str, constants: dict[str, float]) -> str:
+    """The text of a stack's file with other values of some numbers, each on a line of its own."""
+    for key, value in constants.items():
+        text, replaced = re.subn(
+            rf"^({re.escape(key)} = \{{ value = )[^,]+", rf"\g<1>{value:.3g}", text, count=1, flags=re.MULTILINE
+        )
+        assert replaced, key
+    return text
+
+
+def main(file: Path) -> None:
+    """Calibrate every stack on the rows of a file."""
+    rows = fit_rows(read(file))
+    for stack in CALIBRATIONS:
+        constants, errors = fit_stack(stack, rows)
+        path = STACKS / f"{stack}.toml"
+        path.write_text(with_values(path.read_text(encoding="utf-8"), constants), encoding="utf-8")
+        mean, bias = errors.mean_abs_error_pct, errors.bias_pct
+        print(f"{stack}: {errors.fitted} rows, mean error {mean:.1f} %, bias {bias:+.1f} %")
+        print("  " + ", ".join(f"{key} {value:.3g}" for key, value in constants.items()))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    main(parser.parse_args().file)

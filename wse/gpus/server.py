@@ -1,0 +1,136 @@
+"""GpuServer: a model that a stack serves on GPUs: seconds of its passes, the KV cache that fits, and what users see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from wse.errors import BadInput, DoesNotFit
+from wse.gpus.pass_time import PassTime, pass_time
+from wse.gpus.roofline import Layout, Roofline, RooflineModel, Tokens
+from wse.gpus.spec import GpuSpec, StackSpec
+from wse.gpus.weights import WeightFormat, model_bytes, plain_bytes_per_value
+from wse.models.spec import ModelSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuServer:
+    """A model on GPUs; tokens are counted, times are seconds.
+
+    >>> from wse.gpus.load import load_gpu, load_stack
+    >>> from wse.gpus.weights import FORMATS
+    >>> from wse.models.load import load_model
+    >>> spec, gpu = load_model("llama-3-8b").spec, load_gpu("h100")
+    >>> server = GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=load_stack("vllm", gpu.generation))
+    >>> 0.005 < server.decode_s(users=1, context_tokens=1024) < 0.008
+    True
+    """
+
+    spec: ModelSpec
+    weights: WeightFormat
+    gpu: GpuSpec
+    stack: StackSpec
+    layout: Layout = field(default_factory=Layout)
+
+    def __post_init__(self) -> None:
+        """Refuse more GPUs than their links join."""
+        if self.layout.gpus > self.gpu.linked_gpus:
+            msg = (
+                f"--gpus {self.layout.gpus}: {self.gpu.linked_gpus} {self.gpu.name} are linked; a model over several "
+                f"machines is not modelled; give at most {self.gpu.linked_gpus}"
+            )
+            raise BadInput(msg)
+
+    @cached_property
+    def rooflines(self) -> RooflineModel:
+        """Rooflines of the model's passes on these GPUs."""
+        return RooflineModel(self.spec, self.weights, self.gpu, self.layout)
+
+    def roofline(self, groups: Sequence[Tokens]) -> Roofline:
+        """The roofline of a pass over some groups of tokens."""
+        return self.rooflines.of(groups)
+
+    def pass_time(self, groups: Sequence[Tokens]) -> PassTime:
+        """The time by term of a pass over some groups of tokens, such as decoded ones and a chunk of a prompt."""
+        return self.time_of(self.roofline(groups), self.stack)
+
+    def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
+        """The time by term of a pass with a roofline, as a stack runs it."""
+        return pass_time(roofline, self.spec, self.gpu, self.layout, stack)
+
+    def decode_s(self, users: float, context_tokens: float) -> float:
+        """A pass over one new token of each user, with ``context_tokens`` in the cache of each."""
+        return self.pass_time([Tokens(users=users, new=1, context=context_tokens)]).total_s
+
+    def prefill_s(self, tokens: int, context_tokens: float = 0) -> float:
+        """A pass over a prompt's tokens, or over a chunk of it behind ``context_tokens`` of its own."""
+        return self.pass_time([Tokens(users=1, new=tokens, context=context_tokens)]).total_s
+
+    def verify_s(self, users: float, tokens: int, context_tokens: float) -> float:
+        """A pass over ``tokens`` new ones of each user, such as drafted tokens and the one before them."""
+        return self.pass_time([Tokens(users=users, new=tokens, context=context_tokens)]).total_s
+
+    @cached_property
+    def weight_bytes(self) -> float:
+        """Bytes of weights on all GPUs; with attention by data each has all weights of attention."""
+        extra = 0.0
+        if self.layout.attention_by_data:
+            attention = sum(kind.count * kind.attention for kind in self.rooflines.kinds)
+            extra = (self.layout.gpus - 1) * attention * plain_bytes_per_value(self.spec, self.weights)
+        return model_bytes(self.spec, self.weights) + extra
+
+    @cached_property
+    def kv_bytes_per_token(self) -> float:
+        """Bytes that a token adds to the caches of all GPUs together, where no window forgets it."""
+        whole = self.layout.attention_by_data
+        copies = 1 if whole else self.layout.gpus / min(self.layout.gpus, self.spec.kv_head_count)
+        return self.spec.layer_count * self.spec.cache_features * self.weights.cache_bits / 8 * copies
+
+    @cached_property
+    def kv_capacity_bytes(self) -> float:
+        """Bytes that the stack leaves for the cache on all GPUs together.
+
+        Raises:
+            DoesNotFit: the weights alone take more; with how many GPUs hold them.
+        """
+        usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
+        room = usable * self.layout.gpus - self.weight_bytes
+        if room <= 0:
+            fewest = self._fewest_gpus(usable)
+            remedy = f"give --gpus {fewest}" if fewest else "give fewer bits with --dtype, or a GPU with more memory"
+            msg = (
+                f"{self.spec.name} as {self.weights.name}: {self.weight_bytes / 1e9:,.1f} GB of weights, "
+                f"{self.layout.gpus} {self.gpu.name} hold {usable * self.layout.gpus / 1e9:,.1f} GB; {remedy}"
+            )
+            raise DoesNotFit(msg)
+        return room
+
+    @property
+    def kv_capacity_tokens(self) -> int:
+        """Tokens of all users that fit the cache, where no window forgets any; errors as of `kv_capacity_bytes`."""
+        return int(self.kv_capacity_bytes / self.kv_bytes_per_token)
+
+    def users_that_fit(self, context_tokens: int) -> int:
+        """Users of ``context_tokens`` each whose caches fit; a layer with a window keeps no more than that."""
+        entry = self.kv_bytes_per_token / self.spec.layer_count
+        spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in self.rooflines.kinds)
+        return int(self.kv_capacity_bytes / (entry * sum(count * span for count, span in spans)))
+
+    def served_time(self, users: int, prompt_tokens: int, new_tokens: int) -> tuple[PassTime, PassTime]:
+        """The mean time of a pass while users come and go: its decoding, and its share of the others' prompts.
+
+        Each prompt is read in a pass beside the tokens that the others decode (continuous batching with chunks; Orca,
+        OSDI 2022; Sarathi, arXiv 2308.16369): users - 1 of them in the ``new_tokens`` passes of a user.
+        """
+        decoded = Tokens(users=users, new=1, context=prompt_tokens + new_tokens / 2)
+        decode = self.pass_time([decoded])
+        mixed = self.pass_time([decoded, Tokens(users=1, new=prompt_tokens, context=0)])
+        share = (users - 1) / new_tokens
+        nothing = decode.plus(decode, -1)
+        return decode, nothing.plus(mixed, share).plus(decode, -share)
+
+    def _fewest_gpus(self, usable_bytes: float) -> int | None:
+        """The fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not."""
+        counts = (2**power for power in range(self.gpu.linked_gpus.bit_length()))
+        return next((n for n in counts if n * usable_bytes > self.weight_bytes), None)

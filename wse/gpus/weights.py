@@ -1,0 +1,124 @@
+"""Weights on GPUs: the number formats of published checkpoints, and the bytes of a model's parts in them.
+
+Four-bit checkpoints of mixtures hold only the routed experts in 4 bits, and everything else in 16: gpt-oss (arXiv
+2508.10925), DeepSeek-R1 in nvfp4 and Kimi-K2.5 in int4 as published. In eight bits all linear layers are. The embedding
+and the head stay in 16 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from wse.errors import UnknownName
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.model_tensors import in_block, is_linear, layer_shapes
+
+PLAIN_BITS: Final = 16
+"""Bits of what no format applies to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightFormat:
+    """A number format of weights.
+
+    Attributes:
+        bits: Of a weight, its share of the scales among them.
+        product_bits: Of the elements that are multiplied, where tensor cores have such products.
+        cache_bits: Of the elements of a KV cache that servers keep beside such weights.
+    """
+
+    name: str
+    bits: float
+    product_bits: int
+    cache_bits: int = 16
+
+    @property
+    def is_of_four_bits(self) -> bool:
+        """Whether a weight has about 4 bits."""
+        return self.bits < 8
+
+
+FORMATS: Final = {
+    weights.name: weights
+    for weights in (
+        WeightFormat(name="float32", bits=32, product_bits=16),
+        WeightFormat(name="float16", bits=16, product_bits=16),
+        WeightFormat(name="bfloat16", bits=16, product_bits=16),
+        WeightFormat(name="fp8", bits=8, product_bits=8, cache_bits=8),
+        WeightFormat(name="int8", bits=8, product_bits=16),
+        WeightFormat(name="int4", bits=4.5, product_bits=16),
+        WeightFormat(name="mxfp4", bits=4.25, product_bits=4, cache_bits=8),
+        WeightFormat(name="nvfp4", bits=4.5, product_bits=4, cache_bits=8),
+    )
+}
+"""Formats by name. Scales: 16 bits for 32 weights of int4, 8 for 32 of mxfp4 and for 16 of nvfp4."""
+
+
+def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
+    """The format of a name, by default that of the model's checkpoint. Raises UnknownName for another."""
+    name = name or spec.packing.method or spec.dtype
+    if name not in FORMATS:
+        raise UnknownName("element type", name, FORMATS)
+    return FORMATS[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerKind:
+    """Equal layers: how many, the span of tokens that each sees, and its values by part.
+
+    Attributes:
+        count: Layers of the kind.
+        span: The most tokens back that a token sees; 0 for all of them.
+        attention: Values of the projections and norms of attention.
+        block: Values of the dense feed-forward block, or of router and shared experts.
+        expert: Values of one routed expert; 0 without.
+    """
+
+    count: int
+    span: int
+    attention: int
+    block: int
+    expert: int
+
+
+def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
+    """The kinds of layers of a model."""
+    return tuple(_kind(spec, layer, count) for layer, count in Counter(spec.layers).items())
+
+
+def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
+    values = {name: math.prod(shape) for name, shape in layer_shapes(spec, layer).items()}
+    routed = sum(size for name, size in values.items() if name.startswith("experts.") and is_linear(f"layers.0.{name}"))
+    experts = spec.experts.count if spec.experts is not None else 1
+    return LayerKind(
+        count=count,
+        span=layer.window or layer.chunk or 0,
+        attention=sum(size for name, size in values.items() if not in_block(name)),
+        block=sum(size for name, size in values.items() if in_block(name) and not name.startswith("experts.")),
+        expert=routed // experts,
+    )
+
+
+def plain_bytes_per_value(spec: ModelSpec, weights: WeightFormat) -> float:
+    """Bytes of a value of attention and dense blocks: 16 bits beside experts of 4."""
+    bits = PLAIN_BITS if spec.experts is not None and weights.is_of_four_bits else weights.bits
+    return bits / 8
+
+
+def table_bytes(spec: ModelSpec) -> float:
+    """Bytes of the output head, or of the table of embeddings."""
+    return spec.vocab_size * spec.hidden_size * PLAIN_BITS / 8
+
+
+def model_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
+    """Bytes of all weights of a model, each once."""
+    plain, tables = plain_bytes_per_value(spec, weights), 1 if spec.tied_embedding else 2
+    experts = spec.experts.count if spec.experts is not None else 0
+    layers = sum(
+        kind.count * ((kind.attention + kind.block) * plain + experts * kind.expert * weights.bits / 8)
+        for kind in layer_kinds(spec)
+    )
+    return layers + tables * table_bytes(spec)

@@ -1,0 +1,107 @@
+"""Bundled GPUs and serving stacks, with their sources."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final, TextIO
+
+from wse.errors import UnknownName
+from wse.files import names_toml_file
+from wse.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, stack_numbers, stack_texts
+from wse.hardware.number import SourcedNumber
+from wse.report.table import Column, Table, number
+from wse.report.terminal import console_on, heading, printable
+from wse.report.terminal_table import print_table
+from wse.studies.bundled_result import GpuResult, GpusResult, NumberResult, Numbers, StackResult
+from wse.studies.catalogue import GRADES
+
+TERA: Final = 1e12
+GIGA: Final = 1e9
+GIB: Final = 2**30
+
+
+def gpus() -> GpusResult:
+    """The GPU presets and the serving stacks, each number with unit, grade and source."""
+    return GpusResult(
+        gpus={name: _numbers(gpu_numbers(name)) for name in known_gpus()},
+        stacks={name: _stack(name) for name in known_stacks()},
+    )
+
+
+def gpu(name: str) -> GpuResult:
+    """The numbers of a GPU, bundled or from a file, or of a stack.
+
+    Raises:
+        UnknownName: it is the name of neither; the nearest is named.
+        BadWafer: the file cannot be used.
+    """
+    if name.casefold() in known_stacks():
+        stack = _stack(name)
+        return GpuResult(name=name, title=stack.title, fitted_on=stack.fitted_on, numbers=stack.numbers)
+    if name.casefold() not in known_gpus() and not names_toml_file(name):
+        raise UnknownName("GPU or stack", name, (*known_gpus(), *known_stacks()))
+    return GpuResult(name=name, numbers=_numbers(gpu_numbers(name)))
+
+
+def _stack(name: str) -> StackResult:
+    texts = stack_texts(name)
+    return StackResult(title=texts["title"], fitted_on=texts["fitted_on"], numbers=_numbers(stack_numbers(name)))
+
+
+def _numbers(numbers: Mapping[str, SourcedNumber]) -> Numbers:
+    return {key: NumberResult(**dataclasses.asdict(source)) for key, source in numbers.items()}
+
+
+def print_gpus(content: GpusResult, stream: TextIO) -> None:
+    """Print what ``gpus`` gives, in short."""
+    console = console_on(stream)
+    columns = (
+        Column(key="name", title="name"),
+        number("hbm_bytes", "HBM", lambda size: f"{size / GIB:.0f} GiB"),
+        number("hbm_bytes_per_s", "of HBM", lambda rate: f"{rate / TERA:.4g} TB/s"),
+        number("bf16_flops_per_s", "16 bits", _teraflops),
+        number("fp8_flops_per_s", "8 bits", _teraflops),
+        number("fp4_flops_per_s", "4 bits", _teraflops),
+        number("link_bytes_per_s", "links", lambda rate: f"{rate / GIGA:g} GB/s"),
+        number("board_power_w", "board", lambda power: f"{power:g} W"),
+    )
+    note = "products in Tflop/s, dense; links one way; wse gpus NAME shows every number with its source"
+    print_table(
+        console, Table(columns=columns, rows=[load_gpu(name) for name in content.gpus], title="GPUs", note=note)
+    )
+    keys = ("bandwidth_ratio", "expert_ratio", "compute_ratio")
+    stacks = [
+        {"name": name, "title": stack.title, **{key: stack.numbers[key].value for key in keys}}
+        for name, stack in content.stacks.items()
+    ]
+    ratios = (number(key, key.replace("_", " "), wraps=True, min_width=0) for key in keys)
+    table = Table(
+        columns=(Column(key="name", title="name"), Column(key="title", title="software", wraps=True), *ratios),
+        rows=stacks,
+        title="Serving stacks",
+        note="shares of what is stated that they reach; --stack NAME",
+    )
+    print_table(console, table)
+
+
+def _teraflops(rate: float) -> str:
+    return f"{rate / TERA:,.0f}" if rate else "-"
+
+
+def print_gpu(content: GpuResult, stream: TextIO) -> None:
+    """Print every number of one GPU or stack."""
+    console = console_on(stream)
+    columns = (
+        Column(key="key", title="number"),
+        number("value", "value", lambda value: f"{value:,.12g}"),
+        Column(key="unit", title="unit"),
+        Column(key="grade"),
+        Column(key="source", title="source", wraps=True),
+    )
+    rows = [{"key": key, **source.to_dict()} for key, source in content.numbers.items()]
+    heading(console, printable(content.name), GRADES)
+    for text in (content.title, content.fitted_on and f"fitted on: {content.fitted_on}"):
+        if text is not None:
+            console.print(printable(text), soft_wrap=False)
+    print_table(console, Table(columns=columns, rows=rows))
