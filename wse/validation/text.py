@@ -72,9 +72,9 @@ slower than 70B, which no model of the machine gives: it was not the machine tha
 
 GPUS: Final = """
 Serving stacks on GPUs, by the roofline of a pass with the constants of each stack ([how](explanation/gpus.md)). The
-same constants serve every model and every number of GPUs. A row is of the version of its stack that it
-names, else of its date. Rates with more users than the cache holds are those of as many as it holds. "Other benchmarks" are single runs,
-on which nothing was fitted, and rates and first tokens that follow from the curves' own.
+same constants serve every model and every number of GPUs. A row is of the version of its stack that it names, else of
+its date. Rates with more users than the cache holds are those of as many as it holds. "Other benchmarks" are single
+runs, on which nothing was fitted, and rates and first tokens that follow from the curves' own.
 """.strip()
 
 NOT_CAPTURED: Final = """
