@@ -29,12 +29,14 @@ class Draft:
     Attributes:
         tokens: Their ids; none where there is nothing to propose.
         cycles: The time of making them and of their way to the model.
+        beside_cycles: What the draft takes further, while the model verifies them.
         probabilities: float64 ``[vocabulary]`` for each, from which it was drawn; None where it could be no other.
     """
 
     tokens: tuple[int, ...]
     cycles: float
     probabilities: tuple[Scores, ...] | None = None
+    beside_cycles: float = 0.0
 
 
 NO_DRAFT: Final = Draft(tokens=(), cycles=0.0)
@@ -116,6 +118,7 @@ class DraftModel:
         1. What the cache has beyond the text, tokens that were not accepted, is taken off.
         2. The text's further tokens run: the last one gives the first drafted token.
         3. Each drafted token but the last runs, and gives the next one.
+        4. The last one runs while the model verifies the draft, in case all of it is accepted.
         """
         before, passes = self._clock.verify.cycles, self.passes
         text = list(text_ids)
@@ -132,13 +135,24 @@ class DraftModel:
             token = self._choose(likeliest, (*text, *drafted), drawn)
             drafted.append(token)  # 3
         times = self._times
-        if self.place == HOST:
-            cycles = (self.passes - passes) * self._token_cycles
-        else:
-            cycles = self._clock.verify.cycles - before
+        cycles = self._cycles_since(passes, before)
+        passes, before = self.passes, self._clock.verify.cycles
+        self._run(token)  # 4
+        if self.place != HOST:
             cycles += times.exchange_cycles(2, self._region, times.region)  # how many count, and the id behind them
             cycles += times.exchange_cycles(tokens, times.region, self._region)
-        return Draft(tokens=tuple(drafted), cycles=cycles, probabilities=tuple(drawn) if drawn else None)
+        return Draft(
+            tokens=tuple(drafted),
+            cycles=cycles,
+            beside_cycles=self._cycles_since(passes, before),
+            probabilities=tuple(drawn) if drawn else None,
+        )
+
+    def _cycles_since(self, passes: int, cycles: float) -> float:
+        """Cycles of all passes since there were so many, on PEs since their clock stood there."""
+        if self.place == HOST:
+            return (self.passes - passes) * self._token_cycles
+        return self._clock.verify.cycles - cycles
 
     def _run(self, token: int) -> int:
         """Run a token; the likeliest id behind it."""
