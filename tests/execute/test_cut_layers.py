@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,9 @@ from wafer_runs import OPTIONS, wafer_run
 
 from wse.compiler.options import FUSED, MESH_GEMM, MESH_GEMM_OWN
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.isa.instructions import KERNELS
+from wse.program.program import Program
+from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
@@ -24,6 +28,10 @@ FUSED_OPTIONS = replace(OPTIONS, schedule=FUSED)
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 UPPER, LOWER = Rect(0, 0, 4, 7), Rect(4, 1, 3, 5)
 """Regions of a wafer that touch, of other rows and columns."""
+
+SAME_ROWS = Rect(0, 0, 3, 7), Rect(3, 1, 3, 5)
+"""Regions of a wafer that touch and have as many rows."""
+
 SQUARES = Rect(0, 0, 3, 3), Rect(3, 1, 3, 3)
 
 Cut = tuple[tuple[int, int], ...]
@@ -48,13 +56,14 @@ def listed(cut: Cut, layers: int = 2, rects: tuple[Rect, Rect] = (UPPER, LOWER))
 
 def check(
     spec: Any, cut: Cut, prompts: Any = (PROMPT,), rects: tuple[Rect, Rect] = (UPPER, LOWER), **options: Any
-) -> None:
-    """Run a model on regions that share layers."""
+) -> Program:
+    """Run a model on regions that share layers; its Program."""
     regions = listed(cut, rects=rects)
     run = wafer_run(spec, (7, 7), regions[-1].wafer + 1, list(prompts), mapping="pipeline", listed=regions, **options)
     assert [stage.rect for stage in run.program.stages] == [region.rect for region in regions]
     assert run.worst < 1e-5
     assert run.links_agree
+    return run.program
 
 
 @pytest.mark.parametrize("rewritten", [False, True], ids=["released", "fused"])
@@ -79,6 +88,17 @@ def test_squares_that_share_a_layer_read_a_prompt_by_mesh_gemm(cut: Cut, prefill
 def test_parts_of_experts_add_up_to_the_experts(mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)
     check(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
+@pytest.mark.parametrize("begins", [((1, 4),), ((1, 3), (1, 6)), ((1, 1), (1, 5))], ids=str)
+def test_what_the_first_part_chose_is_sent_where_regions_have_as_many_rows(begins: Cut, mixture: str) -> None:
+    spec = mixture_spec(MIXTURES[mixture], layers=2)  # the second layer has experts
+    program = check(spec, begins, rects=SAME_ROWS, choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
+    kernels = Counter(
+        KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == Kind.COMPUTE]
+    )
+    assert kernels["router_choose"] == 1
 
 
 def test_sums_of_experts_and_of_the_block_beside_them_travel_together_in_all_parts() -> None:
