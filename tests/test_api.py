@@ -20,10 +20,17 @@ from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
 from wse.request.run_request import CompileRequest, RunRequest
+from wse.request.serve_request import ServeRequest
 
 GOLDEN = Path(__file__).parents[1] / "traces/golden/v2"
 ESTIMATE = "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)"
-FUNCTIONS = {"run": RunRequest, "estimate": EstimateRequest, "compile": CompileRequest, "compare": CompareRequest}
+FUNCTIONS = {
+    "run": RunRequest,
+    "estimate": EstimateRequest,
+    "compile": CompileRequest,
+    "compare": CompareRequest,
+    "serve_sim": ServeRequest,
+}
 SMALL = {"mesh": "24x24", "mapping": "region", "prompt_len": 16, "new_tokens": 8}
 HEAVY = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx", "ray")
 

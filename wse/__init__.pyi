@@ -9,6 +9,7 @@ from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.run.result import RunResult
+from wse.studies.serve.result import ServeResult
 from wse.studies.sweep.sweep import SweepResult
 from wse.validation.agreement.result import Agreement
 from wse.validation.result import Validation
@@ -21,6 +22,7 @@ __all__ = [
     "estimate",
     "open_trace",
     "run",
+    "serve_sim",
     "sweep",
     "validate",
 ]
@@ -166,6 +168,51 @@ def compare(
     ray_address: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> CompareResult | TracesComparison: ...
+def serve_sim(
+    model: str | Path,
+    *,
+    wafer: str | Path = "wse3",
+    mesh: str | None = None,
+    wafers: int | str | None = None,
+    region: str | None = None,
+    experts: str = "auto",
+    schedule: str = "fused",
+    software: str | Path = "production",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | None = None,
+    defects: str | Path | None = None,
+    defects_seed: int = 0,
+    prompt_len: int | None = None,
+    new_tokens: int | None = None,
+    economics: str | Path | None = None,
+    mapping: str | Path = "bands",
+    arrivals: str | Path = "poisson",
+    rate: float | None = None,
+    load: float | None = None,
+    requests: int | None = None,
+    burst: int = 8,
+    length_cv: float = 0.0,
+    batching: str = "continuous",
+    max_users: int | None = None,
+    batch_wait: float | None = None,
+    chunk: int = 512,
+    streams: int | None = None,
+    prefill: str = "same",
+    prefill_wafers: int | None = None,
+    prefill_mesh: str | None = None,
+    prefix_cache: bool = False,
+    prefix_tokens: int | None = None,
+    prefixes: int = 1,
+    fast_share: float = 0.0,
+    ttft: float | None = None,
+    tpot: float | None = None,
+    seed: int = 0,
+    timeline: str | Path | None = None,
+    html: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> ServeResult: ...
 def sweep(
     source: Mapping[str, Any] | str | Path,
     sets: str | Sequence[str] = (),

@@ -20,6 +20,7 @@ from wse.request.engine_option import LOCAL, EngineChoice
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import request_of
 from wse.request.run_request import CompileRequest, RunRequest
+from wse.request.serve_request import ServeRequest
 
 if TYPE_CHECKING:
     from wse.studies.compare.result import CompareResult
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from wse.studies.compile.result import CompileResult
     from wse.studies.estimate.result import EstimateResult
     from wse.studies.run.result import RunResult
+    from wse.studies.serve.result import ServeResult
     from wse.studies.sweep.sweep import SweepResult
     from wse.validation.agreement.result import Agreement
     from wse.validation.result import Validation
@@ -140,6 +142,30 @@ def compare(
     if question is not None:
         return answer(question, request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
     return study(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
+
+
+@takes_options_of(ServeRequest)
+def serve_sim(
+    request: ServeRequest,
+    *,
+    timeline: str | Path | None = None,
+    html: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> ServeResult:
+    """Serve requests that arrive over time, event by event. The result of ``wse serve-sim``.
+
+    Example:
+        result = wse.serve_sim("llama-3-8b", load=0.9, ttft=0.1)
+        result.load.stable, result.served.all.ttft.p99
+
+    Args:
+        timeline: A file for a timeline that Perfetto opens.
+        html: A file for a page with tables and the queue over time.
+        on_progress: Called with (requests served, all, what is done).
+    """
+    from wse.studies.serve.files import serve_to_files
+
+    return serve_to_files(request, on_progress or ignore, timeline=timeline, html=html)
 
 
 @checks_arguments

@@ -13,7 +13,7 @@ from wse.cli.app import COMMANDS
 
 
 def test_the_summary_of_each_command_fits_its_line(wse: Wse) -> None:
-    listed = re.findall(r"^ {2}(\w+) +(.*)$", wse("--help").out.partition("Commands:")[2], re.MULTILINE)
+    listed = re.findall(r"^ {2}([\w-]+) +(.*)$", wse("--help").out.partition("Commands:")[2], re.MULTILINE)
     assert [name for name, _ in listed[: len(COMMANDS)]] == list(COMMANDS)
     assert all(summary.endswith(".") and "..." not in summary for _, summary in listed[: len(COMMANDS)])
 

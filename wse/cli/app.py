@@ -16,6 +16,7 @@ from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
 from wse.cli import export as export_command
 from wse.cli import inspect as inspect_command
+from wse.cli import serve_sim as serve_sim_command
 from wse.cli import sweep as sweep_command
 from wse.cli.help import HELP_NAMES, PanelCommand, option_rows
 from wse.cli.parameters import with_options
@@ -28,6 +29,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "compile": compile_command.compile_,
     "estimate": estimate_command.estimate,
     "compare": compare_command.compare,
+    "serve-sim": serve_sim_command.serve_sim,
     "inspect": inspect_command.inspect,
     "view": view.view,
     "export": export_command.export,

@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from typer.core import TyperCommand
 
-PANELS: Final = ("Model", "Wafer and mapping", "Prompt", "Sampling", "Drafts", "Trace", "Options", "Machines", "Output")
+PANELS: Final = (
+    "Model",
+    "Wafer and mapping",
+    "Prompt",
+    "Serving",
+    "Sampling",
+    "Drafts",
+    "Trace",
+    "Options",
+    "Machines",
+    "Output",
+)
 """Headings in the order in which they stand; options without one are under "Options"."""
 
 HELP_NAMES: Final = ("-h", "--help")

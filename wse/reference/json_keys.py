@@ -31,6 +31,7 @@ from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.run.result import RunResult
+from wse.studies.serve.result import ServeResult
 from wse.studies.sweep.sweep import SweepResult
 from wse.validation.agreement.result import Agreement
 from wse.validation.result import Validation
@@ -41,6 +42,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "estimate": EstimateResult,
     "compare": CompareResult,
     "compare TRACE TRACE": TracesComparison,
+    "serve-sim": ServeResult,
     "sweep": SweepResult,
     "validate": Validation,
     "validate --against wavelet": Agreement,

@@ -42,6 +42,7 @@ COMPARING: Final = Work("comparing", "comparing...")
 EXPORTING: Final = Work("exporting", "exporting...")
 VALIDATING: Final = Work("running configurations", "running configurations by both timing models...")
 FITTING: Final = Work("fitting", "fitting constants...", says_name=True)
+SERVING: Final = Work("serving", "serving...", unit=" requests")
 SWEEPING: Final = Work("sweep", unit=" settings", says_name=True)
 
 

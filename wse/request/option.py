@@ -19,7 +19,9 @@ from wse.errors import BadInput
 
 R = TypeVar("R")
 
-Panel = Literal["", "Model", "Wafer and mapping", "Prompt", "Sampling", "Drafts", "Trace", "Machines", "Output"]
+Panel = Literal[
+    "", "Model", "Wafer and mapping", "Prompt", "Serving", "Sampling", "Drafts", "Trace", "Machines", "Output"
+]
 
 MOST_DIGITS: Final = 20
 """A whole number with as many digits is a slip, and Python takes long to read millions of them."""

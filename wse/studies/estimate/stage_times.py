@@ -94,7 +94,7 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
         prefill: The cost of each chunk, as ``Fabric.prefill_cost`` gives it.
         decode: That of one token of each user at some length of the caches.
     """
-    reader = _RouteReader(fabric)
+    reader = RouteReader(fabric)
     program = fabric.program
     return StageTimes(
         prefill=tuple(reader.route(phase, cost) for phase, cost in zip(program.prefill, prefill, strict=True)),
@@ -110,7 +110,7 @@ def streams_in_cache(program: Program) -> int:
     )
 
 
-class _RouteReader:
+class RouteReader:
     """Reads phases as routes, and numbers servers as it meets them, regions first."""
 
     def __init__(self, fabric: Fabric) -> None:

@@ -1,0 +1,144 @@
+"""Continuous batching: what happens to every request, whatever the lengths, arrivals and room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_costs import PlainCosts
+
+from wse.serving.simulation.continuous import ContinuousPolicy, PrefillMachine, simulate_continuous
+from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
+from wse.serving.simulation.workload import FAST, NORMAL, Workload, plain_workload
+
+COSTS = PlainCosts(
+    pass_s=0.01, user_s=0.001, context_s=1e-4, prompt_s=0.002, piece_s=0.005, drain=0.003, chunk_tokens=4
+)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    count = draw(st.integers(1, 25))
+
+    def numbers(most: int) -> np.ndarray:
+        return np.array(draw(st.lists(st.integers(1, most), min_size=count, max_size=count)))
+
+    gaps = draw(st.lists(st.floats(0, 0.3), min_size=count, max_size=count))
+    prefix_tokens = draw(st.integers(0, 10))
+    plain = plain_workload(np.cumsum(gaps), prefix_tokens + numbers(30), numbers(40))
+    prefixes = np.array(draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)))
+    tier = np.array(draw(st.lists(st.sampled_from([FAST, NORMAL]), min_size=count, max_size=count)))
+    return replace(plain, tier=tier, prefix=prefixes, prefix_tokens=np.full(count, prefix_tokens))
+
+
+@given(
+    workloads(),
+    st.integers(1, 6),
+    st.integers(80, 300),
+    st.sampled_from([1, 16]),
+    st.sampled_from(["same", "kept prefixes", "own"]),
+    st.sampled_from(["longest", "mean"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_request_is_served_once_and_none_beyond_the_room(
+    work: Workload, seats: int, room: int, block: int, prefill: str, use: str
+) -> None:
+    room = -(-room // block) * block
+    costs = replace(COSTS, kv_capacity_tokens=room, kv_block_tokens=block, context_use=use)
+    policy = ContinuousPolicy(most_users=seats, prompt_tokens=16, prefix_cache=prefill == "kept prefixes")
+    machine = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_token=1e-4) if prefill == "own" else None
+    outcome = simulate_continuous(work, costs, policy, prefill=machine)
+    assert (outcome.start_s >= work.arrival_s - 1e-12).all()
+    assert (outcome.first_s > outcome.start_s).all()
+    assert (outcome.end_s >= outcome.first_s).all()
+    tokens = (outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum()
+    assert tokens == (work.new_tokens - 1).sum()
+    held, expected = outcome.little
+    assert held == pytest.approx(expected)
+    for when in np.concatenate([outcome.start_s, outcome.left_s]):
+        inside = (outcome.start_s <= when) & (when < outcome.left_s)
+        assert inside.sum() <= seats
+        if not policy.prefix_cache:
+            assert (-(-(work.prompt_tokens + work.new_tokens)[inside] // block) * block).sum() <= room
+
+
+def serve(arrival_s: list[float], prompts: list[int], answers: list[int], **policy: int) -> Outcome:
+    work = plain_workload(np.array(arrival_s), np.array(prompts), np.array(answers))
+    return simulate_continuous(work, COSTS, ContinuousPolicy(**{"most_users": 8, "prompt_tokens": 8} | policy))
+
+
+def test_one_request_alone_takes_its_pieces_and_passes() -> None:
+    """A prompt of 10 in pieces of 8 and 2; then passes after 10, 11 and 12 tokens."""
+    outcome = serve([1.0], [10], [4])
+    first = 2 * 0.005 + 10 * 0.002 + 0.003
+    assert outcome.first_s[0] - 1.0 == pytest.approx(first)
+    passes = 3 * 0.011 + 1e-4 * (10 + 11 + 12)
+    assert outcome.end_s[0] - outcome.first_s[0] == pytest.approx(passes)
+    assert per_token_s(outcome)[0] == pytest.approx(passes / 3)
+
+
+def test_a_prompt_beside_decoding_lengthens_a_gap_by_its_piece() -> None:
+    alone = serve([0.0], [4], [50])
+    beside = serve([0.0, 0.2], [4, 8], [50, 1])
+    assert beside.end_s[0] - alone.end_s[0] == pytest.approx(0.005 + 8 * 0.002)
+    gaps = gap_distribution(beside)
+    assert gaps is not None
+    assert gaps.most == pytest.approx(0.011 + 0.005 + 8 * 0.002, abs=1e-4 * 55)
+
+
+def test_a_longer_piece_of_prompts_reads_them_sooner_and_makes_gaps_longer() -> None:
+    short, long = (serve([0.0, 0.1], [4, 64], [200, 2], prompt_tokens=tokens) for tokens in (8, 64))
+    assert long.first_s[1] < short.first_s[1]
+    gaps = [gap_distribution(outcome) for outcome in (short, long)]
+    assert gaps[0] is not None
+    assert gaps[1] is not None
+    assert gaps[1].most > gaps[0].most
+
+
+def test_a_prompt_waits_until_a_seat_is_free() -> None:
+    outcome = serve([0.0, 0.0], [4, 4], [20, 2], most_users=1)
+    assert outcome.start_s[1] == outcome.left_s[0]
+
+
+def test_a_fast_request_overtakes_those_who_wait() -> None:
+    work = plain_workload(np.array([0.0, 0.1, 0.2]), np.full(3, 4), np.full(3, 100))
+    work = replace(work, tier=np.array([NORMAL, NORMAL, FAST]))
+    outcome = simulate_continuous(work, COSTS, ContinuousPolicy(most_users=1, prompt_tokens=8))
+    assert outcome.start_s.argsort().tolist() == [0, 2, 1]
+
+
+def test_prompts_on_a_machine_of_their_own_leave_decoding_alone() -> None:
+    """Gaps are those of decode passes; a first token waits for the prompts before it."""
+    work = plain_workload(np.array([0.0, 0.0]), np.array([100, 100]), np.array([30, 30]))
+    machine = PrefillMachine(costs=COSTS, transfer_s=0.05, transfer_s_per_token=0.001)
+    outcome = simulate_continuous(work, COSTS, ContinuousPolicy(most_users=8, prompt_tokens=8), prefill=machine)
+    reading = 0.005 + 100 * 0.002
+    assert outcome.first_s.tolist() == pytest.approx([reading + 0.003, 2 * reading + 0.003])
+    assert outcome.start_s.tolist() == pytest.approx([0.0, reading])
+    gaps = gap_distribution(outcome)
+    assert gaps is not None
+    assert gaps.most <= 0.01 + 2 * 0.001 + 130e-4
+    assert outcome.prefill_busy_s == pytest.approx(2 * reading)
+
+
+def test_a_kept_prefix_is_not_read_again() -> None:
+    work = plain_workload(np.array([0.0, 10.0, 20.0]), np.array([50, 52, 60]), np.full(3, 2))
+    work = replace(work, prefix=np.array([0, 0, 1]), prefix_tokens=np.full(3, 40))
+    policy = ContinuousPolicy(most_users=8, prompt_tokens=1000, prefix_cache=True)
+    outcome = simulate_continuous(work, COSTS, policy)
+    waits = outcome.first_s - work.arrival_s
+    assert waits.tolist() == pytest.approx([0.008 + tokens * 0.002 for tokens in (50, 12, 60)])
+    assert (outcome.prefix_hits, outcome.saved_tokens) == (1, 40)
+
+
+def test_levels_tell_who_waits_and_who_is_served() -> None:
+    outcome = serve([0.0, 0.0, 0.0], [4, 4, 4], [20, 20, 20], most_users=1)
+    over_time = levels(outcome, 200)
+    assert over_time.waiting[1] == 2
+    assert set(over_time.answering.tolist()) <= {0.0, 1.0}
+    assert over_time.kv_tokens.max() == 24
+    assert over_time.waiting[-1] == 0

@@ -1,0 +1,99 @@
+"""Rounds of a pipeline of stages, against passes that go through its servers event by event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from wse.serving.events import Job, chunks, passes, run
+from wse.serving.pipelining import cycles_between_passes
+from wse.serving.route import Visit, alone_cycles, slowest
+from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
+
+ROUTE = (Visit(0, 3.0, 0.5), Visit(1, 5.0, 0.5), Visit(2, 4.0, 2.0))
+CHUNK = (Visit(0, 6.0, 0.5), Visit(1, 9.0, 0.5), Visit(2, 7.0, 2.0))
+
+
+def time_of(route: tuple[Visit, ...], factor: float = 1.0) -> PassTime:
+    return PassTime(factor * alone_cycles(route), factor * slowest(route)[1])
+
+
+ONE = time_of(ROUTE)
+TWO = time_of(ROUTE, 1.6)  # a pass of two users
+FIRST, LAST = time_of(CHUNK), time_of(CHUNK, 1.5)
+REST = (time_of(CHUNK, 0.25), time_of(CHUNK, 0.375))
+
+
+def costs(*, users: tuple[int, ...] = (1,), streams: int | None = None) -> StagedCosts:
+    grid = {1: (ONE, time_of(ROUTE, 3.0)), 2: (TWO, time_of(ROUTE, 4.0))}
+    return StagedCosts(
+        decode=DecodeGrid(users=users, contexts=(0, 100), passes=tuple(grid[count] for count in users)),
+        prefill=ChunkGrid(chunk_tokens=8, chunks=(FIRST, FIRST, LAST), last_tokens=(2, 8), lasts=(REST, (FIRST, LAST))),
+        kv_capacity_tokens=1000,
+        most_users=16,
+        streams=streams,
+    )
+
+
+@pytest.mark.parametrize("users", [1, 2, 3, 4, 7])
+def test_a_round_of_single_users_is_that_of_streams_in_a_pipeline(users: int) -> None:
+    """The round is users × the time between passes, by events as by the closed form."""
+    ended = run(passes(ROUTE, users, 40))
+    by_events = (sum(ended[-users:]) - sum(ended[-11 * users : -10 * users])) / (10 * users)
+    assert costs().round_s(users, 0, ()) == pytest.approx(by_events)
+    assert costs().round_s(users, 0, ()) == users * cycles_between_passes(ROUTE, users).cycles
+
+
+def test_users_share_passes_as_makes_the_round_shortest() -> None:
+    both = costs(users=(1, 2))
+    assert both.round_s(2, 0, ()) == ONE.latency_s  # two streams are not slower than one
+    assert both.round_s(8, 0, ()) == 4 * TWO.busy_s < 8 * ONE.busy_s
+    assert costs(users=(1, 2), streams=1).round_s(2, 0, ()) == TWO.latency_s
+
+
+def test_rounds_between_contexts_are_on_a_line() -> None:
+    assert costs().round_s(1, 50, ()) == pytest.approx(2 * ONE.latency_s)
+
+
+def test_chunks_behind_each_other_end_as_the_events_say() -> None:
+    """Two whole chunks: the work of the slowest stage for both, then what the last takes beyond it."""
+    piece = Piece(16, 0)
+    equal = replace(
+        costs(), prefill=ChunkGrid(chunk_tokens=8, chunks=(FIRST,), last_tokens=(8,), lasts=((FIRST, FIRST),))
+    )
+    ended = run(chunks([CHUNK, CHUNK]))[-1]
+    assert equal.round_s(0, 0, [piece]) + equal.drain_s(piece) == pytest.approx(ended)
+
+
+def test_prompts_in_a_round_take_the_time_that_streams_leave() -> None:
+    """A chunk beside one stream, whose stages are mostly idle, does not lengthen its round; beside four it does."""
+    assert costs().round_s(1, 0, [Piece(8, 0)]) == ONE.latency_s == 15.0
+    assert costs().round_s(4, 0, [Piece(8, 0)]) == 4 * 5.0 + 9.0
+    jobs = passes(ROUTE, 4, 40)  # and a chunk in each turn, behind the fourth stream
+    jobs = [job for turn in range(40) for job in (*jobs[4 * turn : 4 * turn + 4], Job(CHUNK))]
+    numbers = [number for number, job in enumerate(jobs) if job.route is CHUNK]
+    kept: list[Job] = []
+    for number, job in enumerate(jobs):
+        before = number - 5 if number >= 5 else -1
+        kept.append(Job(job.route, predecessor=before))
+    ended = run(kept)
+    turns = [ended[number] for number in numbers]
+    assert (turns[-1] - turns[-11]) / 10 == pytest.approx(costs().round_s(4, 0, [Piece(8, 0)]))
+
+
+def test_a_shorter_last_chunk_is_between_lengths_and_contexts() -> None:
+    plain = costs()
+    assert plain.piece_busy_s(Piece(2, 0)) == REST[0].busy_s
+    assert plain.piece_busy_s(Piece(2, 16)) == REST[1].busy_s
+    assert plain.piece_busy_s(Piece(5, 0)) == pytest.approx((REST[0].busy_s + FIRST.busy_s) / 2)
+    assert plain.piece_busy_s(Piece(18, 0)) == pytest.approx(2 * FIRST.busy_s + REST[1].busy_s)
+    assert plain.piece_busy_s(Piece(8, 16)) == LAST.busy_s
+    assert plain.drain_s(Piece(24, 0)) == LAST.latency_s - LAST.busy_s
+
+
+def test_pieces_of_a_prompt_are_together_the_whole() -> None:
+    parts = (Piece(8, 0, ends=False), Piece(8, 8, ends=False), Piece(5, 16))
+    busy = sum(costs().piece_busy_s(part) for part in parts)
+    assert busy == pytest.approx(costs().piece_busy_s(Piece(21, 0)))

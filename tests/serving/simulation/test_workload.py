@@ -1,0 +1,56 @@
+"""Workloads that are drawn: the same for the same seed, of the rate and lengths that were asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_costs import PlainCosts
+
+from wse.serving.simulation.capacity import capacity_requests_per_s
+from wse.serving.simulation.continuous import ContinuousPolicy, simulate_continuous
+from wse.serving.simulation.workload import FAST, Arrivals, WorkloadOptions, draw_workload
+
+OPTIONS = WorkloadOptions(requests=20_000, prompt_tokens=100, new_tokens=50, length_cv=0.8, context=1000, seed=4)
+
+
+def drawn(**changes: object) -> WorkloadOptions:
+    return replace(OPTIONS, **changes)  # type: ignore[arg-type]
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    first, second, other = (draw_workload(drawn(seed=seed)) for seed in (4, 4, 5))
+    assert np.array_equal(first.arrival_s, second.arrival_s)
+    assert np.array_equal(first.prompt_tokens, second.prompt_tokens)
+    assert not np.array_equal(first.arrival_s, other.arrival_s)
+
+
+def test_other_arrivals_leave_the_lengths_as_they_are() -> None:
+    constant = draw_workload(drawn(arrivals="constant"))
+    assert np.array_equal(constant.new_tokens, draw_workload(OPTIONS).new_tokens)
+    assert (np.diff(constant.arrival_s) == 1).all()
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "constant", "bursts"])
+def test_rate_and_lengths_are_those_asked_for(arrivals: Arrivals) -> None:
+    work = draw_workload(drawn(arrivals=arrivals, burst=10, fast_share=0.25)).at_rate(7.0)
+    assert work.rate_per_s == pytest.approx(7.0)
+    assert work.prompt_tokens.mean() == pytest.approx(100, rel=0.02)
+    assert work.prompt_tokens.std() == pytest.approx(80, rel=0.05)
+    assert (work.tier == FAST).mean() == pytest.approx(0.25, abs=0.01)
+    assert work.most_tokens <= 1000
+
+
+def test_bursts_come_at_once() -> None:
+    gaps = np.diff(draw_workload(drawn(arrivals="bursts", burst=5)).arrival_s)
+    assert (gaps[: 3999 * 5].reshape(-1, 5)[:, :4] == 0).all()
+    assert (gaps[4::5] > 0).all()
+
+
+def test_capacity_is_the_rate_of_a_server_that_never_waits() -> None:
+    """A single server with services of 2 s on average."""
+    work = draw_workload(drawn(requests=500, prompt_tokens=1, new_tokens=11, length_cv=0.0))
+    policy = ContinuousPolicy(most_users=1, prompt_tokens=1)
+    rate = capacity_requests_per_s(work, 1, lambda held: simulate_continuous(held, PlainCosts(pass_s=0.2), policy))
+    assert rate == pytest.approx(0.5, rel=0.01)

@@ -1,0 +1,33 @@
+"""The page of a simulation: texts escaped, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wse.request.estimate_request import EstimateRequest
+from wse.request.serve_request import ServeRequest
+from wse.studies.serve.page.page import as_html
+from wse.studies.serve.serve import serve
+
+BASE = EstimateRequest(model="story", mesh="24x24", schedule="released", prompt_len=16, new_tokens=16)
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+def test_hostile_names_are_text() -> None:
+    service = serve(ServeRequest(base=BASE, mapping="region", requests=50))
+    inputs: dict[str, Any] = {**service.result.inputs, "model": HOSTILE}
+    model = replace(service.result.model, name=HOSTILE)
+    page = as_html(replace(service, result=replace(service.result, model=model, inputs=inputs))).decode()
+    assert "<script>alert" not in page
+    assert page.count("</script>") == 2
+    assert "&lt;/script&gt;" in page
+    assert "default-src 'none'" in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_page_of_an_overloaded_service_says_so(tmp_path: Path) -> None:
+    page = as_html(serve(ServeRequest(base=BASE, mapping="region", requests=50, load=3.0))).decode()
+    assert "Overloaded" in page
+    assert '"panels": []' in page

@@ -1,0 +1,183 @@
+"""``wse serve-sim`` as a study: load, stability, files, and what a change of the policy changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wse
+from wse.errors import BadInput, DoesNotFit
+
+STORY: dict[str, Any] = {
+    "model": "story",
+    "mesh": "24x24",
+    "mapping": "region",
+    "schedule": "released",
+    "prompt_len": 64,
+    "new_tokens": 64,
+    "requests": 1500,
+}
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    first, second, other = (wse.serve_sim(**STORY, length_cv=0.5, seed=seed).to_dict() for seed in (1, 1, 2))
+    assert first == second
+    assert first["served"] != other["served"]
+
+
+def test_the_default_load_is_seven_tenths_of_the_capacity() -> None:
+    result = wse.serve_sim(**STORY)
+    assert result.load.stable
+    assert result.load.offered == pytest.approx(0.7)
+    assert result.requests.rate_per_s == pytest.approx(0.7 * result.load.capacity_requests_per_s)
+    assert result.served is not None
+    assert result.served.tokens_per_s == pytest.approx(64 * result.requests.rate_per_s, rel=0.05)
+    assert result.served.little.in_system == pytest.approx(result.served.little.by_law)
+
+
+def test_more_requests_than_can_be_served_are_reported_and_not_simulated() -> None:
+    capacity = wse.serve_sim(**STORY).load.capacity_requests_per_s
+    result = wse.serve_sim(**STORY, rate=1.01 * capacity)
+    assert not result.load.stable
+    assert result.load.offered == pytest.approx(1.01)
+    assert result.served is None
+    assert "Overloaded" in result.verdict
+    assert "the queue grows as long as they come" in result.verdict
+
+
+def test_just_below_capacity_a_queue_is_served_and_waits_longer() -> None:
+    some, most = (wse.serve_sim(**STORY, load=load).served for load in (0.5, 0.97))
+    assert some is not None
+    assert most is not None
+    assert most.all.queueing.mean > 3 * some.all.queueing.mean
+    assert most.tokens_per_s > some.tokens_per_s
+    assert most.usd_per_million_tokens.value < some.usd_per_million_tokens.value
+
+
+def test_a_bus_has_users_wait_for_each_other() -> None:
+    """At the same rate the first token of static batching comes later than that of continuous batching."""
+    bus = wse.serve_sim(**STORY, batching="static", max_users=8, load=0.6)
+    rate = bus.requests.rate_per_s
+    joining = wse.serve_sim(**STORY, max_users=8, rate=rate)
+    assert bus.served is not None
+    assert joining.served is not None
+    assert bus.served.all.ttft.p50 > 2 * joining.served.all.ttft.p50
+
+
+def test_goodput_counts_requests_in_time() -> None:
+    served = wse.serve_sim(**STORY, load=0.9).served
+    assert served is not None
+    limit = served.all.ttft.p90
+    goodput = wse.serve_sim(**STORY, load=0.9, ttft=limit).served
+    assert goodput is not None
+    assert goodput.goodput is not None
+    assert goodput.goodput.share == pytest.approx(0.9, abs=0.01)
+    assert goodput.goodput.tokens_per_s == pytest.approx(0.9 * served.tokens_per_s, rel=0.02)
+
+
+def test_a_fast_tier_waits_less() -> None:
+    served = wse.serve_sim(**STORY, load=0.95, fast_share=0.2, max_users=4).served
+    assert served is not None
+    assert served.tiers["fast"].queueing.mean < served.tiers["normal"].queueing.mean / 2
+    assert served.tiers["fast"].requests + served.tiers["normal"].requests == 1500
+
+
+def test_prompts_on_wafers_of_their_own_leave_gaps_alone_and_cost_more() -> None:
+    same = wse.serve_sim(**STORY)
+    rate = same.requests.rate_per_s
+    own = wse.serve_sim(**STORY, prefill="own", rate=rate)
+    assert own.prefill_machine is not None
+    assert own.served is not None
+    assert same.served is not None
+    assert own.served.gaps is not None
+    assert same.served.gaps is not None
+    assert own.served.gaps.most < same.served.gaps.most
+    assert own.served.use.prefill_busy is not None
+    ratio = own.served.usd_per_million_tokens.value / same.served.usd_per_million_tokens.value
+    assert ratio == pytest.approx(2, rel=0.05)
+
+
+def test_regions_of_their_own_are_on_the_same_wafer() -> None:
+    both = STORY | {"mesh": "24x24"}
+    beside = wse.serve_sim(**both, prefill="own", prefill_mesh="24x24", rate=300.0)
+    alone = wse.serve_sim(**both, rate=300.0)
+    assert beside.served is not None
+    assert alone.served is not None
+    assert beside.served.usd_per_million_tokens.value == pytest.approx(
+        alone.served.usd_per_million_tokens.value, rel=0.02
+    )
+    with pytest.raises(BadInput, match="do not fit beside each other"):
+        wse.serve_sim(**both, prefill="own", prefill_mesh="1170x740")
+
+
+def test_kept_prefixes_are_not_read_again() -> None:
+    plain, kept = (wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=keeps, rate=200.0) for keeps in (False, True))
+    assert plain.served is not None
+    assert kept.served is not None
+    assert kept.served.prefix_cache is not None
+    assert kept.served.prefix_cache.hits > 1400
+    assert kept.served.all.ttft.p50 < 0.7 * plain.served.all.ttft.p50
+    assert kept.load.capacity_requests_per_s > plain.load.capacity_requests_per_s
+
+
+def test_a_file_of_arrivals_is_served_whatever_its_load(tmp_path: Path) -> None:
+    rows = "".join(f"{at / 1e4},{20 + at % 7},{9 + at % 5}\n" for at in range(200))
+    path = tmp_path / "arrivals.csv"
+    path.write_text("arrival_s,prompt_tokens,new_tokens\n" + rows)
+    placement = {key: STORY[key] for key in ("model", "mesh", "mapping", "schedule")}
+    result = wse.serve_sim(**placement, arrivals=path, max_users=1)
+    assert not result.load.stable
+    assert result.served is not None
+    assert result.served.all.requests == result.requests.count == 200
+    assert result.inputs["context"] == 26 + 13
+
+
+def test_files_hold_what_was_served(tmp_path: Path) -> None:
+    timeline, page = tmp_path / "t.json", tmp_path / "p.html"
+    result = wse.serve_sim(**STORY | {"requests": 300}, timeline=timeline, html=page)
+    assert (result.timeline, result.page) == (str(timeline), str(page))
+    events = json.loads(timeline.read_text())["traceEvents"]
+    answers = [event for event in events if event["name"] == "answer"]
+    assert len(answers) == 300
+    assert {event["args"]["new_tokens"] for event in answers} == {64}
+    lanes: dict[int, float] = {}
+    for event in (event for event in events if event["ph"] == "X"):
+        assert event["ts"] >= lanes.get(event["tid"], 0.0) - 1e-3
+        lanes[event["tid"]] = event["ts"] + event["dur"]
+    text = page.read_text()
+    assert "Requests over time" in text
+    assert result.verdict in text
+    with pytest.raises(BadInput, match=r"--timeline .*: the queue would grow for ever"):
+        wse.serve_sim(**STORY, load=2.0, timeline=timeline)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"arrivals": "poison"}, "unknown arrivals 'poison': did you mean 'poisson'?"),
+        ({"arrivals": "none.csv", "requests": None}, "--prompt-len 64: none.csv says what requests there are"),
+        ({"batching": "statics"}, "did you mean 'static'?"),
+        ({"prefill": "ownn"}, "did you mean 'own'?"),
+        ({"rate": 1.0, "load": 0.5}, "--rate and --load"),
+        ({"rate": -1.0}, "--rate -1: give requests a second of more than 0"),
+        ({"load": float("nan")}, "--load nan"),
+        ({"ttft": 0.0}, "--ttft 0"),
+        ({"requests": 0}, "--requests 0: give a number of at least 1"),
+        ({"requests": 10_000_000}, "--requests 10000000: give at most 1,000,000"),
+        ({"fast_share": 1.5}, "--fast-share 1.5: give a number from 0 to 1"),
+        ({"length_cv": -1.0}, "--length-cv -1: give a number from 0 to 10"),
+        ({"batch_wait": 1.0}, "--batch-wait: needs --batching static"),
+        ({"prefill_wafers": 2}, "--prefill-wafers: needs --prefill own"),
+        ({"prefix_cache": True, "prefill": "own"}, "--prefix-cache: needs --prefill same"),
+        ({"batching": "static", "fast_share": 0.5}, "--fast-share: needs --batching continuous"),
+        ({"prefix_tokens": 64}, "--prefix-tokens 64: give fewer than the 64 of --prompt-len"),
+        ({"prompt_len": 4096}, "tokens are more than"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_a_line(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises((BadInput, DoesNotFit)) as refusal:
+        wse.serve_sim(**STORY | changes)
+    assert said in str(refusal.value)

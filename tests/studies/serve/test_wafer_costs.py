@@ -1,0 +1,94 @@
+"""Costs of passes on wafers are those that the fabric model gives for compiled Programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from wse.compiler.options import REPORT
+from wse.compiler.pipeline import compile_choice
+from wse.fabric.model import Fabric
+from wse.program.program import Program
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.search.search import Compilation
+from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.staged_costs import StagedCosts
+from wse.studies.compile.choose import compile_with_remedies
+from wse.studies.results.sram import kv_capacity_tokens
+from wse.studies.serve.wafer_costs import wafer_costs
+
+REQUEST = EstimateRequest(
+    model="story", mesh="24x24", mapping="region", schedule="released", prompt_len=64, new_tokens=64
+)
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def compiled(request: pytest.FixtureRequest) -> tuple[PreparedEstimate, Compilation, StagedCosts]:
+    """On one wafer a single stage; on two a pipeline."""
+    asked = replace(REQUEST, wafers=request.param, mapping="region" if request.param == 1 else "pipeline")
+    prepared = prepare_estimate(asked)
+    compilation = compile_with_remedies(prepared)
+    return prepared, compilation, wafer_costs(prepared, compilation, None)
+
+
+def for_prompts(
+    prepared: PreparedEstimate, compilation: Compilation, prompts: tuple[int, ...], chunk: int | None = None
+) -> Fabric:
+    options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
+    choice = replace(compilation.choice, prefill_chunk=chunk or compilation.choice.prefill_chunk)
+    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, choice)
+    return Fabric(program, prepared.wafer, prepared.software)
+
+
+def test_a_user_alone_waits_for_a_pass_of_one(
+    compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
+) -> None:
+    prepared, compilation, costs = compiled
+    fabric = for_prompts(prepared, compilation, (1,))
+    for context in (costs.contexts[0], costs.contexts[4], costs.contexts[-1]):
+        assert costs.round_s(1, context, ()) == pytest.approx(
+            fabric.decode_cost(context).cycles / prepared.wafer.clock_hz
+        )
+
+
+def test_passes_of_more_users_are_those_that_were_compiled_for_them(
+    compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
+) -> None:
+    prepared, compilation, costs = compiled
+    assert costs.decode.users[:3] == (1, 2, 4)
+    fabric = for_prompts(prepared, compilation, (1,) * 4)
+    cycles = fabric.decode_cost(*(64,) * 4).cycles
+    four = costs.decode.passes[2][costs.contexts.index(64)] if 64 in costs.contexts else None
+    assert four is not None
+    assert four.latency_s == pytest.approx(cycles / prepared.wafer.clock_hz)
+    assert four.busy_s <= four.latency_s
+
+
+def test_prompts_take_the_chunks_of_the_program(
+    compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
+) -> None:
+    """On one stage all chunks of a prompt one after another, whatever the length of the last."""
+    prepared, compilation, costs = compiled
+    if len(compilation.program.stages) > 1:
+        pytest.skip("chunks overlap on several stages")
+    for prompt in (costs.chunk_tokens, 64, costs.chunk_tokens + 1):
+        fabric = for_prompts(prepared, compilation, (prompt,), costs.chunk_tokens)
+        cycles = sum(fabric.prefill_cost(index).cycles for index in range(len(fabric.program.prefill)))
+        seconds_alone = cycles / prepared.wafer.clock_hz - costs.host_s / 2
+        piece = Piece(prompt, 0)
+        seconds = costs.round_s(0, 0, [piece]) + costs.drain_s(piece)
+        assert seconds == pytest.approx(seconds_alone, rel=0.03 if prompt % costs.chunk_tokens else 1e-9)
+
+
+def test_the_room_for_caches_is_that_of_the_memory_map(
+    compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
+) -> None:
+    prepared, compilation, costs = compiled
+    most, chunk = costs.decode.users[-1], costs.chunk_tokens
+    longest = compilation.options.context - 1
+    prompts = (longest, *(min(chunk, longest),) * (most - 1))
+    program: Program = for_prompts(prepared, compilation, prompts, chunk).program
+    assert costs.kv_capacity_tokens == most * kv_capacity_tokens(program)
+    assert costs.kv_block_tokens == max(stage.rect.rows for stage in program.stages)

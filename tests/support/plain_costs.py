@@ -1,0 +1,37 @@
+"""Pass costs of a machine whose closed forms are known: times that are written down, no Program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wse.serving.simulation.pass_costs import ContextUse, Piece
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainCosts:
+    """A decode pass takes ``pass_s`` and ``user_s`` for each user and ``context_s`` for each token of context.
+
+    A prompt takes ``prompt_s`` for each token, ``piece_s`` for each piece of it.
+    """
+
+    pass_s: float = 0.0
+    user_s: float = 0.0
+    context_s: float = 0.0
+    prompt_s: float = 0.0
+    piece_s: float = 0.0
+    drain: float = 0.0
+    kv_capacity_tokens: int = 1 << 40
+    kv_block_tokens: int = 1
+    most_users: int = 1 << 20
+    chunk_tokens: int = 1
+    contexts: tuple[int, ...] = (0, 1 << 20)
+    context_use: ContextUse = "longest"
+    host_s: float = 0.0
+
+    def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+        prompts = sum(self.piece_s + self.prompt_s * piece.tokens for piece in pieces)
+        return prompts + (self.pass_s + self.user_s * users + self.context_s * context if users else 0.0)
+
+    def drain_s(self, piece: Piece) -> float:
+        return self.drain

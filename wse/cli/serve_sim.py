@@ -1,0 +1,41 @@
+"""``wse serve-sim``: requests that arrive over time, served by a model on wafers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from wse.cli import options as opt
+from wse.request.option import Option
+from wse.request.serve_request import ServeRequest
+
+
+def serve_sim(
+    request: ServeRequest,
+    timeline: Annotated[
+        str | None,
+        Option(doc="Write a timeline that Perfetto opens, a .json file.", panel="Output", metavar="FILE"),
+    ] = None,
+    html: Annotated[
+        str | None, Option(doc="Write one page with tables and the queue over time.", panel="Output", metavar="FILE")
+    ] = None,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Serve requests over time: queue, first token, cost.
+
+    Event by event, with costs of passes that are compiled for the machine. Nothing is executed.
+
+    Examples:
+
+    \b
+      wse serve-sim story --mesh 24x24 --mapping region --prompt-len 64 --new-tokens 64
+      wse serve-sim llama-3-8b --load 0.9 --length-cv 0.5 --ttft 0.1 --tpot 0.001
+      wse serve-sim llama-3-8b --batching static --max-users 16 --batch-wait 0.5
+      wse serve-sim llama-3-8b --prefill own --fast-share 0.1 --timeline serve.json --html serve.html
+    """
+    from wse.report.progress import SERVING, progress_on
+    from wse.studies.serve.files import serve_to_files
+
+    with progress_on(sys.stderr, SERVING) as on_progress:
+        result = serve_to_files(request, on_progress, timeline=timeline, html=html)
+    opt.print_result(result, json=json)

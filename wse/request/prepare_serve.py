@@ -1,0 +1,212 @@
+"""A ServeRequest, checked, with its requests drawn or read and everything loaded that serves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.hardware.mesh import parse_mesh
+from wse.request.arrivals_file import check_lengths, read_arrivals
+from wse.request.estimate_request import EstimateRequest
+from wse.request.option import check_counts
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.request.serve_request import BATCHING, LOAD, OWN, PREFILL_PLACES, STATIC, ServeRequest
+from wse.serving.simulation.workload import ARRIVALS, Workload, WorkloadOptions, draw_workload
+
+REQUESTS: Final = 10_000
+MOST_REQUESTS: Final = 1_000_000
+LONGEST: Final = 4
+"""Times the mean that requests of different lengths may have, where no context was asked for."""
+MOST_CV: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedServe:
+    """A request with everything loaded and decided but the costs of passes.
+
+    Attributes:
+        request: The request.
+        decode: The placement that decodes.
+        prefill: The placement that reads prompts, where that is another.
+        workload: The requests; those that were drawn come at one a second, until their rate is known.
+        has_times: Whether the times of arrival are to be kept as they are, from a file.
+        beside: Whether prompts are read on a part of the same wafers.
+    """
+
+    request: ServeRequest
+    decode: PreparedEstimate
+    prefill: PreparedEstimate | None
+    workload: Workload
+    has_times: bool
+    beside: bool
+
+    @property
+    def load(self) -> float:
+        """The load that was asked for, where no rate was."""
+        return LOAD if self.request.load is None else self.request.load
+
+
+def prepare_serve(request: ServeRequest) -> PreparedServe:
+    """Load and check all that a request names.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+    """
+    _check(request)
+    is_drawn = str(request.arrivals) in ARRIVALS
+    workload, context = _drawn(request) if is_drawn else _read(request, _arrivals_path(request))
+    prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
+    placement = request.estimate_request(prompt_len=prompt, new_tokens=answer, context=context)
+    return PreparedServe(
+        request=request,
+        decode=prepare_estimate(placement),
+        prefill=_prefill(request, placement) if request.prefill == OWN else None,
+        workload=workload,
+        has_times=not is_drawn,
+        beside=request.prefill_mesh is not None,
+    )
+
+
+def _check(request: ServeRequest) -> None:
+    """Raise BadInput for an option that is out of range, or that another one leaves without meaning."""
+    check_counts(
+        requests=request.requests,
+        burst=request.burst,
+        max_users=request.max_users,
+        chunk=request.chunk,
+        streams=request.streams,
+        prefill_wafers=request.prefill_wafers,
+        prefix_tokens=request.prefix_tokens,
+        prefixes=request.prefixes,
+    )
+    if request.requests is not None and request.requests > MOST_REQUESTS:
+        message = f"--requests {request.requests}: give at most {MOST_REQUESTS:,}"
+        raise BadInput(message)
+    _check_numbers(request)
+    if request.batching not in BATCHING:
+        raise UnknownName("batching", request.batching, BATCHING)
+    if request.prefill not in PREFILL_PLACES:
+        raise UnknownName("place of prefill", request.prefill, PREFILL_PLACES)
+    if request.rate is not None and request.load is not None:
+        message = "--rate and --load: one follows from the other; give one of them"
+        raise BadInput(message)
+    is_static, has_own = request.batching == STATIC, request.prefill == OWN
+    for option, is_given, needs, is_there in (
+        ("--batch-wait", request.batch_wait is not None, "--batching static", is_static),
+        ("--prefill-wafers", request.prefill_wafers is not None, "--prefill own", has_own),
+        ("--prefill-mesh", request.prefill_mesh is not None, "--prefill own", has_own),
+        ("--prefill own", has_own, "--batching continuous", not is_static),
+        ("--prefix-cache", request.prefix_cache, "--batching continuous", not is_static),
+        ("--prefix-cache", request.prefix_cache, "--prefill same", not has_own),
+        ("--fast-share", request.fast_share > 0, "--batching continuous", not is_static),
+    ):
+        if is_given and not is_there:
+            message = f"{option}: needs {needs}; give that too, or leave it out"
+            raise BadInput(message)
+
+
+def _check_numbers(request: ServeRequest) -> None:
+    for option, value, most, what in (
+        ("--rate", request.rate, 1e12, "requests a second"),
+        ("--load", request.load, 1e6, "a share"),
+        ("--batch-wait", request.batch_wait, 1e9, "seconds"),
+        ("--ttft", request.ttft, 1e9, "seconds"),
+        ("--tpot", request.tpot, 1e9, "seconds"),
+    ):
+        if value is not None and not 0 < value <= most:
+            message = f"{option} {value:g}: give {what} of more than 0"
+            raise BadInput(message)
+    for option, value, most in (("--length-cv", request.length_cv, MOST_CV), ("--fast-share", request.fast_share, 1)):
+        if not 0 <= value <= most:
+            message = f"{option} {value:g}: give a number from 0 to {most:g}"
+            raise BadInput(message)
+
+
+def _arrivals_path(request: ServeRequest) -> Path:
+    """The file of arrivals that a request names. Raises BadInput where options of drawn requests are beside it."""
+    path = Path(request.arrivals)
+    if not path.suffix and not path.exists():
+        raise UnknownName("arrivals", str(request.arrivals), (*ARRIVALS, "a CSV file"))
+    base = request.base
+    for option, value in (
+        ("--rate", request.rate),
+        ("--load", request.load),
+        ("--requests", request.requests),
+        ("--prompt-len", base.prompt_len),
+        ("--new-tokens", base.new_tokens),
+        ("--prefix-tokens", request.prefix_tokens),
+        ("--length-cv", request.length_cv or None),
+        ("--fast-share", request.fast_share or None),
+    ):
+        if value is not None:
+            message = f"{option} {value:g}: {path} says what requests there are; leave it out"
+            raise BadInput(message)
+    return path
+
+
+def _read(request: ServeRequest, path: Path) -> tuple[Workload, int]:
+    """The requests of a file, and the context that they need."""
+    context = request.base.context
+    workload = read_arrivals(path)
+    if context is not None:
+        check_lengths(path, workload, context, f"--context {context}")
+    spec = prepare_estimate(request.estimate_request(prompt_len=1, new_tokens=1, context=None)).spec
+    limit = spec.context_limit
+    check_lengths(path, workload, limit, f"the {limit} tokens that {spec.name} was made for")
+    return workload, context or workload.most_tokens
+
+
+def _drawn(request: ServeRequest) -> tuple[Workload, int]:
+    """Requests that are drawn, and the context that they need. A prompt is longer than its prefix."""
+    base = request.base
+    prepared = prepare_estimate(
+        request.estimate_request(prompt_len=base.prompt_len, new_tokens=base.new_tokens, context=base.context)
+    )
+    prompt, answer = prepared.prompt_len, prepared.new_tokens
+    prefix = request.prefix_tokens or 0
+    if prefix >= prompt:
+        message = f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len"
+        raise BadInput(message)
+    times = LONGEST if request.length_cv else 1
+    context = base.context or min(times * (prompt + answer), prepared.spec.context_limit)
+    options = WorkloadOptions(
+        requests=request.requests or REQUESTS,
+        arrivals=next(name for name in ARRIVALS if name == request.arrivals),
+        burst=request.burst,
+        prompt_tokens=prompt,
+        new_tokens=answer,
+        length_cv=request.length_cv,
+        context=context,
+        fast_share=request.fast_share,
+        prefix_tokens=prefix,
+        prefixes=request.prefixes,
+        seed=request.seed,
+    )
+    return draw_workload(options), context
+
+
+def _prefill(request: ServeRequest, placement: EstimateRequest) -> PreparedEstimate:
+    """The placement that reads prompts: on wafers of its own, or on a part of those that decode."""
+    if request.prefill_mesh is None:
+        return prepare_estimate(replace(placement, wafers=request.prefill_wafers or placement.wafers))
+    if request.base.mesh is None or request.prefill_wafers is not None:
+        message = (
+            f"--prefill-mesh {request.prefill_mesh}: is beside the --mesh that decodes, on the same wafers; give "
+            "--mesh, and no --prefill-wafers"
+        )
+        raise BadInput(message)
+    prepared = prepare_estimate(replace(placement, mesh=request.prefill_mesh))
+    sizes = [parse_mesh(mesh) for mesh in (request.base.mesh, request.prefill_mesh)]
+    (rows, cols), (more_rows, more_cols) = sizes
+    whole = prepared.whole
+    is_below = rows + more_rows <= whole.mesh_rows and max(cols, more_cols) <= whole.mesh_cols
+    is_beside = cols + more_cols <= whole.mesh_cols and max(rows, more_rows) <= whole.mesh_rows
+    if not (is_below or is_beside):
+        message = (
+            f"--mesh {request.base.mesh} and --prefill-mesh {request.prefill_mesh}: a wafer has {whole.mesh_rows}x"
+            f"{whole.mesh_cols} PEs, where they do not fit beside each other; give smaller ones"
+        )
+        raise BadInput(message)
+    return prepared

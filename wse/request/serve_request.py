@@ -1,0 +1,152 @@
+"""ServeRequest: the options of ``wse serve-sim``, and its arguments from Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final
+
+from wse.request.estimate_request import EstimateRequest
+from wse.request.option import Option, OptionsOf
+from wse.request.placement_request import MappingName
+
+CONTINUOUS: Final = "continuous"
+STATIC: Final = "static"
+BATCHING: Final = (CONTINUOUS, STATIC)
+SAME: Final = "same"
+OWN: Final = "own"
+PREFILL_PLACES: Final = (SAME, OWN)
+LOAD: Final = 0.7
+"""Offered load where neither it nor a rate was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeRequest:
+    """A model on wafers that serves requests over time; None where the default is to be found.
+
+    ``base`` has the model, the wafers and the mean lengths of requests; its ``mapping`` does not count.
+    """
+
+    base: Annotated[
+        EstimateRequest,
+        OptionsOf(
+            without=(
+                *("mapping", "batch", "verify_tokens", "draft", "draft_model", "draft_place"),
+                *("capacity", "network", "sensitivity", "trace"),
+            )
+        ),
+    ]
+    mapping: MappingName = "bands"
+    arrivals: Annotated[
+        str | Path,
+        Option(
+            doc="When requests come: one by one at random, evenly, in bursts, or as a CSV file says, with columns "
+            "arrival_s, prompt_tokens, new_tokens, and, if wanted, tier, prefix and prefix_tokens.",
+            panel="Serving",
+            metavar="poisson|constant|bursts|FILE",
+        ),
+    ] = "poisson"
+    rate: Annotated[
+        float | None, Option(doc="Requests a second. Default: by --load.", panel="Serving", metavar="R")
+    ] = None
+    load: Annotated[
+        float | None,
+        Option(
+            doc="Requests as a share of those that can be served at most. Default: 0.7.", panel="Serving", metavar="F"
+        ),
+    ] = None
+    requests: Annotated[
+        int | None, Option(doc="Requests. Default: 10,000, or those of the file.", panel="Serving", metavar="N")
+    ] = None
+    burst: Annotated[int, Option(doc="Requests of a burst.", panel="Serving", metavar="N")] = 8
+    length_cv: Annotated[
+        float,
+        Option(
+            doc="Spread of prompts and answers, which are log-normal around their mean: standard deviation over mean.",
+            panel="Serving",
+            metavar="F",
+        ),
+    ] = 0.0
+    batching: Annotated[
+        str,
+        Option(
+            doc="Users join and leave between two tokens, or wait for a batch and ride together to its end.",
+            panel="Serving",
+            metavar="continuous|static",
+        ),
+    ] = CONTINUOUS
+    max_users: Annotated[
+        int | None,
+        Option(
+            doc="Users that are served at a time, or seats of a static batch. Default: as many as caches have room.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    batch_wait: Annotated[
+        float | None,
+        Option(
+            doc="Seconds after which a static batch begins though it is not full. Default: never.",
+            panel="Serving",
+            metavar="S",
+        ),
+    ] = None
+    chunk: Annotated[
+        int,
+        Option(doc="Tokens of prompts that are read between two tokens of others.", panel="Serving", metavar="N"),
+    ] = 512
+    streams: Annotated[
+        int | None,
+        Option(
+            doc="Passes in flight through the stages, at most. Default: as many as make tokens come soonest.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    prefill: Annotated[
+        str,
+        Option(doc="Prompts on the machine that decodes, or on one of its own.", panel="Serving", metavar="same|own"),
+    ] = SAME
+    prefill_wafers: Annotated[
+        int | None,
+        Option(
+            doc="Wafers that read prompts, with --prefill own. Default: as many as decode.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    prefill_mesh: Annotated[
+        str | None,
+        Option(
+            doc="PEs that read prompts, beside the --mesh that decodes on the same wafers.",
+            panel="Serving",
+            metavar="ROWSxCOLS",
+        ),
+    ] = None
+    prefix_cache: Annotated[bool, Option(doc="Keep prefixes of prompts for later ones.", panel="Serving")] = False
+    prefix_tokens: Annotated[
+        int | None,
+        Option(doc="Tokens that each prompt has in common with others. Default: none.", panel="Serving", metavar="N"),
+    ] = None
+    prefixes: Annotated[int, Option(doc="Different prefixes of so many tokens.", panel="Serving", metavar="N")] = 1
+    fast_share: Annotated[
+        float,
+        Option(doc="Share of requests in a fast tier, which never waits for others.", panel="Serving", metavar="F"),
+    ] = 0.0
+    ttft: Annotated[
+        float | None,
+        Option(doc="Seconds to the first token that are promised, for goodput.", panel="Serving", metavar="S"),
+    ] = None
+    tpot: Annotated[
+        float | None,
+        Option(doc="Seconds per further token that are promised, for goodput.", panel="Serving", metavar="S"),
+    ] = None
+    seed: Annotated[
+        int, Option(doc="Seed of arrivals and lengths: the same seed, the same result.", panel="Serving", metavar="N")
+    ] = 0
+
+    def estimate_request(
+        self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
+    ) -> EstimateRequest:
+        """The placement that serves, with lengths in place of those of ``base``."""
+        return replace(self.base, mapping=self.mapping, prompt_len=prompt_len, new_tokens=new_tokens, context=context)

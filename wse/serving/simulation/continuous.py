@@ -1,0 +1,286 @@
+"""Continuous batching: users join and leave between two tokens, and prompts are read in pieces beside the decoding.
+
+At the begin of each round
+
+1. users whose first token is out join those in flight;
+2. waiting requests are admitted in their order, the fast tier first, as long as there are seats and room for their
+   caches; none is overtaken by one of its own tier or of a lower one;
+3. where prompts are to be read, one round is run, with at most ``prompt_tokens`` of them in it; otherwise as many
+   rounds at once, by closed form (`DecodeTimes`), as pass until a user is done or something else may change.
+
+With a machine of its own for prompts (`PrefillMachine`) a request is admitted when that is free and there is room for
+its cache where it will be decoded; its prompt is read there alone, and its cache moved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Final
+
+from wse.serving.simulation.decode_times import DecodeTimes
+from wse.serving.simulation.kv_room import KvRoom
+from wse.serving.simulation.outcome import Outcome, Recorder
+from wse.serving.simulation.pass_costs import PassCosts, Piece
+from wse.serving.simulation.progress import OnDone, ignore, reporter
+from wse.serving.simulation.workload import NORMAL, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContinuousPolicy:
+    """The policy of continuous batching.
+
+    Attributes:
+        most_users: Seats: users that are admitted at a time.
+        prompt_tokens: Tokens of prompts that are read in a round at most, rounded down to whole chunks.
+        prefix_cache: Whether prefixes of prompts stay in the cache.
+    """
+
+    most_users: int
+    prompt_tokens: int
+    prefix_cache: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillMachine:
+    """A machine that reads prompts alone, one after another, and sends their caches on.
+
+    Attributes:
+        costs: Its passes.
+        transfer_s_per_token: Seconds that the cache of a token takes to the machine that decodes.
+        transfer_s: Seconds until the first of it is there.
+    """
+
+    costs: PassCosts
+    transfer_s_per_token: float = 0.0
+    transfer_s: float = 0.0
+
+
+def simulate_continuous(
+    workload: Workload,
+    costs: PassCosts,
+    policy: ContinuousPolicy,
+    *,
+    prefill: PrefillMachine | None = None,
+    on_done: OnDone = ignore,
+) -> Outcome:
+    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then."""
+    return _Continuous(workload, costs, policy, prefill, on_done).run()
+
+
+_NEVER: Final = math.inf
+
+
+class _Continuous:
+    def __init__(
+        self,
+        workload: Workload,
+        costs: PassCosts,
+        policy: ContinuousPolicy,
+        prefill: PrefillMachine | None,
+        on_done: OnDone,
+    ) -> None:
+        self.costs, self.policy, self.prefill = costs, policy, prefill
+        self.record = Recorder(workload)
+        self.report = reporter(on_done, len(workload))
+        keeps = policy.prefix_cache
+        self.room = KvRoom(workload, costs.kv_capacity_tokens, costs.kv_block_tokens, prefix_cache=keeps)
+        self.prompts: list[int] = workload.prompt_tokens.tolist()
+        self.answers: list[int] = workload.new_tokens.tolist()
+        self.tiers: list[int] = workload.tier.tolist()
+        self.is_tiered = len(set(self.tiers)) > 1
+        self.read_tokens = [0] * len(workload)  # of prompts
+        self.waiting: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
+        self.reading: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
+        self.ready: list[tuple[float, int]] = []  # first tokens: when they are out
+        self.seats = policy.most_users  # free ones
+        self.rounds = self.users = 0
+        self.finish: list[tuple[int, int]] = []  # the round after which a user is done
+        self.longest: list[tuple[int, int]] = []  # less the context of users at round 0
+        self.context_sum = 0  # of contexts at round 0
+        self.done = bytearray(len(workload))
+        self.prefill_free_s = -_NEVER
+        self.released_s = self.taken_s = -_NEVER  # when a request last left, and when one was last admitted
+        self.was_full = False  # whether there was no room for the first of those who wait until one left
+        self.times: dict[int, DecodeTimes] = {}
+
+    def run(self) -> Outcome:
+        """Serve all."""
+        record = self.record
+        self._advance(record.now)
+        while record.left < len(self.prompts):
+            self._join()
+            self._admit()
+            if any(self.reading):
+                self._round_with_prompts()
+            elif self.users:
+                self._decode()
+            elif record.left < len(self.prompts):
+                self._advance(self._next_change())
+            self.report(record.left)
+        return record.outcome(prefix_hits=self.room.hits, saved_tokens=self.room.saved_tokens)
+
+    def _advance(self, until: float) -> None:
+        for request in self.record.advance(until):
+            self.waiting[self.tiers[request]].append(request)
+
+    # Admission
+
+    def _fits(self, request: int) -> bool:
+        return self.seats > 0 and self.room.fits(request)
+
+    def _admit(self) -> None:
+        """Admit waiting requests, the fast tier first."""
+        for tier, queue in enumerate(self.waiting):
+            while queue and self._prefill_is_free() and self._fits(queue[0]):
+                self._take_in(queue.popleft(), tier)
+            if queue:
+                return
+
+    def _head(self) -> int | None:
+        """The request that is admitted next; None where nobody waits."""
+        return next((queue[0] for queue in self.waiting if queue), None)
+
+    def _prefill_is_free(self) -> bool:
+        return self.prefill is None or self.prefill_free_s <= self.record.now
+
+    def _take_in(self, request: int, tier: int) -> None:
+        record = self.record
+        self.seats -= 1
+        self.read_tokens[request] = self.room.take(request)
+        if self.prefill is None:
+            record.start_s[request] = record.now
+            self.reading[tier].append(request)
+            return
+        needed_room = self.released_s == record.now and (self.was_full or self.taken_s == record.now)
+        start = max(self.prefill_free_s, record.now if needed_room else record.arrivals[request])
+        self.taken_s = record.now
+        context = self.read_tokens[request]
+        piece = Piece(self.prompts[request] - context, context)
+        busy = self.prefill.costs.round_s(0, 0, (piece,))
+        record.prefill_busy_s += busy
+        record.start_s[request], self.prefill_free_s = start, start + busy
+        out = start + busy + self.prefill.costs.drain_s(piece)
+        record.first_s[request] = out + self.prefill.costs.host_s
+        moved = self.prefill.transfer_s + self.prefill.transfer_s_per_token * piece.tokens
+        heappush(self.ready, (out + moved, request))
+
+    def _next_change(self) -> float:
+        """The next time at which users join, or a request may be admitted."""
+        time = self.ready[0][0] if self.ready else _NEVER
+        head = self._head()
+        if head is not None and self._fits(head) and self.prefill is not None:
+            time = min(time, self.prefill_free_s)
+        coming = self.record.arrived
+        if coming < len(self.prompts):
+            if self.is_tiered:
+                may_change = head is None or self.tiers[head] == NORMAL
+            else:
+                may_change = head is None and self._fits(coming)
+            if may_change:
+                time = min(time, self.record.arrivals[coming])
+        return time
+
+    # Rounds
+
+    def _join(self) -> None:
+        """Users whose first token is out join those in flight; those who wanted one token leave."""
+        ready, now = self.ready, self.record.now
+        while ready and ready[0][0] <= now:
+            out, request = heappop(ready)
+            if self.prefill is None:
+                self.record.first_s[request] = out + self.costs.host_s
+            self.room.keep_prefix(request)
+            if self.answers[request] == 1:
+                self.record.end_s[request] = self.record.first_s[request]
+                self._leave(request, out)
+                continue
+            context = self.prompts[request] - self.rounds
+            self.users += 1
+            self.context_sum += context
+            heappush(self.longest, (-context, request))
+            heappush(self.finish, (self.rounds + self.answers[request] - 1, request))
+
+    def _leave(self, request: int, at_s: float) -> None:
+        if self.released_s < self.record.now:
+            head = self._head()
+            self.was_full = head is not None and not self._fits(head)
+            self.released_s = self.record.now
+        self.done[request] = True
+        self.seats += 1
+        self.room.give_back(request)
+        self.record.leave(request, at_s)
+
+    def _context(self) -> int:
+        """The context that a pass of the users in flight costs by."""
+        if self.costs.context_use == "mean":
+            return self.context_sum // self.users + self.rounds
+        longest = self.longest
+        while self.done[longest[0][1]]:
+            heappop(longest)
+        return self.rounds - longest[0][0]
+
+    def _decode(self) -> None:
+        """Run decode passes until a user is done, or what may change does."""
+        record, users, context = self.record, self.users, self._context()
+        times = self.times.get(users) or self._new_times(users)
+        most = self.finish[0][0] - self.rounds
+        until = self._next_change() - record.now
+        passes = most if until == _NEVER else times.passes_until(context, until, most)
+        seconds = times.run_s(context, passes)
+        record.decode_run(times.pass_s(context), times.pass_s(context + passes - 1), passes, users, seconds)
+        self._end_rounds(passes, seconds)
+
+    def _new_times(self, users: int) -> DecodeTimes:
+        costs = self.costs
+        times = DecodeTimes(costs.contexts, lambda context: costs.round_s(users, context, ()))
+        self.times[users] = times
+        return times
+
+    def _round_with_prompts(self) -> None:
+        """Run one round that reads pieces of prompts; their first tokens are out a little after its end."""
+        record = self.record
+        pieces: list[Piece] = []
+        ended: list[tuple[int, Piece]] = []
+        budget = self.policy.prompt_tokens
+        chunk = self.costs.chunk_tokens
+        for queue in self.reading:
+            while queue and budget > 0:
+                request = queue[0]
+                context = self.read_tokens[request]
+                left = self.prompts[request] - context
+                tokens = left if left <= budget else budget // chunk * chunk
+                if not tokens and not pieces:
+                    tokens = min(left, chunk)
+                if not tokens:
+                    budget = 0
+                    break
+                piece = Piece(tokens, context, tokens == left)
+                pieces.append(piece)
+                self.read_tokens[request] += tokens
+                budget -= tokens
+                if piece.ends:
+                    ended.append((queue.popleft(), piece))
+        users = self.users
+        seconds = self.costs.round_s(users, self._context() if users else 0, pieces)
+        if users:
+            record.decode_run(seconds, seconds, 1, users, seconds)
+        end = record.now + seconds
+        for request, piece in ended:
+            heappush(self.ready, (end + self.costs.drain_s(piece), request))
+        self._end_rounds(1 if users else 0, seconds)
+
+    def _end_rounds(self, passes: int, seconds: float) -> None:
+        """Go on to the end of some rounds, after which users may be done."""
+        record, finish = self.record, self.finish
+        self.rounds += passes
+        record.busy_s += seconds
+        self._advance(record.now + seconds)
+        while finish and finish[0][0] == self.rounds:
+            request = heappop(finish)[1]
+            record.end_s[request] = record.now + self.costs.host_s
+            self.users -= 1
+            self.context_sum -= self.prompts[request] + self.answers[request] - 1 - self.rounds
+            self._leave(request, record.now)

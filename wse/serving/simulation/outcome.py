@@ -1,0 +1,116 @@
+"""Outcome: what happened to each request of a simulation, and the recorder that takes it down event by event."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse.arrays import F64
+from wse.errors import WseBug
+from wse.serving.simulation.workload import Workload
+
+LITTLE_TOLERANCE: Final = 1e-6
+"""Relative difference of the two sides of Little's law that is put down to rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What happened, in seconds.
+
+    Attributes:
+        workload: The requests.
+        start_s: float64 ``[requests]``: when a request was admitted; its queueing delay is from its arrival until then.
+        first_s, end_s: float64 ``[requests]``: when its reader had the first and the last token.
+        left_s: float64 ``[requests]``: when the machine was done with it.
+        gaps: float64 ``[runs, 4]``: runs of decode passes: seconds of the first and of the last, passes, users.
+        makespan_s: From the first arrival until the machine was done with all.
+        busy_s: Seconds in which a pass ran.
+        prefill_busy_s: Seconds in which a machine of its own read prompts; 0 without one.
+        user_s: Sum over decode passes of users × seconds.
+        in_system_s: Integral of the number of requests in the system over time, added up from event to event.
+        prefix_hits, saved_tokens: Prompts that found their prefix, and tokens that were not read again.
+    """
+
+    workload: Workload
+    start_s: F64
+    first_s: F64
+    end_s: F64
+    left_s: F64
+    gaps: F64
+    makespan_s: float
+    busy_s: float
+    prefill_busy_s: float
+    user_s: float
+    in_system_s: float
+    prefix_hits: int = 0
+    saved_tokens: int = 0
+
+    @property
+    def little(self) -> tuple[float, float]:
+        """Both sides of Little's law: requests in the system over time, and requests a second × the time of one."""
+        stays = float((self.left_s - self.workload.arrival_s).sum())
+        return self.in_system_s / self.makespan_s, stays / self.makespan_s
+
+
+class Recorder:
+    """Takes down a simulation. Its clock goes from event to event and counts the requests in the system."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.arrivals: list[float] = workload.arrival_s.tolist()
+        count = len(self.arrivals)
+        self.now = self.arrivals[0]
+        self.arrived = self.left = 0
+        self.busy_s = self.prefill_busy_s = self.user_s = self._in_system_s = 0.0
+        self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * count for _ in range(4))
+        self._runs = array("d")
+
+    def advance(self, until: float) -> range:
+        """Go on to a time; the requests that arrive until then."""
+        before, total = self.arrived, len(self.arrivals)
+        area = (before - self.left) * (until - self.now)
+        while self.arrived < total and self.arrivals[self.arrived] <= until:
+            area += until - self.arrivals[self.arrived]
+            self.arrived += 1
+        self._in_system_s += area
+        self.now = until
+        return range(before, self.arrived)
+
+    def decode_run(self, first_s: float, last_s: float, passes: int, users: int, seconds: float) -> None:
+        """Take down equal passes of users, all of which get a token from each."""
+        self._runs.extend((first_s, last_s, passes, users))
+        self.user_s += users * seconds
+
+    def leave(self, request: int, at_s: float) -> None:
+        """Take down that a request has left, now or since the event before."""
+        self._in_system_s -= self.now - at_s
+        self.left_s[request] = at_s
+        self.left += 1
+
+    def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> Outcome:
+        """The outcome once all have left. Raises WseBug where Little's law does not hold: requests were miscounted."""
+        outcome = Outcome(
+            workload=self.workload,
+            start_s=np.array(self.start_s),
+            first_s=np.array(self.first_s),
+            end_s=np.array(self.end_s),
+            left_s=np.array(self.left_s),
+            gaps=np.frombuffer(self._runs, np.float64).reshape(-1, 4),
+            makespan_s=max(self.left_s) - self.arrivals[0],
+            busy_s=self.busy_s,
+            prefill_busy_s=self.prefill_busy_s,
+            user_s=self.user_s,
+            in_system_s=self._in_system_s,
+            prefix_hits=prefix_hits,
+            saved_tokens=saved_tokens,
+        )
+        held, expected = outcome.little
+        if self.left != len(self.arrivals) or abs(held - expected) > LITTLE_TOLERANCE * max(held, expected):
+            message = (
+                f"{self.left} of {len(self.arrivals)} requests left; {held} in the system, by Little's law {expected}"
+            )
+            raise WseBug(message)
+        return outcome

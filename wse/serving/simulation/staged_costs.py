@@ -1,0 +1,150 @@
+"""StagedCosts: pass costs of a pipeline of stages, from tables of passes that were compiled.
+
+A stream of u users goes through all stages in T(u) and keeps the slowest busy for b(u). With U users in flight there
+are U / u streams, and a round takes max(T, streams × b): a timed event graph, as `wse.serving.pipelining` has it. Users
+share passes as makes the round shortest; with one stage, where T is b, that is as few passes as pay. Chunks of prompts
+go through the same stages behind each other, and keep the slowest busy for their own time. Of numbers of users only
+those that were compiled are passes; between contexts, and between lengths of a last chunk, seconds are
+interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+
+from wse.serving.simulation.pass_costs import ContextUse, Piece
+
+
+@dataclass(frozen=True, slots=True)
+class PassTime:
+    """A pass: seconds through all stages, and of the slowest stage's work."""
+
+    latency_s: float
+    busy_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeGrid:
+    """Decode passes: ``passes[u][c]`` with ``users[u]`` users after ``contexts[c]`` tokens each."""
+
+    users: tuple[int, ...]
+    contexts: tuple[int, ...]
+    passes: tuple[tuple[PassTime, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkGrid:
+    """Chunks of a prompt.
+
+    Attributes:
+        chunk_tokens: Tokens of a whole chunk.
+        chunks: Whole ones, each after all those before it, behind which the prompt goes on.
+        last_tokens: Lengths, rising to that of a whole chunk, of a prompt's last chunk, which gives a token.
+        lasts: By length, such a chunk at the begin of a prompt and behind all of ``chunks`` but one.
+    """
+
+    chunk_tokens: int
+    chunks: tuple[PassTime, ...]
+    last_tokens: tuple[int, ...]
+    lasts: tuple[tuple[PassTime, PassTime], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedCosts:
+    """The costs of a pipeline of stages, or of one stage; see `wse.serving.simulation.pass_costs.PassCosts`.
+
+    Attributes:
+        streams: The most passes in flight; None for as many as there are users.
+    """
+
+    decode: DecodeGrid
+    prefill: ChunkGrid
+    kv_capacity_tokens: int
+    kv_block_tokens: int = 1
+    most_users: int
+    streams: int | None = None
+    host_s: float = 0.0
+    context_use: ContextUse = field(default="longest", init=False)
+
+    @property
+    def chunk_tokens(self) -> int:
+        """Tokens of a whole chunk."""
+        return self.prefill.chunk_tokens
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """The grid of contexts."""
+        return self.decode.contexts
+
+    def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+        """Seconds of a round, the shortest of those with passes of as many users each as were compiled."""
+        busy = sum(self.piece_busy_s(piece) for piece in pieces)
+        if not users:
+            return busy
+        ways = (self._decode(at, context) for at in self._shares(users))
+        counts = (math.ceil(users / self.decode.users[at]) for at in self._shares(users))
+        return min(max(time.latency_s, count * time.busy_s + busy) for time, count in zip(ways, counts, strict=True))
+
+    def drain_s(self, piece: Piece) -> float:
+        """Seconds that the last chunk of a prompt takes through the stages beyond the work of the slowest."""
+        last = self._last(piece)
+        return last.latency_s - last.busy_s
+
+    def piece_busy_s(self, piece: Piece) -> float:
+        """Seconds of work of the slowest stage for a piece of a prompt."""
+        whole = piece.tokens - self._last_tokens(piece) if piece.ends else piece.tokens
+        busy = self._busy_until(piece.context + whole) - self._busy_until(piece.context)
+        return busy + (self._last(piece).busy_s if piece.ends else 0.0)
+
+    def _shares(self, users: int) -> Sequence[int]:
+        """The numbers of users of a pass, by index, that so many users may share passes in."""
+        sizes = self.decode.users
+        fewest = bisect_left(sizes, math.ceil(users / self.streams)) if self.streams else 0
+        return range(min(fewest, len(sizes) - 1), min(bisect_left(sizes, users), len(sizes) - 1) + 1)
+
+    def _decode(self, at: int, context: int) -> PassTime:
+        contexts, passes = self.decode.contexts, self.decode.passes[at]
+        upper = min(bisect_left(contexts, context), len(contexts) - 1)
+        if contexts[upper] == context or upper == 0:
+            return passes[upper]
+        low, high = contexts[upper - 1], contexts[upper]
+        return _between(passes[upper - 1], passes[upper], (context - low) / (high - low))
+
+    @cached_property
+    def _busy_sums(self) -> list[float]:
+        return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
+
+    def _busy_until(self, tokens: int) -> float:
+        """Seconds of work for the whole chunks of the first tokens; of a chunk that begins elsewhere its share."""
+        at, over = divmod(tokens, self.chunk_tokens)
+        chunks, sums = self.prefill.chunks, self._busy_sums
+        if at >= len(chunks):
+            return sums[-1] + (at - len(chunks) + over / self.chunk_tokens) * chunks[-1].busy_s
+        return sums[at] + over / self.chunk_tokens * chunks[at].busy_s
+
+    def _last_tokens(self, piece: Piece) -> int:
+        """Tokens of the last chunk of a prompt."""
+        return (piece.tokens - 1) % self.chunk_tokens + 1
+
+    def _last(self, piece: Piece) -> PassTime:
+        """The last chunk of a prompt: between lengths, and between the first and the last context."""
+        grid, tokens = self.prefill, self._last_tokens(piece)
+        longest = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
+        share = min(1.0, (piece.context + piece.tokens - tokens) / longest)
+        upper = bisect_left(grid.last_tokens, tokens)
+        high = _between(*grid.lasts[upper], share)
+        if grid.last_tokens[upper] == tokens or upper == 0:
+            return high
+        low, lower = _between(*grid.lasts[upper - 1], share), grid.last_tokens[upper - 1]
+        return _between(low, high, (tokens - lower) / (grid.last_tokens[upper] - lower))
+
+
+def _between(low: PassTime, high: PassTime, share: float) -> PassTime:
+    return PassTime(
+        low.latency_s + (high.latency_s - low.latency_s) * share, low.busy_s + (high.busy_s - low.busy_s) * share
+    )

@@ -1,0 +1,1 @@
+"""``wse serve-sim``: requests that arrive over time, served by a compiled model."""

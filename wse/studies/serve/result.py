@@ -1,0 +1,250 @@
+"""ServeResult: what users of a service wait for, what the machine does meanwhile, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from wse.hardware.number import Grade
+from wse.report.result import Doc, Result
+from wse.report.table import Column, Table, number, pair_table
+from wse.report.terminal import WIDEST, count, percent, plural, printable, seconds
+from wse.studies.results.placement import ModelResult
+from wse.studies.serve.machine import MachineResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributionResult(Result):
+    """The distribution of some times."""
+
+    mean: Annotated[float, Doc("mean", "s")]
+    p50: Annotated[float, Doc("half are at most", "s")]
+    p90: Annotated[float, Doc("nine of ten are at most", "s")]
+    p99: Annotated[float, Doc("99 of 100 are at most", "s")]
+    most: Annotated[float, Doc("all are at most", "s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitsResult(Result):
+    """The times that users wait, over all requests of a tier or of all."""
+
+    requests: Annotated[int, Doc("requests")]
+    queueing: Annotated[DistributionResult, Doc("from arrival until a request is admitted", "s")]
+    ttft: Annotated[DistributionResult, Doc("time to first token, from arrival", "s")]
+    tpot: Annotated[DistributionResult | None, Doc("time per output token after the first, by request", "s")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestsResult(Result):
+    """The requests that come."""
+
+    count: Annotated[int, Doc("requests")]
+    arrivals: Annotated[str, Doc("`poisson`, `constant`, `bursts`, or the file")]
+    rate_per_s: Annotated[float | None, Doc("requests a second; absent where all come at once", "1/s")] = None
+    prompt_tokens: Annotated[float, Doc("mean tokens of a prompt")]
+    new_tokens: Annotated[float, Doc("mean tokens of an answer")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadResult(Result):
+    """The load that requests are, and whether their queue is stable."""
+
+    capacity_requests_per_s: Annotated[float, Doc("requests a second that are served while some always wait", "1/s")]
+    offered: Annotated[float | None, Doc("arrivals a second over that; absent where all come at once")] = None
+    stable: Annotated[bool, Doc("whether fewer come than can be served, so that the queue does not grow for ever")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoodputResult(Result):
+    """Requests that are served as soon as was promised."""
+
+    ttft_s: Annotated[float | None, Doc("time to first token that is promised", "s")] = None
+    tpot_s: Annotated[float | None, Doc("time per further token that is promised", "s")] = None
+    share: Annotated[float, Doc("share of the requests that are served so")]
+    requests_per_s: Annotated[float, Doc("such requests a second", "1/s")]
+    tokens_per_s: Annotated[float, Doc("their tokens a second", "tokens/s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseResult(Result):
+    """The use of the machine from the first arrival until all are served."""
+
+    busy: Annotated[float, Doc("share of the time in which a pass runs")]
+    prefill_busy: Annotated[float | None, Doc("the same of a machine of its own for prompts")] = None
+    users: Annotated[float, Doc("users whose tokens are decoded, on average over that time")]
+    most_users: Annotated[int, Doc("users that are served at a time, at most")]
+    kv: Annotated[float, Doc("share of the room for caches that requests have taken, on average")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmountResult(Result):
+    """An amount per token, with what it rests on."""
+
+    value: Annotated[float, Doc("the amount")]
+    range: Annotated[tuple[float, float] | None, Doc("lowest and highest, by the range of the assumption")] = None
+    grade: Annotated[Grade, Doc("grade of the assumption")]
+    source: Annotated[str, Doc("what it rests on")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LittleResult(Result):
+    """Little's law for the run: both sides are equal, or the run would have been refused as wrong."""
+
+    in_system: Annotated[float, Doc("requests in the system, counted from event to event, on average over time")]
+    by_law: Annotated[float, Doc("requests a second × the mean time of one in the system")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixResult(Result):
+    """The prefixes of prompts that were kept."""
+
+    hits: Annotated[int, Doc("requests whose prefix was there")]
+    saved_tokens: Annotated[int, Doc("tokens of prompts that were not read again")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedResult(Result):
+    """What happened to requests whose queue is stable, or that come from a file."""
+
+    all: Annotated[WaitsResult, Doc("waits of all requests")]
+    tiers: Annotated[Mapping[str, WaitsResult], Doc("waits by tier; of requests with a fast tier")]
+    gaps: Annotated[DistributionResult | None, Doc("gaps between two tokens of a user, over all tokens", "s")] = None
+    makespan_s: Annotated[float, Doc("from the first arrival until all are served", "s")]
+    tokens_per_s: Annotated[float, Doc("generated tokens of all users in that time", "tokens/s")]
+    goodput: Annotated[GoodputResult | None, Doc("of requests with a promise")] = None
+    use: Annotated[UseResult, Doc("use of the machine")]
+    joules_per_token: Annotated[AmountResult, Doc("energy of a generated token, at the systems' peak power", "J")]
+    usd_per_million_tokens: Annotated[AmountResult, Doc("price of a million generated tokens", "USD")]
+    little: Annotated[LittleResult, Doc("Little's law")]
+    prefix_cache: Annotated[PrefixResult | None, Doc("with `--prefix-cache`")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeResult(Result):
+    """Requests over time, served by a compiled model."""
+
+    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
+    machine: Annotated[MachineResult, Doc("the machine that decodes")]
+    prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, where that is another")] = (
+        None
+    )
+    requests: Annotated[RequestsResult, Doc("the requests")]
+    load: Annotated[LoadResult, Doc("their load")]
+    served: Annotated[ServedResult | None, Doc("what happened; absent where the queue would grow for ever")] = None
+    timeline: Annotated[str | None, Doc("file with the timeline")] = None
+    page: Annotated[str | None, Doc("file with the page")] = None
+
+    @property
+    def title(self) -> str:
+        """The model and the machine, in a line."""
+        machine = f"{plural(self.machine.wafers, 'wafer')} {printable(self.machine.name)}, {self.machine.mapping}"
+        own = self.prefill_machine
+        prompts = "" if own is None else f", prompts on {plural(own.wafers, 'wafer')}"
+        return f"{printable(self.model.name)} as {self.model.dtype} on {machine}{prompts}"
+
+    @property
+    def verdict(self) -> str:
+        """A sentence on the load, and one on what users wait for."""
+        load, rate = self.load, self.requests.rate_per_s
+        capacity = f"{count(load.capacity_requests_per_s)} requests/s"
+        if rate is None or load.offered is None:
+            come = f"All requests come at once; {capacity} can be served."
+        elif not load.stable:
+            come = (
+                f"Overloaded: {count(rate)} requests/s come and {capacity} can be served (load {load.offered:.2f}), so "
+                "the queue grows as long as they come."
+            )
+        else:
+            come = (
+                f"Stable: {count(rate)} requests/s come, {percent(load.offered)} of the {capacity} that can be served."
+            )
+        if self.served is None:
+            return come
+        waits = self.served.all
+        pace = "" if waits.tpot is None else f", and {count(1 / waits.tpot.p50)} tokens/s from there on"
+        return f"{come} Half of the users have their first token after {seconds(waits.ttft.p50)}{pace}."
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The verdict with what was served, the waits, and the machine."""
+        served = self.served
+        tables = [pair_table([("", self.verdict)], self.title)]
+        if served is not None:
+            tables += [waits_table(served), _served_table(self, served)]
+        return (*tables, _machine_table(self))
+
+
+def waits_table(served: ServedResult) -> Table:
+    """What users wait for: a row for each kind of time, and for each tier."""
+    of_all = served.all
+    rows: list[tuple[str, DistributionResult | None]] = [
+        ("queue", of_all.queueing),
+        ("first token", of_all.ttft),
+        ("per token after it", of_all.tpot),
+        ("gap between tokens", served.gaps),
+    ]
+    for tier, waits in served.tiers.items():
+        rows += [(f"{tier} tier: queue", waits.queueing), (f"{tier} tier: first token", waits.ttft)]
+    columns = [Column(key="name"), *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99", "most"))]
+    cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
+    return Table(
+        columns=tuple(columns), rows=cells, title="What users wait for", note=f"{count(of_all.requests)} requests"
+    )
+
+
+def _served_table(result: ServeResult, served: ServedResult) -> Table:
+    use = served.use
+    busy = f"{percent(use.busy)} of the time"
+    if use.prefill_busy is not None:
+        busy += f"; the one that reads prompts {percent(use.prefill_busy)}"
+    rows = [
+        ("tokens", f"{count(served.tokens_per_s)} a second, over {seconds(served.makespan_s)}"),
+        ("busy", busy),
+        ("users", f"{count(use.users)} on average, at most {count(use.most_users)}; {percent(use.kv)} of the cache"),
+        ("energy", f"{_amount(served.joules_per_token)} J a token"),
+        ("cost", f"{_amount(served.usd_per_million_tokens)} USD a million tokens"),
+    ]
+    goodput = served.goodput
+    if goodput is not None:
+        promised = [
+            f"{name} within {seconds(limit)}"
+            for name, limit in (("first token", goodput.ttft_s), ("each further one", goodput.tpot_s))
+            if limit is not None
+        ]
+        text = f"{percent(goodput.share)} of requests have their {' and '.join(promised)}"
+        rows.insert(1, ("goodput", f"{text}: {count(goodput.requests_per_s)} requests/s"))
+    prefixes = served.prefix_cache
+    if prefixes is not None:
+        found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
+        rows.append(("prefixes", f"{found}: {count(prefixes.saved_tokens)} tokens were not read again"))
+    little = served.little
+    rows.append(
+        ("Little's law", f"{count(little.in_system)} requests in the system; rate × time {count(little.by_law)}")
+    )
+    return pair_table(rows, "What the machine does")
+
+
+def _machine_table(result: ServeResult) -> Table:
+    requests = result.requests
+    rows = [
+        (
+            "requests",
+            f"{count(requests.count)}, {requests.arrivals}; {count(requests.prompt_tokens)} + "
+            f"{count(requests.new_tokens)} tokens on average",
+        )
+    ]
+    for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
+        if machine is not None:
+            room = f"room for {count(machine.kv_capacity_tokens)} tokens of cache"
+            rows.append((name, f"{plural(machine.stages, 'stage')}; {room}, in blocks of {machine.kv_block_tokens}"))
+            sizes = ", ".join(map(str, machine.grid_users))
+            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
+            grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
+            rows.append(("", f"compiled: {grid}; chunks of {machine.chunk_tokens} tokens"))
+    return pair_table(rows, "Rests on")
+
+
+def _amount(amount: AmountResult) -> str:
+    ends = "" if amount.range is None else f" ({count(amount.range[0])} to {count(amount.range[1])})"
+    return f"{count(amount.value)}{ends}"

@@ -1,0 +1,159 @@
+"""The study of ``wse serve-sim``: compile, find the load, and serve requests event by event where the queue is stable.
+
+Requests from a file are served whatever their load, since there are only so many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from wse.errors import DoesNotFit
+from wse.number_formats import ELEMENT_BYTES
+from wse.report.progress import OnProgress, ignore
+from wse.request.prepare_serve import PreparedServe, prepare_serve
+from wse.request.serve_request import STATIC, ServeRequest
+from wse.serving.simulation.capacity import capacity_requests_per_s
+from wse.serving.simulation.continuous import ContinuousPolicy, PrefillMachine, simulate_continuous
+from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.pass_costs import PassCosts
+from wse.serving.simulation.progress import OnDone
+from wse.serving.simulation.static import StaticPolicy, simulate_static
+from wse.serving.simulation.workload import Workload
+from wse.studies.results.placement import model_result
+from wse.studies.serve.machine import Machine, wafer_machine
+from wse.studies.serve.result import LoadResult, RequestsResult, ServeResult
+from wse.studies.serve.served import served_result
+
+SERVED: Final = "requests"
+Simulate = Callable[[Workload, OnDone], Outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A result with what it was made of: the outcome, where requests were served."""
+
+    result: ServeResult
+    outcome: Outcome | None
+
+
+def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
+    """Serve the requests of a ServeRequest.
+
+    Args:
+        request: What was asked.
+        on_progress: Called with (requests served, all, what is done).
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: the model, or the longest request, does not fit.
+    """
+    prepared = prepare_serve(request)
+    total = len(prepared.workload)
+    on_progress(0, total, "compiling")
+    decode = wafer_machine(prepared.decode, request.streams)
+    prefill = None if prepared.prefill is None else wafer_machine(prepared.prefill, request.streams)
+    seats = min(request.max_users or decode.costs.most_users, decode.costs.most_users)
+    _check_room(prepared.workload, decode.costs)
+    simulate = _policy(prepared, decode, prefill, seats)
+    on_progress(0, total, "capacity")
+    capacity = capacity_requests_per_s(prepared.workload, seats, lambda held: simulate(held, _silent))
+    workload = prepared.workload
+    if not prepared.has_times:
+        workload = workload.at_rate(request.rate or prepared.load * capacity)
+    rate = workload.rate_per_s
+    offered = rate / capacity if math.isfinite(rate) else None
+    is_stable = offered is not None and offered < 1
+    outcome = None
+    if is_stable or prepared.has_times:
+        outcome = simulate(workload, lambda done, count: on_progress(done, count, SERVED))
+    on_progress(total, total, "")
+    result = ServeResult(
+        inputs=_inputs(prepared, seats),
+        model=model_result(prepared.decode.spec, decode.program),
+        machine=decode.result,
+        prefill_machine=None if prefill is None else prefill.result,
+        requests=RequestsResult(
+            count=total,
+            arrivals=str(request.arrivals),
+            rate_per_s=rate if math.isfinite(rate) else None,
+            prompt_tokens=float(workload.prompt_tokens.mean()),
+            new_tokens=float(workload.new_tokens.mean()),
+        ),
+        load=LoadResult(capacity_requests_per_s=capacity, offered=offered, stable=is_stable),
+        served=None if outcome is None else served_result(prepared, outcome, decode, prefill, seats),
+    )
+    return Service(result=result, outcome=outcome)
+
+
+def _silent(done: int, total: int) -> None:
+    """Tell nothing of the run that finds the capacity."""
+
+
+def _policy(prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int) -> Simulate:
+    """The function that serves a workload as the request asks for."""
+    request, costs = prepared.request, decode.costs
+    if request.batching == STATIC:
+        wait = math.inf if request.batch_wait is None else request.batch_wait
+        bus = StaticPolicy(seats=seats, longest_wait_s=wait)
+        return lambda workload, on_done: simulate_static(workload, costs, bus, on_done=on_done)
+    policy = ContinuousPolicy(most_users=seats, prompt_tokens=request.chunk, prefix_cache=request.prefix_cache)
+    machine = None if prefill is None else _prefill_machine(prepared, prefill)
+    run = partial(simulate_continuous, costs=costs, policy=policy, prefill=machine)
+    return lambda workload, on_done: run(workload, on_done=on_done)
+
+
+def _prefill_machine(prepared: PreparedServe, prefill: Machine) -> PrefillMachine:
+    """The machine that reads prompts, with the way of a cache to the one that decodes.
+
+    From wafer to wafer a cache goes over the link between them; on one wafer over the edge between the two meshes, as
+    many words a cycle as the shorter of their sides has PEs.
+    """
+    wafer, spec = prepared.decode.wafer, prepared.decode.spec
+    kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared.decode.options.activation_type]
+    if not prepared.beside:
+        rate, latency = wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s
+    else:
+        assert prepared.prefill is not None
+        meshes = [prepared.decode.wafer, prepared.prefill.wafer]
+        edge = min(min(mesh.mesh_rows, mesh.mesh_cols) for mesh in meshes)
+        rate, latency = edge * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz, 0.0
+    return PrefillMachine(costs=prefill.costs, transfer_s_per_token=kv_bytes / rate, transfer_s=latency)
+
+
+WORD_BYTES: Final = 4
+
+
+def _check_room(workload: Workload, costs: PassCosts) -> None:
+    """Raise DoesNotFit for requests whose cache has no room even alone."""
+    block = costs.kv_block_tokens
+    longest = -(-workload.most_tokens // block) * block
+    if longest > costs.kv_capacity_tokens:
+        message = (
+            f"the longest request: {workload.most_tokens:,} tokens take {longest:,} of cache, and there is room for "
+            f"{costs.kv_capacity_tokens:,}; give more --wafers, or shorter requests"
+        )
+        raise DoesNotFit(message)
+
+
+def _inputs(prepared: PreparedServe, seats: int) -> dict[str, Any]:
+    """The options of a request by name, defaults filled in."""
+    from wse.studies.estimate.estimate import inputs
+
+    request = prepared.request
+    own = {
+        name: getattr(request, name)
+        for name in ("burst", "length_cv", "batching", "chunk", "prefill", "prefix_cache", "fast_share", "seed")
+    }
+    given = {
+        name: getattr(request, name)
+        for name in ("rate", "batch_wait", "streams", "prefill_wafers", "prefill_mesh", "prefix_tokens", "ttft", "tpot")
+        if getattr(request, name) is not None
+    }
+    left_out = ("batch", "capacity", "verify_tokens")
+    of_placement = {name: value for name, value in inputs(prepared.decode).items() if name not in left_out}
+    load = {} if request.rate is not None or prepared.has_times else {"load": prepared.load}
+    return of_placement | {"arrivals": str(request.arrivals), "max_users": seats} | own | load | given

@@ -1,0 +1,135 @@
+"""``served`` of a result: the statistics of an outcome, and what its tokens cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Final
+
+import numpy as np
+
+from wse.arrays import F64, Bools
+from wse.hardware.number import SourcedNumber, weakest
+from wse.request.prepare_serve import PreparedServe
+from wse.serving.cost import MILLION, SECONDS_PER_HOUR
+from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.statistics import (
+    Distribution,
+    distribution,
+    first_token_s,
+    gap_distribution,
+    in_time,
+    per_token_s,
+    queueing_s,
+)
+from wse.serving.simulation.workload import FAST, NORMAL
+from wse.studies.serve.machine import Machine
+from wse.studies.serve.result import (
+    AmountResult,
+    DistributionResult,
+    GoodputResult,
+    LittleResult,
+    PrefixResult,
+    ServedResult,
+    UseResult,
+    WaitsResult,
+)
+
+TIERS: Final = {"fast": FAST, "normal": NORMAL}
+
+
+def served_result(
+    prepared: PreparedServe, outcome: Outcome, decode: Machine, prefill: Machine | None, seats: int
+) -> ServedResult:
+    """The statistics of an outcome."""
+    request, workload = prepared.request, outcome.workload
+    tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
+    tiers = {name: workload.tier == tier for name, tier in TIERS.items()}
+    gaps = gap_distribution(outcome)
+    held, by_law = outcome.little
+    power, price = _economy(prepared, decode, prefill)
+    return ServedResult(
+        all=_waits(outcome, np.ones(len(workload), bool)),
+        tiers={name: _waits(outcome, of_tier) for name, of_tier in tiers.items() if 0 < of_tier.sum() < len(workload)},
+        gaps=None if gaps is None else _distribution(gaps),
+        makespan_s=outcome.makespan_s,
+        tokens_per_s=tokens_per_s,
+        goodput=None if request.ttft is None and request.tpot is None else _goodput(prepared, outcome),
+        use=UseResult(
+            busy=outcome.busy_s / outcome.makespan_s,
+            prefill_busy=None if prefill is None else outcome.prefill_busy_s / outcome.makespan_s,
+            users=outcome.user_s / outcome.makespan_s,
+            most_users=seats,
+            kv=_kv_share(outcome, decode.costs.kv_capacity_tokens),
+        ),
+        joules_per_token=_amount(power, lambda watts: watts / tokens_per_s),
+        usd_per_million_tokens=_amount(price, lambda usd: usd / (SECONDS_PER_HOUR * tokens_per_s) * MILLION),
+        little=LittleResult(in_system=held, by_law=by_law),
+        prefix_cache=PrefixResult(hits=outcome.prefix_hits, saved_tokens=outcome.saved_tokens)
+        if request.prefix_cache
+        else None,
+    )
+
+
+def _waits(outcome: Outcome, chosen: Bools) -> WaitsResult:
+    """The waits of some requests."""
+    per_token = per_token_s(outcome)[chosen]
+    per_token = per_token[~np.isnan(per_token)]
+    return WaitsResult(
+        requests=int(chosen.sum()),
+        queueing=_of(queueing_s(outcome)[chosen]),
+        ttft=_of(first_token_s(outcome)[chosen]),
+        tpot=_of(per_token) if len(per_token) else None,
+    )
+
+
+def _of(values: F64) -> DistributionResult:
+    return _distribution(distribution(values))
+
+
+def _distribution(values: Distribution) -> DistributionResult:
+    return DistributionResult(**asdict(values))
+
+
+def _goodput(prepared: PreparedServe, outcome: Outcome) -> GoodputResult:
+    request = prepared.request
+    good = in_time(outcome, request.ttft, request.tpot)
+    return GoodputResult(
+        ttft_s=request.ttft,
+        tpot_s=request.tpot,
+        share=float(good.mean()),
+        requests_per_s=float(good.sum()) / outcome.makespan_s,
+        tokens_per_s=float(outcome.workload.new_tokens[good].sum()) / outcome.makespan_s,
+    )
+
+
+def _kv_share(outcome: Outcome, capacity: int) -> float:
+    """Tokens that requests have taken room for × their time, over the room × the time of all."""
+    work = outcome.workload
+    taken = (work.prompt_tokens + work.new_tokens) * (outcome.left_s - outcome.start_s)
+    return float(taken.sum()) / (capacity * outcome.makespan_s)
+
+
+def _economy(prepared: PreparedServe, decode: Machine, prefill: Machine | None) -> tuple[SourcedNumber, SourcedNumber]:
+    """Watts and dollars an hour of all systems; prompts on a part of the same wafers need no others."""
+    machines = [decode] if prefill is None else [decode, prefill]
+    if prepared.beside:
+        machines = [max(machines, key=lambda machine: machine.power_w.value)]
+    return _sum([machine.power_w for machine in machines]), _sum([machine.usd_per_hour for machine in machines])
+
+
+def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
+    """Numbers of one unit together, with their range and the weakest of their grades."""
+    ends = [number.range or (number.value, number.value) for number in numbers]
+    return SourcedNumber(
+        value=sum(number.value for number in numbers),
+        unit=numbers[0].unit,
+        grade=weakest(number.grade for number in numbers),
+        source="; ".join(dict.fromkeys(number.source for number in numbers)),
+        range=(sum(low for low, _ in ends), sum(high for _, high in ends)),
+    )
+
+
+def _amount(number: SourcedNumber, per_token: Callable[[float], float]) -> AmountResult:
+    ends = None if number.range is None else (per_token(number.range[0]), per_token(number.range[1]))
+    return AmountResult(value=per_token(number.value), range=ends, grade=number.grade, source=number.source)
