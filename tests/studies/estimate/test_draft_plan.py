@@ -10,14 +10,20 @@ import pytest
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, UnknownName, WseError
+from wse.gpus.load import load_gpu, load_stack
+from wse.gpus.server import GpuServer
+from wse.gpus.weights import FORMATS
 from wse.hardware.load import load_wafer
+from wse.models.load import load_model
 from wse.request.acceptance_option import CONSTANT_POSITIONS, read_acceptance
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
+from wse.serving.draft_tree import DraftMachine
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_cost
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.draft_plan import DraftPlanResult
+from wse.studies.estimate.draft_plan import plan_of as plan_of_machine
 from wse.studies.estimate.estimate import estimate
 
 REQUEST = EstimateRequest(
@@ -154,3 +160,27 @@ def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) 
         "--draft-model llama-3-8b: has a vocabulary of 128,256 ids, story one of 1,024; "
         "give a draft with the model's own vocabulary, or leave it out for a head"
     )
+
+
+def test_gpus_are_asked_the_same_way() -> None:
+    """Few users of a GPU wait for weights, whatever the number of tokens: drafts gain there more than on a wafer."""
+    gpu = load_gpu("h100")
+    stack, spec = load_stack("vllm", gpu.generation), load_model("llama-3-8b").spec
+    server = GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=stack)
+    head = replace(server, spec=replace(spec, layers=spec.layers[:1]))
+
+    def plan(users: int) -> DraftPlanResult:
+        times = DraftMachine(
+            verify_s=lambda tokens: server.verify_s(users, tokens, 1024),
+            draft_s=lambda tokens: head.verify_s(users, tokens, 1024),
+        )
+        return plan_of_machine(read_acceptance("typical"), times, "head", "same")
+
+    one, many = plan(1), plan(256)
+    wafer = estimate(EstimateRequest(model="llama-3-8b", schedule="released", draft="typical")).drafts
+    assert wafer is not None
+    assert one.speed_up > 2 > wafer.speed_up > 1
+    assert one.draft_tokens > wafer.draft_tokens
+    assert one.tree is not None
+    assert one.tree.speed_up > one.speed_up, "a second guess is nearly free there"
+    assert many.speed_up < one.speed_up
