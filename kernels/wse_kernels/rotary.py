@@ -10,12 +10,13 @@ from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
 
 
-def rope(block, block_row, act, acc, f32, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico):
+def rope(block, block_row, act, acc, f32, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico, turned):
     """Rotate q and k out of the projection's accumulators, and round q, k and v to the element type.
 
     ``x`` is ``[M, (Hq + 2 Hk) F]``: queries, keys, values. Of a head's F local features the first R / 2 are first
     members of rotary pairs and the next R / 2 their partners; the others are only rounded. The angle of pair p of token
-    m is (position of m) * frequency[p]; cos and sin are multiplied with the multiplier.
+    m is (position of m) * frequency[p]; cos and sin are multiplied with the multiplier. Where ``turned`` is 1 these are
+    there, ``[M, R / 2, 2]`` in place of frequencies, as `rotary_turns` leaves them.
     """
     half = R // 2
     multiplier = np.float32(multiplier_pico * 1e-12)
@@ -25,7 +26,10 @@ def rope(block, block_row, act, acc, f32, ctl, x, frequency, q, k, v, M, Hq, Hk,
     for m in range(M):
         position = np.float32(ctl[block_row, 0] + m)
         for p in range(half):
-            _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
+            if turned == 1:
+                _known_turns(block, f32, frequency + 2 * (m * half + p), cosines, sines)
+            else:
+                _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
             for h in range(Hq + Hk):
                 source = x + m * width + h * F + p
                 out = q + (m * Hq + h) * F + p if h < Hq else k + (m * Hk + h - Hq) * F + p
@@ -47,7 +51,7 @@ def rope(block, block_row, act, acc, f32, ctl, x, frequency, q, k, v, M, Hq, Hk,
                 act[block, v + m * Hk * F + e, lane] = narrow(value, like)
 
 
-def rotate(block, block_row, act, f32, ctl, x, frequency, M, H, F, R, multiplier_pico):
+def rotate(block, block_row, act, f32, ctl, x, frequency, M, H, F, R, multiplier_pico, turned):
     """Rotate the pairs of every head of x[M, H, F] in place, as `rope` does."""
     half = R // 2
     multiplier = np.float32(multiplier_pico * 1e-12)
@@ -56,7 +60,10 @@ def rotate(block, block_row, act, f32, ctl, x, frequency, M, H, F, R, multiplier
     for m in range(M):
         position = np.float32(ctl[block_row, 0] + m)
         for p in range(half):
-            _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
+            if turned == 1:
+                _known_turns(block, f32, frequency + 2 * (m * half + p), cosines, sines)
+            else:
+                _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
             for h in range(H):
                 at = x + (m * H + h) * F + p
                 for lane in range(lanes):
@@ -64,6 +71,28 @@ def rotate(block, block_row, act, f32, ctl, x, frequency, M, H, F, R, multiplier
                     first, second = widen(like), widen(act[block, at + half, lane])
                     act[block, at, lane] = narrow(first * cosines[lane] - second * sines[lane], like)
                     act[block, at + half, lane] = narrow(second * cosines[lane] + first * sines[lane], like)
+
+
+def rotary_turns(block, block_row, f32, ctl, frequency, out, M, R, multiplier_pico):
+    """out[M, R / 2, 2] = cos and sin of (position of m) * frequency[p], times the multiplier, as `rope` takes them."""
+    half = R // 2
+    multiplier = np.float32(multiplier_pico * 1e-12)
+    lanes = f32.shape[2]
+    cosines, sines = lane_values(lanes), lane_values(lanes)
+    for m in range(M):
+        position = np.float32(ctl[block_row, 0] + m)
+        for p in range(half):
+            _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
+            for lane in range(lanes):
+                f32[block, out + 2 * (m * half + p), lane] = cosines[lane]
+                f32[block, out + 2 * (m * half + p) + 1, lane] = sines[lane]
+
+
+@helper_function
+def _known_turns(block, f32, at, cosines, sines):
+    """The cosines and sines that stand at an address, in all lanes."""
+    for lane in range(len(cosines)):
+        cosines[lane], sines[lane] = f32[block, at, lane], f32[block, at + 1, lane]
 
 
 @helper_function

@@ -41,6 +41,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "layer_scale": ("M", "K"),
     "rope": ("M", "Hq", "Hk", "half", "rest"),
     "rotate": ("M", "H", "half", "rest"),
+    "rotary_turns": ("M", "half", "rest"),
     "split_heads": ("M", "Hq", "Hk", "F"),
     "scale_queries": ("M", "n"),
     "kv_append": ("E", "Ev", "capacity"),
@@ -121,6 +122,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "gated": int(rng.integers(0, 2)),
         "row": int(rng.integers(0, rows)),
         "coefficient_pico": SCALE_PICO,
+        "turned": int(rng.integers(0, 2)),
         "cap_pico": 2 * 10**12,
         "length": rows,
         "columns": cols,
@@ -193,7 +195,10 @@ def _contents(
         case "layer_scale" | "layer_scale_sums":
             means = rng.normal(scale=p["size"] / 3, size=(*line, p["M"]))
             return {"sums": np.stack([means, 9 * positive["sums"][..., : p["M"]]], axis=-1).reshape(*line, -1)}
-        case "rope" | "rotate":
+        case "rope" | "rotate" if p["turned"]:
+            angle = rng.uniform(0, 7, (*line, counts["frequency"] // 2))
+            return {"frequency": np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(*line, -1)}
+        case "rope" | "rotate" | "rotary_turns":
             frequency = 10_000.0 ** -np.linspace(0, 1, counts["frequency"], endpoint=False)
             return {"frequency": np.broadcast_to(frequency, (*line, len(frequency)))}
         case "soft_cap" | "activate" | "activate_share":
@@ -250,6 +255,8 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
             name: error[name].reshape(case.values(name).shape) + tiny + stored * np.abs(case.values(name, want))
             for name in error
         }
+    if case.kernel == "rotary_turns":
+        return {"out": np.full(case.values("out").shape, 8 * single)}
     if case.kernel == "rotate":
         error = _rope_error(case, plain).reshape(case.values("x").shape)
         return {"x": error + tiny + stored * np.abs(case.values("x", want))}

@@ -157,6 +157,7 @@ def test_control_words_agree_between_kernels_and_cache_balance() -> None:
         ("cache_shift", {cache_balance.PASSED_SLOT, cache_balance.RECEIVED_SLOT}),
         ("rope", {cache_balance.POSITION}),
         ("rotate", {cache_balance.POSITION}),
+        ("rotary_turns", {cache_balance.POSITION}),
         ("scale_queries", {cache_balance.POSITION}),
         ("add_positions", {cache_balance.POSITION}),
         ("attention_max", {cache_balance.POSITION}),

@@ -106,7 +106,9 @@ def search(
     asked = rewrites_of(spec, options)
     rewrites = without_fitted(asked)
     fitted = {name for name, _ in asked} - {name for name, _ in rewrites} if timing is not None else set[str]()
-    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
+    tried_late = timing is not None and options.schedule == FUSED  # those between stages, on the fastest layout alone
+    at_first = tuple(one for one in rewrites if not (tried_late and REWRITES[one[0]].between_stages))
+    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=at_first, timing=timing)
     # 1. Trials in small.
     setup, trials = _within_limits(setup, _trials)
     fitting = _fastest_first([trial for trial in trials if trial.may_be_compiled(options)])

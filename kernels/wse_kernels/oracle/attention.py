@@ -14,26 +14,36 @@ LOWEST = np.float32(-3.0e38)
 PICO = 1e-12
 
 
-def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico):
+def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico, turned):
     """Rotate the pairs (p, p + R / 2) of every head of q and k by position * frequency[p]; pass the rest through."""
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
-    turned = _rotate_pairs(pe, ctl, heads, frequency, R, multiplier_pico)
+    turned = _rotate_pairs(pe, ctl, heads, frequency, R, multiplier_pico, turned)
     pe.write("act", q, turned[:, :Hq])
     pe.write("act", k, turned[:, Hq : Hq + Hk])
     pe.write("act", v, heads[:, Hq + Hk :])
 
 
-def rotate(pe, ctl, x, frequency, M, H, F, R, multiplier_pico):
+def rotate(pe, ctl, x, frequency, M, H, F, R, multiplier_pico, turned):
     """Rotate the pairs (p, p + R / 2) of every head in place."""
-    turned = _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, multiplier_pico)
+    turned = _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, multiplier_pico, turned)
     pe.write("act", x, turned)
 
 
-def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64) -> F32:
-    half, multiplier = R // 2, np.float32(multiplier_pico * PICO)
-    position = (ctl[pe.row, 0] + np.arange(len(heads))).astype(np.float32)
-    angle = (position[:, None] * pe.read("f32", frequency, half))[:, None, :]
-    cosine, sine = np.cos(angle) * multiplier, np.sin(angle) * multiplier
+def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
+    """f32[M, R / 2, 2] = cos and sin of position * frequency[p], times the multiplier."""
+    pe.write("f32", out, _turns(pe, ctl, frequency, M, R, multiplier_pico))
+
+
+def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: np.int64) -> F32:
+    position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
+    angle = position[:, None] * pe.read("f32", frequency, R // 2)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * np.float32(multiplier_pico * PICO)
+
+
+def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64, turned: int) -> F32:
+    half, M = R // 2, len(heads)
+    turns = pe.read("f32", frequency, M, half, 2) if turned else _turns(pe, ctl, frequency, M, R, multiplier_pico)
+    cosine, sine = turns[:, None, :, 0], turns[:, None, :, 1]
     first, second = heads[..., :half], heads[..., half:R]
     pairs = [first * cosine - second * sine, second * cosine + first * sine]
     return np.concatenate([*pairs, heads[..., R:]], axis=2)

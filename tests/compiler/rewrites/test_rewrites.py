@@ -74,6 +74,9 @@ def lines_of(program: Program, axis: int) -> int:
         ("norm-scales", latent_spec(q_rank=0)),  # a product and a copy side by side
         ("norm-scales", latent_spec()),  # norms of two vectors, summed together
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
+        ("early-turns", tiny_spec()),
+        ("early-shift,early-turns,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms")),
+        ("query-gathers,early-turns", latent_spec()),
         ("early-sinks", replace(tiny_spec(), sinks=True)),
         ("merged-sums,local-maxima,early-sinks,joined-tasks", replace(tiny_spec(), sinks=True)),
         ("router-scores", SHARED),
@@ -332,6 +335,16 @@ def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
     ]
 
 
+def test_turns_are_worked_out_once_a_layer_beside_sums() -> None:
+    plain, early = (
+        tiny_session(tiny_spec(), MESH, THIN_GEMM, PROMPT, 3, schedule=schedule)
+        for schedule in ("early-shift", "early-shift,early-turns")
+    )
+    assert kernels_of(early.program)["rotary_turns"] == len(tiny_spec().layers)
+    cycles = [run.fabric().decode_cost(len(PROMPT)).cycles for run in (early, plain)]
+    assert cycles[0] < cycles[1]
+
+
 @pytest.mark.parametrize("norm", ["rms", "l2"])
 def test_scores_are_scaled_in_place_of_queries(norm: str) -> None:
     """Roots beside the sum of scores, rotation beside that of squares; keys are scaled as before."""
@@ -422,6 +435,7 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("query-gathers", latent_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("gathers", tiny_spec(), {}, "no router"),
         ("early-sinks", tiny_spec(), {}, "no sinks"),
+        ("early-turns", replace(tiny_spec(), rope=None), {}, "rotates nothing"),
         ("router-copies", tiny_spec(), {}, "no router"),
         ("sent-choice", tiny_spec(), {}, "no router"),
         ("sent-choice", MANY_EXPERTS, {"dtype": "bfloat16"}, "has not all ids of 258 experts"),
@@ -459,7 +473,7 @@ def test_a_rewrite_is_kept_off_where_it_is_not_valid(
 def test_an_unknown_schedule_is_refused() -> None:
     with pytest.raises(
         UnknownName,
-        match="unknown schedule 'fastest': known: central-choice, early-shift, early-sinks, fitted-trees, fused",
+        match="unknown schedule 'fastest': known: central-choice, early-shift, early-sinks, early-turns, fitted-trees",
     ):
         rewrites_of(tiny_spec(), replace(OPTIONS, schedule="fastest"))
 

@@ -59,7 +59,8 @@ def rotation(c: Context) -> dict[str, Any]:
     """The operands that say how the first ``c.rotated_size`` local features of a head rotate."""
     assert c.spec.rope is not None
     multiplier_pico = round(PICO * c.spec.rope.multiplier)
-    return {"frequency": c.tile("rotary_frequencies"), "R": c.rotated_size, "multiplier_pico": multiplier_pico}
+    numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}
+    return {"frequency": c.tile("rotary_frequencies"), **numbers}
 
 
 def attention(c: Context, op: Op) -> None:
