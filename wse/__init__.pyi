@@ -7,6 +7,7 @@ from wse.report.progress import OnProgress
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
+from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.run.result import RunResult
 from wse.studies.serve.result import ServeResult
@@ -104,13 +105,17 @@ def estimate(
     draft: str | None = None,
     draft_model: str | Path | None = None,
     draft_place: str | None = None,
+    gpu: str | Path | None = None,
+    gpus: int | str | None = None,
+    stack: str | Path | None = None,
+    parallelism: str | None = None,
     capacity: str = "refuse",
     economics: str | Path | None = None,
     network: str | Path | None = None,
     sensitivity: bool = False,
     trace: str | Path | None = None,
     on_progress: OnProgress | None = None,
-) -> EstimateResult: ...
+) -> EstimateResult | GpuEstimateResult: ...
 def compile(
     model: str | Path,
     *,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wse.studies.compare.result import CompareResult
     from wse.studies.compare.traces import TracesComparison
     from wse.studies.compile.result import CompileResult
+    from wse.studies.estimate.gpu_result import GpuEstimateResult
     from wse.studies.estimate.result import EstimateResult
     from wse.studies.run.result import RunResult
     from wse.studies.serve.result import ServeResult
@@ -71,8 +72,8 @@ def run(
 
 
 @takes_options_of(EstimateRequest)
-def estimate(request: EstimateRequest, *, on_progress: OnProgress | None = None) -> EstimateResult:
-    """Estimate a model on full-size wafers from its config alone. The result of ``wse estimate``.
+def estimate(request: EstimateRequest, *, on_progress: OnProgress | None = None) -> EstimateResult | GpuEstimateResult:
+    """Estimate a model on full-size wafers, or on GPUs, from its config alone. The result of ``wse estimate``.
 
     Example:
         result = wse.estimate("llama-3-8b", dtype="fp8")
@@ -81,8 +82,14 @@ def estimate(request: EstimateRequest, *, on_progress: OnProgress | None = None)
     Args:
         on_progress: Called with (done, all, the part that begins).
     """
+    from wse.request.gpu_estimate_request import check_machine
     from wse.studies.estimate.estimate import estimate as study
 
+    check_machine(request)
+    if request.gpu is not None:
+        from wse.studies.estimate.gpus import estimate_on_gpus
+
+        return estimate_on_gpus(request)
     return study(request, on_progress=on_progress or ignore)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal, write_toml
 from wse.errors import BadWafer, UnknownName
+from wse.gpus.load import known_gpus, load_gpu
 from wse.hardware.load import known_wafers, load_wafer
 from wse.hardware.number import GRADES, numeric_fields, unit_of, weakest
 from wse.serving.cost import (
@@ -22,7 +23,8 @@ from wse.serving.cost import (
     system_energy,
     usd_per_million_tokens,
 )
-from wse.serving.economics import Economics, load_economics
+from wse.serving.economics import Economics, load_economics, load_gpu_economics
+from wse.serving.gpu_cost import gpu_cost, gpu_energy
 
 UNITS = {
     "wafer_power_w": "W",
@@ -39,9 +41,39 @@ UNITS = {
     "wall_ratio": "1",
 }
 WSE3 = load_wafer("wse3")
+GPU_UNITS = {"gpu_power_w": "W", "gpu_usd_per_hour": "USD/h"}
 
 wafers = st.integers(1, 1000)
 rates = st.floats(1e-3, 1e9)
+
+
+@pytest.mark.parametrize("name", known_gpus())
+def test_every_bundled_number_of_a_gpu_has_unit_grade_source_and_range(name: str) -> None:
+    economics = load_gpu_economics(load_gpu(name))
+    assert economics is not None
+    assert economics.sources.keys() == GPU_UNITS.keys()
+    for key, number in economics.sources.items():
+        assert number.value == getattr(economics, key)
+        assert number.unit == GPU_UNITS[key] == unit_of(key), key
+        assert len(number.source) > 15, key
+        assert number.range is not None, key
+        assert number.range[0] <= number.value <= number.range[1], key
+
+
+def test_numbers_of_gpus_by_a_file(tmp_path: Path) -> None:
+    file = write_toml(tmp_path, "gpu_usd_per_hour = { h100 = 2 }\nwafer_power_w = 20_000\n")
+    economics = load_gpu_economics(load_gpu("h100"), file)
+    assert economics is not None
+    assert economics.gpu_usd_per_hour == 2
+    assert gpu_cost(8, 1000, economics).value == pytest.approx(8 * 2 / 3.6)
+    assert gpu_energy(8, 1000, economics).value == pytest.approx(8 * 450 / 1000)
+    assert load_economics(WSE3, file).wafer_power_w == 20_000
+    other = load_gpu_economics(load_gpu("b200"), file)
+    assert other is not None
+    assert other.gpu_usd_per_hour == 8.60
+    with pytest.raises(UnknownName, match="did you mean 'h100'"):
+        load_gpu_economics(load_gpu("h100"), write_toml(tmp_path, "gpu_power_w = { h10 = 2, b200 = 3 }"))
+    assert load_gpu_economics(replace(load_gpu("h100"), name="mine")) is None
 
 
 @pytest.mark.parametrize("name", known_wafers())

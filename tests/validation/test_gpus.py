@@ -122,6 +122,15 @@ def test_all_at_once_prompts_are_read_first() -> None:
     assert together < apart, "no prompt is read between two tokens"
 
 
+def test_rows_of_the_benchmark_of_one_gpu() -> None:
+    """Passes alone: no prompt of another user, several new tokens in one pass."""
+    row = {"framework": "graph", "model": "llama-3-8b", "precision": "bf16", "chips": "1", "context": "1023/2"}
+    decode = value(metric="tpot_ms", **row)
+    verify = value(metric="verify_ms", **{**row, "context": "1024/4"})
+    assert decode < verify < 1.3 * decode
+    assert value(metric="ttft_ms", **{**row, "context": "1024/1", "batch_or_concurrency": "1"}) > decode
+
+
 def test_users_beyond_the_cache_wait() -> None:
     fit_, more = (
         value(metric="system_output_tok_s", model="Llama-2-7B", precision="fp16", chips="1", batch_or_concurrency=users)

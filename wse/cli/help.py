@@ -9,6 +9,7 @@ from typer.core import TyperCommand
 PANELS: Final = (
     "Model",
     "Wafer and mapping",
+    "GPUs",
     "Prompt",
     "Serving",
     "Sampling",

@@ -10,6 +10,8 @@ from wse.request.option import Option
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import typer
+
     from wse.report.result import Result
     from wse.studies.results.placement import SystemResult
 
@@ -23,6 +25,14 @@ WriteMapping = Annotated[
         metavar="FILE",
     ),
 ]
+
+
+def given(context: typer.Context, request: type) -> set[str]:
+    """The fields of a request that the command line gives, be it their default."""
+    from wse.request.option import options_of
+
+    sources = {name: context.get_parameter_source(name) for name in options_of(request)}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
 def mapping_path(write_mapping: str | None) -> Path | None:

@@ -97,7 +97,7 @@ class GpuServer:
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
         room = usable * self.layout.gpus - self.weight_bytes
         if room <= 0:
-            fewest = self._fewest_gpus(usable)
+            fewest = self.fewest_gpus()
             remedy = f"give --gpus {fewest}" if fewest else "give fewer bits with --dtype, or a GPU with more memory"
             msg = (
                 f"{self.spec.name} as {self.weights.name}: {self.weight_bytes / 1e9:,.1f} GB of weights, "
@@ -130,7 +130,8 @@ class GpuServer:
         nothing = decode.plus(decode, -1)
         return decode, nothing.plus(mixed, share).plus(decode, -share)
 
-    def _fewest_gpus(self, usable_bytes: float) -> int | None:
+    def fewest_gpus(self) -> int | None:
         """The fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not."""
+        usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
         counts = (2**power for power in range(self.gpu.linked_gpus.bit_length()))
-        return next((n for n in counts if n * usable_bytes > self.weight_bytes), None)
+        return next((n for n in counts if n * usable > self.weight_bytes), None)

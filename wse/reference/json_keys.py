@@ -25,21 +25,24 @@ from wse.reference.docstring import GENERATED, first_line
 from wse.report.markdown import markdown_table
 from wse.report.result import Doc, Result
 from wse.request.option import union_parts
-from wse.studies.bundled_result import MachineResult, MappingsResult, ModelsResult, WafersResult
+from wse.studies.bundled_result import GpuResult, GpusResult, MachineResult, MappingsResult, ModelsResult, WafersResult
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
+from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.run.result import RunResult
 from wse.studies.serve.result import ServeResult
 from wse.studies.sweep.sweep import SweepResult
 from wse.validation.agreement.result import Agreement
+from wse.validation.gpu_calibration import LeaveOut
 from wse.validation.result import Validation
 
 COMMANDS: Final[dict[str, type[Result]]] = {
     "run": RunResult,
     "compile": CompileResult,
     "estimate": EstimateResult,
+    "estimate --gpu": GpuEstimateResult,
     "compare": CompareResult,
     "compare TRACE TRACE": TracesComparison,
     "serve-sim": ServeResult,
@@ -53,7 +56,10 @@ WITHOUT_FUNCTION: Final[dict[str, type[Result]]] = {
     "models": ModelsResult,
     "wafers": WafersResult,
     "wafers NAME": MachineResult,
+    "gpus": GpusResult,
+    "gpus NAME": GpuResult,
     "mappings": MappingsResult,
+    "validate --leave-out": LeaveOut,
     "view": ViewResult,
     "export": ExportResult,
 }

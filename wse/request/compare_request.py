@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec
 
 GIGA: Final = 1e9
+WITHOUT: Final = (
+    *("model", "wafers", "mapping", "capacity", "verify_tokens", "sensitivity", "trace"),
+    *("gpu", "gpus", "stack", "parallelism"),
+)
+"""Options of an estimate that a comparison has of its own, or not at all."""
 MICRO: Final = 1e-6
 TIMES_THE_FEWEST: Final = (1, 2, 4, 8)
 """Numbers of wafers that are compared unasked, in units of the fewest that hold the model."""
@@ -56,7 +61,7 @@ class CompareRequest:
 
     base: Annotated[
         EstimateRequest,
-        OptionsOf(without=("model", "wafers", "mapping", "capacity", "verify_tokens", "sensitivity", "trace")),
+        OptionsOf(without=WITHOUT),
     ]
     wafers: Annotated[
         tuple[int, ...] | None,

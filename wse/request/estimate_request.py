@@ -90,6 +90,42 @@ class EstimateRequest(PlacementRequest):
             metavar="same|wafer|host",
         ),
     ] = None
+    gpu: Annotated[
+        str | Path | None,
+        Option(
+            doc="Time the model on GPUs in place of wafers: a name of `wse gpus`, or a TOML file.",
+            panel="GPUs",
+            metavar="NAME|FILE",
+            known_values=known_names.gpus,
+        ),
+    ] = None
+    gpus: Annotated[
+        int | None,
+        Option(
+            doc="How many GPUs; auto: the fewest, as a power of two, that hold the model.",
+            panel="GPUs",
+            metavar="N|auto",
+            none="auto",
+        ),
+    ] = None
+    stack: Annotated[
+        str | Path | None,
+        Option(
+            doc="The serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.",
+            panel="GPUs",
+            metavar="NAME|FILE",
+            known_values=known_names.stacks,
+        ),
+    ] = None
+    parallelism: Annotated[
+        str | None,
+        Option(
+            doc="Cut all matrices over the GPUs (default); or have experts whole on a GPU each; or besides each user's "
+            "attention on one GPU.",
+            panel="GPUs",
+            metavar="tensor|experts|data",
+        ),
+    ] = None
     capacity: Annotated[
         str,
         Option(

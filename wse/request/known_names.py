@@ -19,6 +19,20 @@ def wafers() -> Iterable[str]:
     return known_wafers()
 
 
+def gpus() -> Iterable[str]:
+    """GPU presets."""
+    from wse.gpus.load import known_gpus
+
+    return known_gpus()
+
+
+def stacks() -> Iterable[str]:
+    """Serving stacks."""
+    from wse.gpus.load import known_stacks
+
+    return known_stacks()
+
+
 def software() -> Iterable[str]:
     """Software profiles."""
     from wse.hardware.load import known_software

@@ -20,7 +20,7 @@ from wse.errors import BadInput
 R = TypeVar("R")
 
 Panel = Literal[
-    "", "Model", "Wafer and mapping", "Prompt", "Serving", "Sampling", "Drafts", "Trace", "Machines", "Output"
+    "", "Model", "Wafer and mapping", "GPUs", "Prompt", "Serving", "Sampling", "Drafts", "Trace", "Machines", "Output"
 ]
 
 MOST_DIGITS: Final = 20

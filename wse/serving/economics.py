@@ -2,17 +2,20 @@
 
 A file gives a number plainly or as a table (`wse.hardware.number_file`), for all wafers or by wafer:
 ``wafer_power_w = { wse2 = 20_000, cs4 = 30_000 }``. A wafer that is not named takes the number of its generation.
+Numbers of GPUs are by GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from wse.errors import BadWafer, UnknownName
 from wse.files import read_toml
+from wse.gpus.load import known_gpus
+from wse.gpus.spec import GpuSpec
 from wse.hardware.load import known_wafers
 from wse.hardware.number import SourcedNumber, numeric_fields, weakest
 from wse.hardware.number_file import read_number
@@ -40,6 +43,29 @@ class Economics:
     sources: Mapping[str, SourcedNumber]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuEconomics:
+    """The assumptions about one GPU. ``sources`` has each number's unit, grade, source and range."""
+
+    gpu_power_w: float  # of a GPU while it serves
+    gpu_usd_per_hour: float  # rent
+    sources: Mapping[str, SourcedNumber]
+
+
+Assumptions = TypeVar("Assumptions", Economics, GpuEconomics)
+
+
+def load_gpu_economics(gpu: GpuSpec, path: str | Path | None = None) -> GpuEconomics | None:
+    """The assumptions for a GPU as of `load_economics`; None for one whose power or price is nowhere stated."""
+    machines = {*known_gpus(), gpu.name}
+    sources = _read(_BUNDLED, GpuEconomics, machines, (gpu.name,), "")
+    if path is not None:
+        sources |= _read(Path(path), GpuEconomics, machines, (gpu.name,), f"set in {path}")
+    if len(sources) < len(numeric_fields(GpuEconomics)):
+        return None
+    return GpuEconomics(**{key: source.value for key, source in sources.items()}, sources=sources)
+
+
 def load_economics(wafer: WaferSpec, path: str | Path | None = None) -> Economics:
     """The assumptions for ``wafer``: the bundled ones, with the numbers of a TOML file in place of theirs.
 
@@ -47,13 +73,16 @@ def load_economics(wafer: WaferSpec, path: str | Path | None = None) -> Economic
         UnknownName: an unknown key or wafer in the file; the nearest known one is named.
         BadWafer: the file cannot be read, or a number is in another unit or out of bounds.
     """
-    sources = _read(_BUNDLED, wafer, "")
+    machines, names = {*known_wafers(), *GENERATIONS, wafer.name}, (wafer.name, wafer.generation)
+    sources = _read(_BUNDLED, Economics, machines, names, "")
     if path is not None:
-        sources |= _read(Path(path), wafer, f"set in {path}")
+        sources |= _read(Path(path), Economics, machines, names, f"set in {path}")
     return Economics(**{key: source.value for key, source in sources.items()}, sources=sources)
 
 
-def spread(value: Callable[[Economics], float], economics: Economics, used: Iterable[str], unit: str) -> SourcedNumber:
+def spread(
+    value: Callable[[Assumptions], float], economics: Assumptions, used: Iterable[str], unit: str
+) -> SourcedNumber:
     """A value that rises with each of the numbers ``used``, with its range, weakest grade and their sources.
 
     The range comes of all numbers at the lower, or all at the upper end of theirs.
@@ -69,31 +98,38 @@ def spread(value: Callable[[Economics], float], economics: Economics, used: Iter
     )
 
 
-def _at_end(economics: Economics, numbers: Mapping[str, SourcedNumber], end: int) -> Economics:
+def _at_end(economics: Assumptions, numbers: Mapping[str, SourcedNumber], end: int) -> Assumptions:
     """The assumptions with each of ``numbers`` at the lower (0) or upper (1) end of its range."""
     values: dict[str, Any] = {name: number.range[end] for name, number in numbers.items() if number.range}
     return replace(economics, **values)
 
 
-def _read(path: Path, wafer: WaferSpec, default_source: str) -> dict[str, SourcedNumber]:
-    """The numbers of one file that hold for a wafer."""
-    fields, numbers = numeric_fields(Economics), {}
+def _read(
+    path: Path, kind: type[Any], machines: Collection[str], names: Sequence[str], default_source: str
+) -> dict[str, SourcedNumber]:
+    """The numbers of one file that hold for a machine: of a kind, under the first of its names that there is."""
+    fields, numbers = numeric_fields(kind), {}
     for key, stated in read_toml(path, BadWafer).items():
+        if key not in _FIELDS:
+            raise UnknownName("key", key, _FIELDS, where=str(path))
         if key not in fields:
-            raise UnknownName("key", key, fields, where=str(path))
-        name, chosen = _number_for(path, key, stated, wafer)
+            continue
+        name, chosen = _number_for(path, key, stated, machines, names)
         if chosen is not None:
             numbers[key] = read_number(path, name, chosen, fields[key], default_source)
     return numbers
 
 
-def _number_for(path: Path, key: str, value: Any, wafer: WaferSpec) -> tuple[str, Any]:
-    """The name of the number that holds for a wafer, and what the file gives for it; None where it gives nothing."""
-    machines = {*known_wafers(), *GENERATIONS, wafer.name}
+_FIELDS: Final = numeric_fields(Economics) | numeric_fields(GpuEconomics)
+
+
+def _number_for(path: Path, key: str, value: Any, machines: Collection[str], names: Sequence[str]) -> tuple[str, Any]:
+    """The name of the number that holds for a machine, and what the file gives for it; None where it gives nothing."""
     if not isinstance(value, dict) or "value" in value or value.keys().isdisjoint(machines):
         return key, value
+    word = "GPU" if key in numeric_fields(GpuEconomics) else "wafer"
     for machine in value:
         if machine not in machines:
-            raise UnknownName("wafer", machine, machines, where=f"{path}: {key}")
-    machine = wafer.name if wafer.name in value else wafer.generation
+            raise UnknownName(word, machine, machines, where=f"{path}: {key}")
+    machine = next((name for name in names if name in value), names[-1])
     return f"{key}.{machine}", value.get(machine)

@@ -24,8 +24,8 @@ DEFAULT, AUTO = "default", "auto"
 
 LONGEST_TEXT: Final = 4096
 _MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSpec, SOFTWARE: SoftwareProfile}
-_NO_AXES: Final = ("Trace", "Output")
-"""Panels of options that say what an estimate writes and prints."""
+_NO_AXES: Final = ("GPUs", "Trace", "Output")
+"""Panels of options of another machine than wafers, and of those that say what an estimate writes and prints."""
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
 
 

@@ -29,6 +29,7 @@ _STACKS: Final = (
     ("vllm", re.compile(r"\bvllm\b"), (0, 8), "2025-03"),
     ("trtllm", re.compile(r"\b(trtllm|tensorrt-llm)\b"), (1, 0), "2025-08"),
     ("sglang", re.compile(r"\bsglang\b"), (0, 0), ""),
+    ("graph", re.compile(r"^graph$"), (0, 0), ""),
 )
 """Stacks, the words for them, and from which version and month on the constants are those of the present one: vLLM
 has its engine V1 by default from 0.8 on; TensorRT-LLM runs on PyTorch by default from 1.0 on."""

@@ -28,9 +28,13 @@ from wse.validation.predictors.prediction import Prediction, decline
 METHOD: Final = "GPU model"
 
 TIMES_MS: Final = ("tpot_ms", "itl_ms")
+VERIFY_MS: Final = "verify_ms"
+"""A pass over several new tokens of each user; the row's context is that of the users, and how many are new."""
 RATES: Final = ("system_output_tok_s", "output_tok_s_per_gpu", "output_tok_s_per_user")
-METRICS: Final = (*TIMES_MS, *RATES, "ttft_ms")
+METRICS: Final = (*TIMES_MS, *RATES, "ttft_ms", VERIFY_MS)
 MS_PER_S: Final = 1e3
+BARE: Final = "graph"
+"""The stack of passes that are timed alone: no other user's prompt comes between them."""
 _ALL_AT_ONCE: Final = "LLM-Inference-Bench"
 
 
@@ -103,7 +107,7 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
         users=users,
         prompt=prompt,
         new=new,
-        begin_together=_ALL_AT_ONCE in m.source,
+        begin_together=_ALL_AT_ONCE in m.source or stack == BARE,
     )
 
 
@@ -112,6 +116,9 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
     load = _load(row, stack.memory_ratio)
     if metric == "ttft_ms":
         return MS_PER_S * load.read_s(stack, users=1)
+    if metric == VERIFY_MS:
+        tokens = Tokens(users=row.users, new=row.new, context=row.prompt)
+        return MS_PER_S * load.seconds(load.server.roofline([tokens]), stack)
     pass_s = load.pass_s(stack)
     if metric in TIMES_MS:
         return MS_PER_S * pass_s

@@ -1,0 +1,145 @@
+"""GpuEstimateRequest: a model on GPUs, of the options of ``wse estimate --gpu``, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.gpus.load import load_gpu, load_stack
+from wse.gpus.roofline import Layout
+from wse.gpus.server import GpuServer
+from wse.gpus.weights import weight_format
+from wse.models.load import load_model
+from wse.request.estimate_request import EstimateRequest
+from wse.request.option import check_counts
+from wse.request.prepare_estimate import MOST_USERS
+
+STACK: Final = "vllm"
+TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
+PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
+
+SHARED: Final = frozenset(
+    (
+        *("model", "dtype", "batch", "prompt_len", "new_tokens", "verify_tokens", "economics"),
+        *("gpu", "gpus", "stack", "parallelism"),
+    )
+)
+"""Options that mean the same for GPUs as for wafers, and those of GPUs alone."""
+OF_GPUS: Final = frozenset(("gpus", "stack", "parallelism"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedGpuEstimate:
+    """A request with everything loaded and its defaults filled in."""
+
+    server: GpuServer
+    stack: str
+    gpu: str
+    parallelism: str
+    users: int
+    prompt_tokens: int
+    new_tokens: int
+    verify_tokens: int
+    economics: str | Path | None
+    model: str
+
+
+def check_machine(request: EstimateRequest, given: Collection[str] = ()) -> None:
+    """Refuse options of wafers beside ``--gpu``, and options of GPUs without it.
+
+    Args:
+        request: The request.
+        given: Fields that were given although they have their default.
+
+    Raises:
+        BadInput: with the options.
+    """
+    default = EstimateRequest()
+    differing = {f.name for f in dataclasses.fields(request) if getattr(request, f.name) != getattr(default, f.name)}
+    named = {*given, *differing}
+    if request.gpu is None:
+        stray = sorted(named & OF_GPUS)
+        if stray:
+            msg = f"{_flag(stray[0])}: says how GPUs serve the model; give --gpu NAME as well, or leave it out"
+            raise BadInput(msg)
+        return
+    stray = sorted(named - SHARED)
+    if stray:
+        msg = f"--gpu {request.gpu}: {', '.join(map(_flag, stray))} is of wafers; leave it out, or leave out --gpu"
+        raise BadInput(msg.replace(" is of", " are of") if len(stray) > 1 else msg)
+
+
+def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
+    """Load and check all that a request for GPUs names.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used, or the caches of the users do not
+            fit; with how many do.
+        DoesNotFit: the weights do not fit.
+    """
+    check_machine(request)
+    assert request.gpu is not None  # whoever calls this has looked
+    counts = {name: getattr(request, name) for name in ("gpus", "batch", "prompt_len", "new_tokens", "verify_tokens")}
+    check_counts(**counts)
+    if request.batch > MOST_USERS:
+        msg = f"--batch {request.batch}: give at most {MOST_USERS:,} users"
+        raise BadInput(msg)
+    parallelism = request.parallelism or TENSOR
+    if parallelism not in PARALLELISMS:
+        raise UnknownName("parallelism", parallelism, PARALLELISMS)
+    gpu, spec = load_gpu(request.gpu), load_model(request.model, with_weights=False).spec
+    if spec.experts is None and parallelism != TENSOR:
+        msg = f"--parallelism {parallelism}: {spec.name} has no experts; leave it out, or give {TENSOR}"
+        raise BadInput(msg)
+    stack = load_stack(request.stack or STACK, gpu.generation)
+    server = GpuServer(
+        spec=spec,
+        weights=weight_format(spec, request.dtype),
+        gpu=gpu,
+        stack=stack,
+        layout=Layout(
+            gpus=request.gpus or 1, attention_by_data=parallelism == DATA, whole_experts=parallelism in (EXPERTS, DATA)
+        ),
+    )
+    if request.gpus is None:
+        layout = dataclasses.replace(server.layout, gpus=server.fewest_gpus() or gpu.linked_gpus)
+        server = dataclasses.replace(server, layout=layout)
+    prompt, new = request.lengths(spec.context_limit)
+    if prompt + new > spec.context_limit:
+        msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
+        raise BadInput(msg)
+    _check_users(server, request.batch, prompt + new)
+    return PreparedGpuEstimate(
+        server=server,
+        stack=str(request.stack or STACK),
+        gpu=str(request.gpu),
+        parallelism=parallelism,
+        users=request.batch,
+        prompt_tokens=prompt,
+        new_tokens=new,
+        verify_tokens=request.verify_tokens or 0,
+        economics=request.economics,
+        model=str(request.model),
+    )
+
+
+def _check_users(server: GpuServer, users: int, tokens: int) -> None:
+    """Refuse more users than the cache holds."""
+    most = server.users_that_fit(tokens)
+    if users <= most:
+        return
+    machine = f"{server.layout.gpus} {server.gpu.name}"
+    remedy = f"give --batch {most}" if most else "give shorter --prompt-len and --new-tokens"
+    msg = (
+        f"--batch {users}: beside {server.spec.name} as {server.weights.name} the KV cache of {machine} holds {most:,} "
+        f"users of {tokens:,} tokens; {remedy}, or more --gpus"
+    )
+    raise BadInput(msg)
+
+
+def _flag(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
