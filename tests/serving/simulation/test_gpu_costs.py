@@ -1,0 +1,43 @@
+"""Passes on GPUs as a simulation asks for them, against those of the GPU model."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from wse.gpus.load import load_gpu, load_stack
+from wse.gpus.server import GpuServer
+from wse.gpus.weights import FORMATS
+from wse.models.load import load_model
+from wse.serving.simulation.continuous import ContinuousPolicy, simulate_continuous
+from wse.serving.simulation.gpu_costs import GpuCosts
+from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.statistics import per_token_s
+from wse.serving.simulation.workload import plain_workload
+
+
+@cache
+def costs() -> GpuCosts:
+    spec, gpu = load_model("llama-3-8b").spec, load_gpu("h100")
+    stack = load_stack("vllm", gpu.generation)
+    return GpuCosts(server=GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=stack), context=2048)
+
+
+def test_rounds_are_passes_of_the_server() -> None:
+    server = costs().server
+    assert costs().round_s(7, 500, ()) == server.decode_s(7, 500)
+    assert costs().round_s(0, 0, [Piece(300, 64)]) == server.prefill_s(300, 64)
+    mixed = costs().round_s(7, 500, [Piece(300, 64)])
+    assert server.prefill_s(300, 64) < mixed < server.decode_s(7, 500) + server.prefill_s(300, 64)
+    assert costs().kv_capacity_tokens == server.kv_capacity_tokens
+
+
+def test_a_user_alone_has_tokens_at_the_pace_of_decoding() -> None:
+    """Passes are linear in the context, as the grid takes them to be."""
+    work = plain_workload(np.zeros(1), np.array([1000]), np.array([201]))
+    outcome = simulate_continuous(work, costs(), ContinuousPolicy(most_users=8, prompt_tokens=2048))
+    passes = [costs().server.decode_s(1, 1000 + number) for number in range(200)]
+    assert per_token_s(outcome)[0] == pytest.approx(np.mean(passes), rel=1e-6)
+    assert outcome.first_s[0] == pytest.approx(costs().server.prefill_s(1000))

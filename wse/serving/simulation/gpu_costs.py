@@ -1,0 +1,75 @@
+"""GpuCosts: pass costs of a model on GPUs, from `wse.gpus.server`.
+
+A pass has the tokens that are decoded and the pieces of prompts together, as continuous batching runs them (Sarathi,
+arXiv 2308.16369). GPUs of one layout hold the whole model, so a round is a pass and a first token is out at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from wse.gpus.roofline import Tokens
+from wse.gpus.server import GpuServer
+from wse.serving.simulation.pass_costs import ContextUse, Piece
+
+BLOCK_TOKENS: Final = 16
+"""Tokens of a block of the cache, as by default in vLLM (Kwon et al., SOSP 2023)."""
+MOST_USERS: Final = 1024
+"""Users of a pass, as by default in vLLM on GPUs of 80 GB and more."""
+CONTEXTS: Final = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuCosts:
+    """The costs of GPUs; see `wse.serving.simulation.pass_costs.PassCosts`. ``context``: of the longest request."""
+
+    server: GpuServer
+    context: int
+
+    @cached_property
+    def kv_capacity_tokens(self) -> int:
+        """Tokens that fit the cache. Raises DoesNotFit where the weights alone do not."""
+        return self.server.kv_capacity_tokens
+
+    @property
+    def kv_block_tokens(self) -> int:
+        """Tokens of a block."""
+        return BLOCK_TOKENS
+
+    @property
+    def most_users(self) -> int:
+        """Users of a pass."""
+        return max(1, min(MOST_USERS, self.kv_capacity_tokens // BLOCK_TOKENS))
+
+    @property
+    def chunk_tokens(self) -> int:
+        """Pieces of prompts may have any length."""
+        return 1
+
+    @cached_property
+    def contexts(self) -> tuple[int, ...]:
+        """The grid of contexts."""
+        return tuple(sorted({round(at * self.context / (CONTEXTS - 1)) for at in range(CONTEXTS)}))
+
+    @property
+    def context_use(self) -> ContextUse:
+        """Caches are read as far as they go, so their mean counts."""
+        return "mean"
+
+    @property
+    def host_s(self) -> float:
+        """The host's work between passes is part of a pass."""
+        return 0.0
+
+    def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+        """Seconds of a pass."""
+        groups = [Tokens(users=users, new=1, context=context)] if users else []
+        groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
+        return self.server.pass_time(groups).total_s
+
+    def drain_s(self, piece: Piece) -> float:
+        """Nothing: there is one stage."""
+        return 0.0
