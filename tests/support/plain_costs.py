@@ -33,5 +33,8 @@ class PlainCosts:
         prompts = sum(self.piece_s + self.prompt_s * piece.tokens for piece in pieces)
         return prompts + (self.pass_s + self.user_s * users + self.context_s * context if users else 0.0)
 
+    def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+        return self.round_s(users, context, pieces)
+
     def drain_s(self, piece: Piece) -> float:
         return self.drain

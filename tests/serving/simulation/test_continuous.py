@@ -79,6 +79,7 @@ def test_one_request_alone_takes_its_pieces_and_passes() -> None:
     passes = 3 * 0.011 + 1e-4 * (10 + 11 + 12)
     assert outcome.end_s[0] - outcome.first_s[0] == pytest.approx(passes)
     assert per_token_s(outcome)[0] == pytest.approx(passes / 3)
+    assert outcome.work_s == pytest.approx(outcome.busy_s) == pytest.approx(first - 0.003 + passes)
 
 
 def test_a_prompt_beside_decoding_lengthens_a_gap_by_its_piece() -> None:

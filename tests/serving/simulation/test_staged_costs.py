@@ -70,7 +70,8 @@ def test_chunks_behind_each_other_end_as_the_events_say() -> None:
 def test_prompts_in_a_round_take_the_time_that_streams_leave() -> None:
     """A chunk beside one stream, whose stages are mostly idle, does not lengthen its round; beside four it does."""
     assert costs().round_s(1, 0, [Piece(8, 0)]) == ONE.latency_s == 15.0
-    assert costs().round_s(4, 0, [Piece(8, 0)]) == 4 * 5.0 + 9.0
+    assert costs().work_s(1, 0, [Piece(8, 0)]) == 5.0 + 9.0
+    assert costs().round_s(4, 0, [Piece(8, 0)]) == costs().work_s(4, 0, [Piece(8, 0)]) == 4 * 5.0 + 9.0
     jobs = passes(ROUTE, 4, 40)  # and a chunk in each turn, behind the fourth stream
     jobs = [job for turn in range(40) for job in (*jobs[4 * turn : 4 * turn + 4], Job(CHUNK))]
     numbers = [number for number, job in enumerate(jobs) if job.route is CHUNK]

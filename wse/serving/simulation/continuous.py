@@ -104,7 +104,7 @@ class _Continuous:
         self.prefill_free_s = -_NEVER
         self.released_s = self.taken_s = -_NEVER  # when a request last left, and when one was last admitted
         self.was_full = False  # whether there was no room for the first of those who wait until one left
-        self.times: dict[int, DecodeTimes] = {}
+        self.times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}  # of rounds, and of the work in them
 
     def run(self) -> Outcome:
         """Serve all."""
@@ -225,19 +225,22 @@ class _Continuous:
     def _decode(self) -> None:
         """Run decode passes until a user is done, or what may change does."""
         record, users, context = self.record, self.users, self._context()
-        times = self.times.get(users) or self._new_times(users)
+        times, work = self.times.get(users) or self._new_times(users)
         most = self.finish[0][0] - self.rounds
         until = self._next_change() - record.now
         passes = most if until == _NEVER else times.passes_until(context, until, most)
         seconds = times.run_s(context, passes)
         record.decode_run(times.pass_s(context), times.pass_s(context + passes - 1), passes, users, seconds)
+        record.work_s += work.run_s(context, passes)
         self._end_rounds(passes, seconds)
 
-    def _new_times(self, users: int) -> DecodeTimes:
+    def _new_times(self, users: int) -> tuple[DecodeTimes, DecodeTimes]:
         costs = self.costs
-        times = DecodeTimes(costs.contexts, lambda context: costs.round_s(users, context, ()))
-        self.times[users] = times
-        return times
+        self.times[users] = (
+            DecodeTimes(costs.contexts, lambda context: costs.round_s(users, context, ())),
+            DecodeTimes(costs.contexts, lambda context: costs.work_s(users, context, ())),
+        )
+        return self.times[users]
 
     def _round_with_prompts(self) -> None:
         """Run one round that reads pieces of prompts; their first tokens are out a little after its end."""
@@ -264,7 +267,9 @@ class _Continuous:
                 if piece.ends:
                     ended.append((queue.popleft(), piece))
         users = self.users
-        seconds = self.costs.round_s(users, self._context() if users else 0, pieces)
+        context = self._context() if users else 0
+        seconds = self.costs.round_s(users, context, pieces)
+        record.work_s += self.costs.work_s(users, context, pieces)
         if users:
             record.decode_run(seconds, seconds, 1, users, seconds)
         end = record.now + seconds

@@ -70,6 +70,10 @@ class GpuCosts:
         groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
         return self.server.pass_time(groups).total_s
 
+    def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+        """The whole round."""
+        return self.round_s(users, context, pieces)
+
     def drain_s(self, piece: Piece) -> float:
         """Nothing: there is one stage."""
         return 0.0

@@ -28,6 +28,7 @@ class Outcome:
         gaps: float64 ``[runs, 4]``: runs of decode passes: seconds of the first and of the last, passes, users.
         makespan_s: From the first arrival until the machine was done with all.
         busy_s: Seconds in which a pass ran.
+        work_s: Seconds in which the slowest stage worked.
         prefill_busy_s: Seconds in which a machine of its own read prompts; 0 without one.
         user_s: Sum over decode passes of users × seconds.
         in_system_s: Integral of the number of requests in the system over time, added up from event to event.
@@ -42,6 +43,7 @@ class Outcome:
     gaps: F64
     makespan_s: float
     busy_s: float
+    work_s: float
     prefill_busy_s: float
     user_s: float
     in_system_s: float
@@ -64,7 +66,7 @@ class Recorder:
         count = len(self.arrivals)
         self.now = self.arrivals[0]
         self.arrived = self.left = 0
-        self.busy_s = self.prefill_busy_s = self.user_s = self._in_system_s = 0.0
+        self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self._in_system_s = 0.0
         self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * count for _ in range(4))
         self._runs = array("d")
 
@@ -101,6 +103,7 @@ class Recorder:
             gaps=np.frombuffer(self._runs, np.float64).reshape(-1, 4),
             makespan_s=max(self.left_s) - self.arrivals[0],
             busy_s=self.busy_s,
+            work_s=self.work_s,
             prefill_busy_s=self.prefill_busy_s,
             user_s=self.user_s,
             in_system_s=self._in_system_s,

@@ -57,6 +57,10 @@ class PassCosts(Protocol):
         """Seconds of a round with a token of each of ``users`` after ``context`` others, and pieces of prompts."""
         ...
 
+    def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+        """Seconds of such a round in which the slowest stage works; the round itself where there is one stage."""
+        ...
+
     def drain_s(self, piece: Piece) -> float:
         """Seconds from the end of a round to the first token of the prompt whose last piece was read in it."""
         ...

@@ -83,12 +83,22 @@ class StagedCosts:
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
         """Seconds of a round, the shortest of those with passes of as many users each as were compiled."""
+        return self._round(users, context, pieces)[0]
+
+    def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+        """Seconds of that round in which the slowest stage works."""
+        return self._round(users, context, pieces)[1]
+
+    def _round(self, users: int, context: int, pieces: Sequence[Piece]) -> tuple[float, float]:
         busy = sum(self.piece_busy_s(piece) for piece in pieces)
         if not users:
-            return busy
-        ways = (self._decode(at, context) for at in self._shares(users))
-        counts = (math.ceil(users / self.decode.users[at]) for at in self._shares(users))
-        return min(max(time.latency_s, count * time.busy_s + busy) for time, count in zip(ways, counts, strict=True))
+            return busy, busy
+        ways = []
+        for at in self._shares(users):
+            time = self._decode(at, context)
+            work = math.ceil(users / self.decode.users[at]) * time.busy_s + busy
+            ways.append((max(time.latency_s, work), work))
+        return min(ways)
 
     def drain_s(self, piece: Piece) -> float:
         """Seconds that the last chunk of a prompt takes through the stages beyond the work of the slowest."""

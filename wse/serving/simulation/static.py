@@ -33,6 +33,7 @@ def simulate_static(workload: Workload, costs: PassCosts, policy: StaticPolicy, 
     block = costs.kv_block_tokens
     needs = [-(-(prompt + answer) // block) * block for prompt, answer in zip(prompts, answers, strict=True)]
     times: dict[int, DecodeTimes] = {}
+    works: dict[int, DecodeTimes] = {}
     first = 0
     while first < len(prompts):
         after = _seated(first, needs, costs.kv_capacity_tokens, policy.seats)
@@ -44,10 +45,12 @@ def simulate_static(workload: Workload, costs: PassCosts, policy: StaticPolicy, 
         users = len(riders)
         if users not in times:
             times[users] = DecodeTimes(costs.contexts, partial(_pass_s, costs, users))
+            works[users] = DecodeTimes(costs.contexts, partial(_work_s, costs, users))
         context = _context(costs, [piece.tokens for piece in pieces])
         passes = max(answers[rider] for rider in riders) - 1
         end = begin + times[users].run_s(context, passes)
         record.busy_s += end - leaves
+        record.work_s += costs.work_s(0, 0, pieces) + works[users].run_s(context, passes)
         record.advance(end)
         decoded = 0
         for done, rider in enumerate(sorted(riders, key=lambda rider: answers[rider])):
@@ -76,6 +79,10 @@ def _context(costs: PassCosts, prompts: list[int]) -> int:
 
 def _pass_s(costs: PassCosts, users: int, context: int) -> float:
     return costs.round_s(users, context, ())
+
+
+def _work_s(costs: PassCosts, users: int, context: int) -> float:
+    return costs.work_s(users, context, ())
 
 
 def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, until: int, users: int) -> int:

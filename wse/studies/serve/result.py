@@ -71,6 +71,7 @@ class UseResult(Result):
     """The use of the machine from the first arrival until all are served."""
 
     busy: Annotated[float, Doc("share of the time in which a pass runs")]
+    slowest_stage: Annotated[float, Doc("share of the time in which the slowest stage works")]
     prefill_busy: Annotated[float | None, Doc("the same of a machine of its own for prompts")] = None
     users: Annotated[float, Doc("users whose tokens are decoded, on average over that time")]
     most_users: Annotated[int, Doc("users that are served at a time, at most")]
@@ -195,7 +196,7 @@ def waits_table(served: ServedResult) -> Table:
 
 def _served_table(result: ServeResult, served: ServedResult) -> Table:
     use = served.use
-    busy = f"{percent(use.busy)} of the time"
+    busy = f"{percent(use.busy)} of the time, the slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
         busy += f"; the one that reads prompts {percent(use.prefill_busy)}"
     rows = [

@@ -57,6 +57,7 @@ def served_result(
         goodput=None if request.ttft is None and request.tpot is None else _goodput(prepared, outcome),
         use=UseResult(
             busy=outcome.busy_s / outcome.makespan_s,
+            slowest_stage=outcome.work_s / outcome.makespan_s,
             prefill_busy=None if prefill is None else outcome.prefill_busy_s / outcome.makespan_s,
             users=outcome.user_s / outcome.makespan_s,
             most_users=seats,
