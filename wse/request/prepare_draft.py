@@ -51,6 +51,8 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
         software=request.software,
         software_values=request.software_values,
         mesh=request.draft_mesh or _default_mesh(target, place),
+        mapping="auto",  # which may take fewer PEs of the mesh
+        experts="auto",
         schedule=request.schedule,
         weights=request.weights,
         allow_nonfinite=request.allow_nonfinite,
@@ -110,7 +112,7 @@ def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
-    """As many PEs as the model has, as ROWSxCOLS; None where there is no room for them, or the draft has none."""
+    """As many PEs as the model has, as ROWSxCOLS; None for the smallest square, where they lack room or do not count."""
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
     if place == HOST or (place == SAME and not _has_room(target, rows, cols)):
         return None

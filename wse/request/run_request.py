@@ -172,7 +172,7 @@ class RunRequest(CompileRequest):
     draft_mesh: Annotated[
         str | None,
         Option(
-            doc="The mesh of PEs of a draft model. Default: as many as the model has, or the smallest square.",
+            doc="The mesh of PEs of a draft model. Default: the fastest part of as many as the model has.",
             panel="Drafts",
             metavar="ROWSxCOLS",
         ),
