@@ -2,8 +2,8 @@
 
 The story model is its own source of text; no other model or data is needed. Two steps, each fixed by the seed:
 
-1. sample stories from the story model, hot in their opening words, half of them hotter, then half of them cool and
-   half of them cooler, as runs that draw and runs that take the likeliest token continue a prompt;
+1. sample stories from the story model, hot in their opening words, then half of them cool and half of them cooler,
+   as runs that draw and runs that take the likeliest token continue a prompt;
 2. train a Llama model with the same tokenizer on the story model's probabilities at every token of them (the cross
    entropy of Hinton, Vinyals, Dean, arXiv 1503.02531, at temperature 1), and write it as a Hugging Face folder.
 
@@ -36,9 +36,6 @@ SCHEDULE = Schedule(steps=5000, cosine_steps=5000, long_steps=0, context=256)
 COOLER = 0.2
 """The temperature of half of the stories behind their opening; a run that takes the likeliest tokens is at 0."""
 
-HOTTER = 1.5
-"""The temperature of the openings of half of the stories: openings that are unlike those that the model knows."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
@@ -55,11 +52,7 @@ def sample(model: Llama, stories: int, seed: int) -> list[list[int]]:
     how = Sampling()
     rounds = -(-stories // how.sample_rows)
     for number in range(rounds):
-        how = replace(
-            how,
-            temperature=COOLER if number % 2 else Sampling().temperature,
-            opening_temperature=HOTTER if number % 4 > 1 else Sampling().opening_temperature,
-        )
+        how = replace(how, temperature=COOLER if number % 2 else Sampling().temperature)
         for ids in sample_batch(model, how.sample_rows, how, generator, ends=(BEGIN_ID, END_ID)):
             if ids[-1] == END_ID:
                 seen[BEGIN_ID, *ids] = None

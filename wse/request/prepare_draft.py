@@ -112,7 +112,7 @@ def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
-    """As many PEs as the model has, as ROWSxCOLS; None for the smallest square, where they lack room or do not count."""
+    """As many PEs as the model has, as ROWSxCOLS; None, the smallest square, without room for them."""
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
     if place == HOST or (place == SAME and not _has_room(target, rows, cols)):
         return None
