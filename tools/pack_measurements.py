@@ -1,5 +1,7 @@
 """Write the measurements that come with wse: of the files in a folder, the rows that can be predicted.
 
+Of those about GPUs the rows that constants of stacks are fitted on.
+
     python tools/pack_measurements.py ../shared/reference
 
 Every column of a row stays as it is, but for the note: of it, the facts that predictors read are kept. Rows about
@@ -15,6 +17,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from wse.validation.gpu_calibration import CALIBRATIONS, calibration_rows
+from wse.validation.gpu_fit import fit_rows
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.predictors.predict import predict
 from wse.validation.validate import BUNDLED
@@ -29,7 +33,7 @@ FACTS: Final = (
     r"prefill\s+\d+\s*x\s*\d+\D+decode\s+\d+\s*x\s*\d+",
     r"re-?corrected",
 )
-PACKED: Final = ("waferllm", "microbench")
+PACKED: Final = ("waferllm", "microbench", "gpu")
 ASIDE: Final = " (own arithmetic)"
 
 
@@ -42,7 +46,12 @@ def pack_row(m: Measurement) -> dict[str, str]:
 
 def predictable_rows(path: Path) -> list[Measurement]:
     """The rows of a file that can be predicted."""
-    return [m for m in read(path) if m.table in PACKED and predict(m).value is not None]
+    return [m for m in read(path) if m.table in PACKED and predict(m).value is not None and _is_wanted(m)]
+
+
+def _is_wanted(m: Measurement) -> bool:
+    """Whether a row is not about GPUs, or is one that constants are fitted on."""
+    return m.table != "gpu" or any(calibration_rows(stack, fit_rows([m])) for stack in CALIBRATIONS)
 
 
 def text_of(rows: list[Measurement]) -> str:
