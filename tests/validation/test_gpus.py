@@ -16,7 +16,7 @@ from wse.validation.gpu_fit import FitRow, fit, fit_rows
 from wse.validation.measured.gpu_terms import gpu_of, layout_of, stack_of
 from wse.validation.measured.measurements import TABLES, Measurement, parse, read
 from wse.validation.predictors.gpus import ServingRow, predict, serving_row, value_of
-from wse.validation.validate import compare
+from wse.validation.validate import BUNDLED, compare
 
 COLUMNS = TABLES["gpu"]
 ROW = {
@@ -164,6 +164,18 @@ def test_stacks_have_the_constants_that_the_rows_give(shared: Path) -> None:
         for key, fitted in constants.items():
             if fitted > 1e-6:
                 assert getattr(known, key.partition(".")[0]) == pytest.approx(fitted, rel=0.02), key
+
+
+def test_errors_of_the_rows_that_come_with_wse() -> None:
+    """The rows that constants were fitted on: means of all, with each stack's own."""
+    compared = compare(read(BUNDLED / "gpu_baselines.csv"), ignore)
+    assert len(compared) > 600
+    assert all(row.prediction.value is not None for row in compared)
+    errors = {group.group: group for group in gpu_errors(compared)}
+    assert errors["dense 70B"].mean_abs_error_pct < 6
+    assert errors["8B on one GPU"].mean_abs_error_pct < 4
+    assert errors["mixtures"].mean_abs_error_pct < 11
+    assert all(abs(errors[group].bias_pct) < 3 for group in ("dense 70B", "8B on one GPU", "dense", "mixtures"))
 
 
 def test_errors_of_published_rows(shared: Path) -> None:
