@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
 from wse.errors import BadInput
-from wse.models.load import LoadedModel, load_model
-from wse.models.tokenizers.token_text import Tokenizer
+from wse.models.load import load_model
 from wse.request.draft_option import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
 from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
+from wse.request.vocabulary import check_vocabulary
 
 REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram, which needs no model"
 
@@ -39,11 +39,14 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
         return None
     name, place = draft_name(request), draft_place(request)
     loaded = load_model(name, with_weights=request.weights is None)
-    check_vocabulary(name, loaded, target.loaded)
+    check_vocabulary(f"--draft {name}", loaded, target.loaded, REMEDY)
     context = target.options.context
     if loaded.spec.context_limit < context:
-        reason = f"was made for {loaded.spec.context_limit} tokens of context, the run has {context}"
-        _refuse(f"--draft {name}", reason, "give a shorter --context")
+        message = (
+            f"--draft {name}: was made for {loaded.spec.context_limit} tokens of context, the run has {context}; "
+            "give a shorter --context"
+        )
+        raise BadInput(message)
     of_draft = RunRequest(
         model=name,
         wafer=request.wafer,
@@ -79,38 +82,6 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     return PreparedDraft(name=name, place=place, run=prepared)
 
 
-def check_vocabulary(
-    name: str, draft: LoadedModel, target: LoadedModel, option: str = "--draft", remedy: str = REMEDY
-) -> None:
-    """Check that the ids of a draft are those of the model; ``option`` names the draft, ``remedy`` what may help.
-
-    Rows of the embedding past the tokenizer's ids are padding, of which models of a family have different numbers.
-
-    Raises:
-        BadInput: an id has another text, or, without tokenizers, there are not as many.
-    """
-    if draft.tokenizer is None or target.tokenizer is None:
-        ids, own_ids = draft.spec.vocab_size, target.spec.vocab_size
-    else:
-        ids, own_ids = draft.tokenizer.vocab_size, target.tokenizer.vocab_size
-    if ids != own_ids:
-        reason = f"has a vocabulary of {ids:,} ids, {target.spec.name} one of {own_ids:,}"
-        _refuse(f"{option} {name}", reason, remedy)
-    if draft.tokenizer is None or target.tokenizer is None:
-        return
-    token = _first_difference(draft.tokenizer, target.tokenizer)
-    if token is not None:
-        text, own_text = draft.tokenizer.decode([token]), target.tokenizer.decode([token])
-        reason = f"has another vocabulary: its id {token} is {text!r}, {target.spec.name}'s {own_text!r}"
-        _refuse(f"{option} {name}", reason, remedy)
-
-
-def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
-    """The first id whose text is not the same."""
-    ids = range(target.vocab_size)
-    return next((token for token in ids if draft.decode([token]) != target.decode([token])), None)
-
-
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
     """As many PEs as the model has, as ROWSxCOLS; None, the smallest square, without room for them."""
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
@@ -125,8 +96,3 @@ def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
     beside = cols + draft_cols <= whole.mesh_cols and draft_rows <= whole.mesh_rows
     below = rows + draft_rows <= whole.mesh_rows and draft_cols <= whole.mesh_cols
     return beside or below
-
-
-def _refuse(draft: str, reason: str, remedy: str) -> NoReturn:
-    message = f"{draft}: {reason}; {remedy}"
-    raise BadInput(message)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import BadInput, UnknownName
+from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
 from wse.request.basis import (
@@ -20,6 +21,7 @@ from wse.request.estimate_request import LENGTH, EstimateRequest
 from wse.request.live_mesh import logical_wafer
 from wse.request.mapping_file import check_listed
 from wse.request.option import check_counts
+from wse.request.vocabulary import check_vocabulary
 from wse.serving.economics import Economics, load_economics
 from wse.serving.network import Network, load_network
 
@@ -80,6 +82,10 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
     _check_drafts(request)
     basis = load_basis(request)
+    if request.draft_model is not None:
+        draft = load_model(request.draft_model, with_weights=False)
+        remedy = "give a draft with the model's own vocabulary, or leave it out for a head"
+        check_vocabulary(f"--draft-model {request.draft_model}", draft, basis.loaded, remedy)
     economics = load_economics(basis.whole, request.economics)
     wafer = basis.mesh or basis.whole
     prompt_len, new_tokens = _lengths(request, basis.spec)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import Counter
 from dataclasses import replace
 from itertools import product
@@ -21,6 +22,7 @@ from wse.execute.sampling import Sampler, Sampling, draw, probabilities
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
+from wse.models.catalogue import BUNDLED
 from wse.request.prepare_draft import prepare_draft
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
@@ -374,6 +376,17 @@ def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[
 
     story = of(draft="story")
     assert story == f"--draft story: has a vocabulary of 1,024 ids, {models['target'].name} one of 16; {remedy}"
+    other = tmp_path / "other"
+    shutil.copytree(BUNDLED["story-draft"], other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text(encoding="utf-8"))
+    ids = tokenizer["model"]["vocab"]
+    ids["a"], ids["b"] = ids["b"], ids["a"]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    first, second = sorted((ids["a"], ids["b"]))
+    assert of(model="story", mesh=None, draft=other) == (
+        f"--draft {other}: has another vocabulary: its id {first} is 'b', story's 'a'; {remedy}"
+    )
+    assert second == first + 1
     (tmp_path / "short").mkdir()
     short = write_model(tmp_path / "short", max_position_embeddings=16)
     assert of(draft=short) == (

@@ -10,10 +10,8 @@ from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
 from wse.report.terminal import count, printable, seconds
 from wse.request.acceptance_option import DraftAcceptance
-from wse.request.basis import Placeable
 from wse.request.draft_option import HOST, SAME, WAFER
 from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_draft import check_vocabulary
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.search import Compilation
 from wse.serving.draft_tree import DraftMachine, DraftTree, fastest_tree
@@ -148,11 +146,8 @@ def _compiled(target: PreparedEstimate, name: str, place: str) -> CompiledDraft:
         sensitivity=False,
         trace=None,
     )
-    prepared: PreparedEstimate = prepare_estimate(request)
-    remedy = "give a draft with the model's own vocabulary, or leave it out for a head"
-    check_vocabulary(name, prepared.loaded, target.loaded, "--draft-model", remedy)
-    placeable: Placeable = prepared
-    return CompiledDraft(prepared=placeable, compilation=compile_with_remedies(placeable), place=place)
+    prepared = prepare_estimate(request)
+    return CompiledDraft(prepared=prepared, compilation=compile_with_remedies(prepared), place=place)
 
 
 _PLACES: Final = {SAME: "on the model's wafer", WAFER: "on another wafer", HOST: "on the host"}
