@@ -8,11 +8,13 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.hardware.mesh import parse_mesh
+from wse.models.load import load_model
 from wse.request.arrivals_file import check_lengths, read_arrivals
 from wse.request.estimate_request import EstimateRequest
+from wse.request.gpu_estimate_request import PreparedGpuEstimate, check_machine, prepare_gpu_estimate
 from wse.request.option import check_counts
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.request.serve_request import BATCHING, LOAD, OWN, PREFILL_PLACES, STATIC, ServeRequest
+from wse.request.serve_request import BATCHING, LOAD, MAPPING, OWN, PREFILL_PLACES, STATIC, ServeRequest
 from wse.serving.simulation.workload import ARRIVALS, Workload, WorkloadOptions, draw_workload
 
 REQUESTS: Final = 10_000
@@ -20,6 +22,10 @@ MOST_REQUESTS: Final = 1_000_000
 LONGEST: Final = 4
 """Times the mean that requests of different lengths may have, where no context was asked for."""
 MOST_CV: Final = 10.0
+
+
+Placement = PreparedEstimate | PreparedGpuEstimate
+"""A model on wafers, or on GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,14 +36,16 @@ class PreparedServe:
         request: The request.
         decode: The placement that decodes.
         prefill: The placement that reads prompts, where that is another.
+        context: Tokens that the longest request may have.
         workload: The requests; those that were drawn come at one a second, until their rate is known.
         has_times: Whether the times of arrival are to be kept as they are, from a file.
         beside: Whether prompts are read on a part of the same wafers.
     """
 
     request: ServeRequest
-    decode: PreparedEstimate
-    prefill: PreparedEstimate | None
+    decode: Placement
+    prefill: Placement | None
+    context: int
     workload: Workload
     has_times: bool
     beside: bool
@@ -61,8 +69,9 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     placement = request.estimate_request(prompt_len=prompt, new_tokens=answer, context=context)
     return PreparedServe(
         request=request,
-        decode=prepare_estimate(placement),
+        decode=_prepare(placement),
         prefill=_prefill(request, placement) if request.prefill == OWN else None,
+        context=context,
         workload=workload,
         has_times=not is_drawn,
         beside=request.prefill_mesh is not None,
@@ -78,6 +87,7 @@ def _check(request: ServeRequest) -> None:
         chunk=request.chunk,
         streams=request.streams,
         prefill_wafers=request.prefill_wafers,
+        prefill_gpus=request.prefill_gpus,
         prefix_tokens=request.prefix_tokens,
         prefixes=request.prefixes,
     )
@@ -92,11 +102,17 @@ def _check(request: ServeRequest) -> None:
     if request.rate is not None and request.load is not None:
         message = "--rate and --load: one follows from the other; give one of them"
         raise BadInput(message)
-    is_static, has_own = request.batching == STATIC, request.prefill == OWN
+    is_static, has_own, on_gpus = request.batching == STATIC, request.prefill == OWN, request.base.gpu is not None
     for option, is_given, needs, is_there in (
         ("--batch-wait", request.batch_wait is not None, "--batching static", is_static),
         ("--prefill-wafers", request.prefill_wafers is not None, "--prefill own", has_own),
         ("--prefill-mesh", request.prefill_mesh is not None, "--prefill own", has_own),
+        ("--prefill-gpus", request.prefill_gpus is not None, "--prefill own", has_own),
+        ("--prefill-gpus", request.prefill_gpus is not None, "--gpu", on_gpus),
+        ("--prefill-wafers", request.prefill_wafers is not None, "wafers, no --gpu", not on_gpus),
+        ("--prefill-mesh", request.prefill_mesh is not None, "wafers, no --gpu", not on_gpus),
+        ("--streams", request.streams is not None, "wafers, no --gpu", not on_gpus),
+        (f"--mapping {request.mapping}", request.mapping != MAPPING, "wafers, no --gpu", not on_gpus),
         ("--prefill own", has_own, "--batching continuous", not is_static),
         ("--prefix-cache", request.prefix_cache, "--batching continuous", not is_static),
         ("--prefix-cache", request.prefix_cache, "--prefill same", not has_own),
@@ -152,7 +168,7 @@ def _read(request: ServeRequest, path: Path) -> tuple[Workload, int]:
     workload = read_arrivals(path)
     if context is not None:
         check_lengths(path, workload, context, f"--context {context}")
-    spec = prepare_estimate(request.estimate_request(prompt_len=1, new_tokens=1, context=None)).spec
+    spec = load_model(request.base.model, with_weights=False).spec
     limit = spec.context_limit
     check_lengths(path, workload, limit, f"the {limit} tokens that {spec.name} was made for")
     return workload, context or workload.most_tokens
@@ -161,16 +177,16 @@ def _read(request: ServeRequest, path: Path) -> tuple[Workload, int]:
 def _drawn(request: ServeRequest) -> tuple[Workload, int]:
     """Requests that are drawn, and the context that they need. A prompt is longer than its prefix."""
     base = request.base
-    prepared = prepare_estimate(
-        request.estimate_request(prompt_len=base.prompt_len, new_tokens=base.new_tokens, context=base.context)
-    )
-    prompt, answer = prepared.prompt_len, prepared.new_tokens
+    limit = base.context or load_model(base.model, with_weights=False).spec.context_limit
+    lengths = request.estimate_request(prompt_len=base.prompt_len, new_tokens=base.new_tokens, context=base.context)
+    _prepare(lengths)  # refuses lengths that are more than the context
+    prompt, answer = base.lengths(limit)
     prefix = request.prefix_tokens or 0
     if prefix >= prompt:
         message = f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len"
         raise BadInput(message)
     times = LONGEST if request.length_cv else 1
-    context = base.context or min(times * (prompt + answer), prepared.spec.context_limit)
+    context = base.context or min(times * (prompt + answer), limit)
     options = WorkloadOptions(
         requests=request.requests or REQUESTS,
         arrivals=next(name for name in ARRIVALS if name == request.arrivals),
@@ -187,8 +203,16 @@ def _drawn(request: ServeRequest) -> tuple[Workload, int]:
     return draw_workload(options), context
 
 
-def _prefill(request: ServeRequest, placement: EstimateRequest) -> PreparedEstimate:
-    """The placement that reads prompts: on wafers of its own, or on a part of those that decode."""
+def _prepare(placement: EstimateRequest) -> Placement:
+    """The placement of a request, on wafers or GPUs."""
+    check_machine(placement)
+    return prepare_estimate(placement) if placement.gpu is None else prepare_gpu_estimate(placement)
+
+
+def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
+    """The placement that reads prompts: on wafers or GPUs of its own, or on a part of the wafers that decode."""
+    if placement.gpu is not None:
+        return prepare_gpu_estimate(replace(placement, gpus=request.prefill_gpus or placement.gpus))
     if request.prefill_mesh is None:
         return prepare_estimate(replace(placement, wafers=request.prefill_wafers or placement.wafers))
     if request.base.mesh is None or request.prefill_wafers is not None:

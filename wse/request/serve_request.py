@@ -16,13 +16,14 @@ BATCHING: Final = (CONTINUOUS, STATIC)
 SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
+MAPPING: Final = "bands"
 LOAD: Final = 0.7
 """Offered load where neither it nor a rate was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeRequest:
-    """A model on wafers that serves requests over time; None where the default is to be found.
+    """A model on wafers or GPUs that serves requests over time; None where the default is to be found.
 
     ``base`` has the model, the wafers and the mean lengths of requests; its ``mapping`` does not count.
     """
@@ -37,7 +38,7 @@ class ServeRequest:
             )
         ),
     ]
-    mapping: MappingName = "bands"
+    mapping: MappingName = MAPPING
     arrivals: Annotated[
         str | Path,
         Option(
@@ -116,6 +117,14 @@ class ServeRequest:
             metavar="N",
         ),
     ] = None
+    prefill_gpus: Annotated[
+        int | None,
+        Option(
+            doc="GPUs that read prompts, with --gpu and --prefill own. Default: as many as decode.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
     prefill_mesh: Annotated[
         str | None,
         Option(
@@ -149,5 +158,6 @@ class ServeRequest:
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
     ) -> EstimateRequest:
-        """The placement that serves, with lengths in place of those of ``base``."""
-        return replace(self.base, mapping=self.mapping, prompt_len=prompt_len, new_tokens=new_tokens, context=context)
+        """The placement that serves, with other lengths than ``base``; on GPUs no context is compiled."""
+        lengths = replace(self.base, prompt_len=prompt_len, new_tokens=new_tokens, context=None)
+        return lengths if self.base.gpu is not None else replace(lengths, mapping=self.mapping, context=context)

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from wse.hardware.number import SourcedNumber
-from wse.program.program import Program
 from wse.report.result import Doc, Result
-from wse.request.prepare_estimate import PreparedEstimate
-from wse.serving.economics import Economics
+from wse.report.terminal import plural, printable
 from wse.serving.simulation.pass_costs import PassCosts
-from wse.studies.compile.choose import compile_with_remedies
-from wse.studies.serve.wafer_costs import wafer_costs
+from wse.studies.results.placement import ModelResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
     """A machine that serves, and the grid that the costs of its passes were compiled for."""
 
-    name: Annotated[str, Doc("name of the wafer")]
-    wafers: Annotated[int, Doc("wafers")]
+    name: Annotated[str, Doc("name of the wafer or GPU")]
+    wafers: Annotated[int | None, Doc("wafers")] = None
+    gpus: Annotated[int | None, Doc("GPUs")] = None
+    stack: Annotated[str | None, Doc("the serving stack; of GPUs")] = None
     stages: Annotated[int, Doc("stages of the pipeline")]
-    mapping: Annotated[str, Doc("mapping")]
+    mapping: Annotated[str, Doc("mapping; of GPUs the parallelism")]
     kv_capacity_tokens: Annotated[int, Doc("tokens of all users together that KV caches have room for")]
     kv_block_tokens: Annotated[int, Doc("a user's cache takes a multiple of so many tokens")]
-    grid_users: Annotated[tuple[int, ...], Doc("users of the decode passes that were compiled")]
+    grid_users: Annotated[tuple[int, ...], Doc("users of the decode passes that were compiled; empty for GPUs, of any")]
     grid_contexts: Annotated[tuple[int, ...], Doc("contexts that their costs are known for; in between, interpolated")]
     chunk_tokens: Annotated[int, Doc("tokens of a prompt that are read at once")]
     grid_last_chunks: Annotated[
-        tuple[int, ...], Doc("lengths of last chunks that were compiled; in between, interpolated")
+        tuple[int, ...], Doc("lengths of last chunks that were compiled; in between, interpolated; empty for GPUs")
     ]
     round_s: Annotated[float, Doc("seconds between two tokens of a user who is alone", "s")]
+
+    @property
+    def systems(self) -> str:
+        """How many of what it is, such as ``2 wafers wse3``."""
+        count, kind = (self.wafers, "wafer") if self.gpus is None else (self.gpus, "GPU")
+        return f"{plural(count or 0, kind)} {printable(self.name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,45 +46,28 @@ class Machine:
 
     Attributes:
         costs: Costs of its passes, and its room.
-        program: The Program that it runs.
-        result: What is told about it.
-        power_w, usd_per_hour: Of all of its systems.
+        model: The model as it is held there.
+        result: What is told about the machine.
+        inputs: The options that it follows from, by name.
+        kv_bytes_per_token: Bytes of a token in a user's cache.
+        link_bytes_per_s, link_latency_s: Of the link to another such machine.
+        edge_bytes_per_s: Of the edge between two parts of one wafer; 0 for GPUs.
+        power_w, usd_per_hour: Of all of its systems; None where they are not known.
     """
 
     costs: PassCosts
-    program: Program
+    model: ModelResult
     result: MachineResult
-    power_w: SourcedNumber
-    usd_per_hour: SourcedNumber
+    inputs: Mapping[str, Any]
+    kv_bytes_per_token: float
+    link_bytes_per_s: float
+    link_latency_s: float = 0.0
+    edge_bytes_per_s: float = 0.0
+    power_w: SourcedNumber | None
+    usd_per_hour: SourcedNumber | None
 
 
-def wafer_machine(prepared: PreparedEstimate, streams: int | None) -> Machine:
-    """The wafers of a request, compiled. Raises DoesNotFit where the model does not fit them."""
-    compilation = compile_with_remedies(prepared)
-    program, costs = compilation.program, wafer_costs(prepared, compilation, streams)
-    return Machine(
-        costs=costs,
-        program=program,
-        result=MachineResult(
-            name=prepared.wafer.name,
-            wafers=program.wafers,
-            stages=len(program.stages),
-            mapping=program.mapping_name,
-            kv_capacity_tokens=costs.kv_capacity_tokens,
-            kv_block_tokens=costs.kv_block_tokens,
-            grid_users=costs.decode.users,
-            grid_contexts=costs.contexts,
-            chunk_tokens=costs.chunk_tokens,
-            grid_last_chunks=costs.prefill.last_tokens,
-            round_s=costs.round_s(1, prepared.middle_context[0], ()),
-        ),
-        power_w=_of_wafers(prepared.economics, "wafer_power_w", program.wafers),
-        usd_per_hour=_of_wafers(prepared.economics, "wafer_usd_per_hour", program.wafers),
-    )
-
-
-def _of_wafers(economics: Economics, name: str, wafers: int) -> SourcedNumber:
-    """The assumption of a name for so many wafers, with its range."""
-    one = economics.sources[name]
-    ends = None if one.range is None else (wafers * one.range[0], wafers * one.range[1])
-    return replace(one, value=wafers * one.value, range=ends)
+def times(count: int, one: SourcedNumber) -> SourcedNumber:
+    """A number for so many systems, with its range."""
+    ends = None if one.range is None else (count * one.range[0], count * one.range[1])
+    return replace(one, value=count * one.value, range=ends)

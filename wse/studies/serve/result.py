@@ -115,8 +115,10 @@ class ServedResult(Result):
     tokens_per_s: Annotated[float, Doc("generated tokens of all users in that time", "tokens/s")]
     goodput: Annotated[GoodputResult | None, Doc("of requests with a promise")] = None
     use: Annotated[UseResult, Doc("use of the machine")]
-    joules_per_token: Annotated[AmountResult, Doc("energy of a generated token, at the systems' peak power", "J")]
-    usd_per_million_tokens: Annotated[AmountResult, Doc("price of a million generated tokens", "USD")]
+    joules_per_token: Annotated[
+        AmountResult | None, Doc("energy of a generated token, at the systems' power while they serve", "J")
+    ] = None
+    usd_per_million_tokens: Annotated[AmountResult | None, Doc("price of a million generated tokens", "USD")] = None
     little: Annotated[LittleResult, Doc("Little's law")]
     prefix_cache: Annotated[PrefixResult | None, Doc("with `--prefix-cache`")] = None
 
@@ -140,9 +142,9 @@ class ServeResult(Result):
     @property
     def title(self) -> str:
         """The model and the machine, in a line."""
-        machine = f"{plural(self.machine.wafers, 'wafer')} {printable(self.machine.name)}, {self.machine.mapping}"
+        machine = f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}"
         own = self.prefill_machine
-        prompts = "" if own is None else f", prompts on {plural(own.wafers, 'wafer')}"
+        prompts = "" if own is None else f", prompts on {own.systems}"
         return f"{printable(self.model.name)} as {self.model.dtype} on {machine}{prompts}"
 
     @property
@@ -203,9 +205,13 @@ def _served_table(result: ServeResult, served: ServedResult) -> Table:
         ("tokens", f"{count(served.tokens_per_s)} a second, over {seconds(served.makespan_s)}"),
         ("busy", busy),
         ("users", f"{count(use.users)} on average, at most {count(use.most_users)}; {percent(use.kv)} of the cache"),
-        ("energy", f"{_amount(served.joules_per_token)} J a token"),
-        ("cost", f"{_amount(served.usd_per_million_tokens)} USD a million tokens"),
     ]
+    for name, amount, unit in (
+        ("energy", served.joules_per_token, "J a token"),
+        ("cost", served.usd_per_million_tokens, "USD a million tokens"),
+    ):
+        if amount is not None:
+            rows.append((name, f"{_amount(amount)} {unit}"))
     goodput = served.goodput
     if goodput is not None:
         promised = [
@@ -239,6 +245,9 @@ def _machine_table(result: ServeResult) -> Table:
         if machine is not None:
             room = f"room for {count(machine.kv_capacity_tokens)} tokens of cache"
             rows.append((name, f"{plural(machine.stages, 'stage')}; {room}, in blocks of {machine.kv_block_tokens}"))
+            if not machine.grid_users:
+                rows.append(("", f"{machine.stack}; passes of any users and pieces of prompts, by `wse gpus`"))
+                continue
             sizes = ", ".join(map(str, machine.grid_users))
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
             grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Final
 
 from wse.errors import DoesNotFit
-from wse.number_formats import ELEMENT_BYTES
 from wse.report.progress import OnProgress, ignore
-from wse.request.prepare_serve import PreparedServe, prepare_serve
+from wse.request.gpu_estimate_request import PreparedGpuEstimate
+from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve
 from wse.request.serve_request import STATIC, ServeRequest
 from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous import ContinuousPolicy, PrefillMachine, simulate_continuous
@@ -23,10 +23,11 @@ from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.workload import Workload
-from wse.studies.results.placement import model_result
-from wse.studies.serve.machine import Machine, wafer_machine
+from wse.studies.serve.gpus import gpu_machine
+from wse.studies.serve.machine import Machine
 from wse.studies.serve.result import LoadResult, RequestsResult, ServeResult
 from wse.studies.serve.served import served_result
+from wse.studies.serve.wafers import wafer_machine
 
 SERVED: Final = "requests"
 Simulate = Callable[[Workload, OnDone], Outcome]
@@ -54,8 +55,8 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     prepared = prepare_serve(request)
     total = len(prepared.workload)
     on_progress(0, total, "compiling")
-    decode = wafer_machine(prepared.decode, request.streams)
-    prefill = None if prepared.prefill is None else wafer_machine(prepared.prefill, request.streams)
+    decode = _machine(prepared, prepared.decode)
+    prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
     seats = min(request.max_users or decode.costs.most_users, decode.costs.most_users)
     _check_room(prepared.workload, decode.costs)
     simulate = _policy(prepared, decode, prefill, seats)
@@ -72,8 +73,8 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         outcome = simulate(workload, lambda done, count: on_progress(done, count, SERVED))
     on_progress(total, total, "")
     result = ServeResult(
-        inputs=_inputs(prepared, seats),
-        model=model_result(prepared.decode.spec, decode.program),
+        inputs=_inputs(prepared, decode, seats),
+        model=decode.model,
         machine=decode.result,
         prefill_machine=None if prefill is None else prefill.result,
         requests=RequestsResult(
@@ -93,6 +94,13 @@ def _silent(done: int, total: int) -> None:
     """Tell nothing of the run that finds the capacity."""
 
 
+def _machine(prepared: PreparedServe, placement: Placement) -> Machine:
+    """The machine of a placement, ready to serve."""
+    if isinstance(placement, PreparedGpuEstimate):
+        return gpu_machine(placement, prepared.context)
+    return wafer_machine(placement, prepared.request.streams)
+
+
 def _policy(prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int) -> Simulate:
     """The function that serves a workload as the request asks for."""
     request, costs = prepared.request, decode.costs
@@ -107,24 +115,12 @@ def _policy(prepared: PreparedServe, decode: Machine, prefill: Machine | None, s
 
 
 def _prefill_machine(prepared: PreparedServe, prefill: Machine) -> PrefillMachine:
-    """The machine that reads prompts, with the way of a cache to the one that decodes.
-
-    From wafer to wafer a cache goes over the link between them; on one wafer over the edge between the two meshes, as
-    many words a cycle as the shorter of their sides has PEs.
-    """
-    wafer, spec = prepared.decode.wafer, prepared.decode.spec
-    kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared.decode.options.activation_type]
-    if not prepared.beside:
-        rate, latency = wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s
-    else:
-        assert prepared.prefill is not None
-        meshes = [prepared.decode.wafer, prepared.prefill.wafer]
-        edge = min(min(mesh.mesh_rows, mesh.mesh_cols) for mesh in meshes)
-        rate, latency = edge * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz, 0.0
-    return PrefillMachine(costs=prefill.costs, transfer_s_per_token=kv_bytes / rate, transfer_s=latency)
-
-
-WORD_BYTES: Final = 4
+    """The machine that reads prompts, with the way of a cache to the one that decodes: a link, or the edge between."""
+    rate = prefill.edge_bytes_per_s if prepared.beside else prefill.link_bytes_per_s
+    latency = 0.0 if prepared.beside else prefill.link_latency_s
+    return PrefillMachine(
+        costs=prefill.costs, transfer_s_per_token=prefill.kv_bytes_per_token / rate, transfer_s=latency
+    )
 
 
 def _check_room(workload: Workload, costs: PassCosts) -> None:
@@ -134,26 +130,29 @@ def _check_room(workload: Workload, costs: PassCosts) -> None:
     if longest > costs.kv_capacity_tokens:
         message = (
             f"the longest request: {workload.most_tokens:,} tokens take {longest:,} of cache, and there is room for "
-            f"{costs.kv_capacity_tokens:,}; give more --wafers, or shorter requests"
+            f"{costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
         )
         raise DoesNotFit(message)
 
 
-def _inputs(prepared: PreparedServe, seats: int) -> dict[str, Any]:
+def _inputs(prepared: PreparedServe, decode: Machine, seats: int) -> dict[str, Any]:
     """The options of a request by name, defaults filled in."""
-    from wse.studies.estimate.estimate import inputs
-
     request = prepared.request
     own = {
         name: getattr(request, name)
         for name in ("burst", "length_cv", "batching", "chunk", "prefill", "prefix_cache", "fast_share", "seed")
     }
-    given = {
-        name: getattr(request, name)
-        for name in ("rate", "batch_wait", "streams", "prefill_wafers", "prefill_mesh", "prefix_tokens", "ttft", "tpot")
-        if getattr(request, name) is not None
-    }
-    left_out = ("batch", "capacity", "verify_tokens")
-    of_placement = {name: value for name, value in inputs(prepared.decode).items() if name not in left_out}
+    names = (
+        "rate",
+        "batch_wait",
+        "streams",
+        "prefill_wafers",
+        "prefill_gpus",
+        "prefill_mesh",
+        "prefix_tokens",
+        "ttft",
+        "tpot",
+    )
+    given = {name: getattr(request, name) for name in names if getattr(request, name) is not None}
     load = {} if request.rate is not None or prepared.has_times else {"load": prepared.load}
-    return of_placement | {"arrivals": str(request.arrivals), "max_users": seats} | own | load | given
+    return {**decode.inputs, "arrivals": str(request.arrivals), "max_users": seats} | own | load | given

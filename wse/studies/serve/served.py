@@ -111,12 +111,20 @@ def _kv_share(outcome: Outcome, capacity: int) -> float:
     return float(taken.sum()) / (capacity * outcome.makespan_s)
 
 
-def _economy(prepared: PreparedServe, decode: Machine, prefill: Machine | None) -> tuple[SourcedNumber, SourcedNumber]:
+def _economy(
+    prepared: PreparedServe, decode: Machine, prefill: Machine | None
+) -> tuple[SourcedNumber | None, SourcedNumber | None]:
     """Watts and dollars an hour of all systems; prompts on a part of the same wafers need no others."""
     machines = [decode] if prefill is None else [decode, prefill]
-    if prepared.beside:
-        machines = [max(machines, key=lambda machine: machine.power_w.value)]
-    return _sum([machine.power_w for machine in machines]), _sum([machine.usd_per_hour for machine in machines])
+    powers, prices = [machine.power_w for machine in machines], [machine.usd_per_hour for machine in machines]
+    return _together(prepared, powers), _together(prepared, prices)
+
+
+def _together(prepared: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return None
+    return max(known, key=lambda number: number.value) if prepared.beside else _sum(known)
 
 
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
@@ -131,6 +139,8 @@ def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
     )
 
 
-def _amount(number: SourcedNumber, per_token: Callable[[float], float]) -> AmountResult:
+def _amount(number: SourcedNumber | None, per_token: Callable[[float], float]) -> AmountResult | None:
+    if number is None:
+        return None
     ends = None if number.range is None else (per_token(number.range[0]), per_token(number.range[1]))
     return AmountResult(value=per_token(number.value), range=ends, grade=number.grade, source=number.source)

@@ -1,0 +1,58 @@
+"""GPUs as a machine that serves."""
+
+from __future__ import annotations
+
+from wse.models.tensors.model_tensors import parameter_count
+from wse.request.gpu_estimate_request import PreparedGpuEstimate
+from wse.serving.economics import load_gpu_economics
+from wse.serving.simulation.gpu_costs import GpuCosts
+from wse.studies.results.placement import ModelResult
+from wse.studies.serve.machine import Machine, MachineResult, times
+
+
+def gpu_machine(prepared: PreparedGpuEstimate, context: int) -> Machine:
+    """The GPUs of a request, for requests of at most ``context`` tokens. Raises DoesNotFit where the weights do not."""
+    server = prepared.server
+    costs = GpuCosts(server=server, context=context)
+    economics = load_gpu_economics(server.gpu, prepared.economics)
+    gpus = server.layout.gpus
+    return Machine(
+        costs=costs,
+        model=ModelResult(
+            name=server.spec.name,
+            parameters=parameter_count(server.spec),
+            dtype=server.weights.name,
+            activations=server.spec.dtype,
+            accumulate="float32",
+            bytes=round(server.weight_bytes),
+        ),
+        result=MachineResult(
+            name=server.gpu.name,
+            gpus=gpus,
+            stack=server.stack.title,
+            stages=1,
+            mapping=prepared.parallelism,
+            kv_capacity_tokens=costs.kv_capacity_tokens,
+            kv_block_tokens=costs.kv_block_tokens,
+            grid_users=(),
+            grid_contexts=costs.contexts,
+            chunk_tokens=costs.chunk_tokens,
+            grid_last_chunks=(),
+            round_s=costs.round_s(1, prepared.prompt_tokens + prepared.new_tokens // 2, ()),
+        ),
+        inputs={
+            "model": prepared.model,
+            "gpu": prepared.gpu,
+            "gpus": gpus,
+            "stack": prepared.stack,
+            "parallelism": prepared.parallelism,
+            "dtype": server.weights.name,
+            "prompt_len": prepared.prompt_tokens,
+            "new_tokens": prepared.new_tokens,
+            "context": context,
+        },
+        kv_bytes_per_token=server.kv_bytes_per_token,
+        link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
+        power_w=None if economics is None else times(gpus, economics.sources["gpu_power_w"]),
+        usd_per_hour=None if economics is None else times(gpus, economics.sources["gpu_usd_per_hour"]),
+    )
