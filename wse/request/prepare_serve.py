@@ -109,10 +109,6 @@ def _check(request: ServeRequest) -> None:
         ("--prefill-mesh", request.prefill_mesh is not None, "--prefill own", has_own),
         ("--prefill-gpus", request.prefill_gpus is not None, "--prefill own", has_own),
         ("--prefill-gpus", request.prefill_gpus is not None, "--gpu", on_gpus),
-        ("--prefill-wafers", request.prefill_wafers is not None, "wafers, no --gpu", not on_gpus),
-        ("--prefill-mesh", request.prefill_mesh is not None, "wafers, no --gpu", not on_gpus),
-        ("--streams", request.streams is not None, "wafers, no --gpu", not on_gpus),
-        (f"--mapping {request.mapping}", request.mapping != MAPPING, "wafers, no --gpu", not on_gpus),
         ("--prefill own", has_own, "--batching continuous", not is_static),
         ("--prefix-cache", request.prefix_cache, "--batching continuous", not is_static),
         ("--prefix-cache", request.prefix_cache, "--prefill same", not has_own),
@@ -120,6 +116,15 @@ def _check(request: ServeRequest) -> None:
     ):
         if is_given and not is_there:
             message = f"{option}: needs {needs}; give that too, or leave it out"
+            raise BadInput(message)
+    for option, is_given in (
+        ("--prefill-wafers", request.prefill_wafers is not None),
+        ("--prefill-mesh", request.prefill_mesh is not None),
+        ("--streams", request.streams is not None),
+        ("--mapping", request.mapping != MAPPING),
+    ):
+        if is_given and on_gpus:
+            message = f"{option}: is of wafers; leave it out, or leave out --gpu"
             raise BadInput(message)
 
 

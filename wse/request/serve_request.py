@@ -34,7 +34,6 @@ class ServeRequest:
             without=(
                 *("mapping", "batch", "verify_tokens", "draft", "draft_model", "draft_place"),
                 *("capacity", "network", "sensitivity", "trace"),
-                *("gpu", "gpus", "stack", "parallelism"),
             )
         ),
     ]

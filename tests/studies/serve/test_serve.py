@@ -96,6 +96,8 @@ def test_prompts_on_wafers_of_their_own_leave_gaps_alone_and_cost_more() -> None
     assert same.served.gaps is not None
     assert own.served.gaps.most < same.served.gaps.most
     assert own.served.use.prefill_busy is not None
+    assert own.served.usd_per_million_tokens is not None
+    assert same.served.usd_per_million_tokens is not None
     ratio = own.served.usd_per_million_tokens.value / same.served.usd_per_million_tokens.value
     assert ratio == pytest.approx(2, rel=0.05)
 
@@ -111,6 +113,35 @@ def test_regions_of_their_own_are_on_the_same_wafer() -> None:
     )
     with pytest.raises(BadInput, match="do not fit beside each other"):
         wse.serve_sim(**both, prefill="own", prefill_mesh="1170x740")
+
+
+GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "requests": 1000}
+
+
+def test_gpus_serve_by_the_same_policies() -> None:
+    """At the same rate, with prompts elsewhere no gap is as long as with them; twice the GPUs cost twice as much."""
+    same = wse.serve_sim(**GPUS)
+    own = wse.serve_sim(**GPUS, prefill="own", rate=same.requests.rate_per_s)
+    assert (same.machine.gpus, same.machine.wafers) == (1, None)
+    assert same.served is not None
+    assert own.served is not None
+    assert same.served.gaps is not None
+    assert own.served.gaps is not None
+    assert own.served.gaps.most < same.served.gaps.most
+    assert same.served.usd_per_million_tokens is not None
+    assert own.served.usd_per_million_tokens is not None
+    ratio = own.served.usd_per_million_tokens.value / same.served.usd_per_million_tokens.value
+    assert ratio == pytest.approx(2, rel=0.05)
+    assert same.inputs["gpu"] == "h100"
+    assert "1 GPU h100" in same.title
+
+
+def test_at_low_load_gpus_serve_as_an_estimate_of_one_user_says() -> None:
+    estimate = wse.estimate("llama-3-8b", gpu="h100", prompt_len=512, new_tokens=128)
+    served = wse.serve_sim(**GPUS, rate=0.01, chunk=512).served
+    assert served is not None
+    assert served.all.tpot is not None
+    assert served.all.tpot.p50 == pytest.approx(1 / estimate.decode.tokens_per_s_per_user, rel=0.01)
 
 
 def test_kept_prefixes_are_not_read_again() -> None:
@@ -173,6 +204,9 @@ def test_files_hold_what_was_served(tmp_path: Path) -> None:
         ({"prefill_wafers": 2}, "--prefill-wafers: needs --prefill own"),
         ({"prefix_cache": True, "prefill": "own"}, "--prefix-cache: needs --prefill same"),
         ({"batching": "static", "fast_share": 0.5}, "--fast-share: needs --batching continuous"),
+        ({"gpu": "h100"}, "--mapping: is of wafers; leave it out, or leave out --gpu"),
+        ({"gpus": 2}, "--gpus: says how GPUs serve the model"),
+        ({"prefill": "own", "prefill_gpus": 2}, "--prefill-gpus: needs --gpu"),
         ({"prefix_tokens": 64}, "--prefix-tokens 64: give fewer than the 64 of --prompt-len"),
         ({"prompt_len": 4096}, "tokens are more than"),
     ],
