@@ -94,7 +94,7 @@ def test_gpus_and_layouts_by_their_names() -> None:
         ({"framework": "gpt-fast"}, "no constants"),
         ({"precision": ""}, "element type"),
         ({"context": "short prompts"}, "tokens of prompts"),
-        ({"batch_or_concurrency": "max load"}, "number of users"),
+        ({"batch_or_concurrency": "320 prompts"}, "number of users"),
         ({"spec_decode": "MTP3"}, "drafts"),
         ({"metric": "hbm_bandwidth_TBps"}, "a fact about a GPU"),
         ({"precision": "bf16", "chips": "1"}, "wse estimate refuses it"),
@@ -120,6 +120,14 @@ def test_all_at_once_prompts_are_read_first() -> None:
     argonne = {"source_url": "https://github.com/argonne-lcf/LLM-Inference-Bench", "framework": "vllm 0.18.0"}
     together, apart = (value(metric="tpot_ms", **cells) for cells in (argonne, {}))
     assert together < apart, "no prompt is read between two tokens"
+
+
+def test_as_many_users_as_can_be_served() -> None:
+    """All that fit the cache, and no more than the stack takes into a pass."""
+    row = {"metric": "system_output_tok_s", "model": "Llama-3.1-8B", "chips": "1"}
+    for context, users in (("128/128", "2048"), ("2048/2048", "4096")):
+        most, stated = (value(**row, context=context, batch_or_concurrency=load) for load in ("max load", users))
+        assert most == pytest.approx(stated)
 
 
 def test_rows_of_the_benchmark_of_one_gpu() -> None:

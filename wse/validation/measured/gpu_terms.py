@@ -96,6 +96,11 @@ def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
     return None if name is None else FORMATS[name]
 
 
+MOST_USERS: Final = 2048
+"""Users of a pass where as many come as can be served: TensorRT-LLM's max_batch_size, by default."""
+
+
 def users_of(m: Measurement) -> int | None:
-    """Users at the same time, where a row gives one number of them."""
-    return count(m.text("batch_or_concurrency"))
+    """Users at the same time, where a row gives one number of them, or as many as can be served."""
+    load = m.text("batch_or_concurrency").strip().lower()
+    return MOST_USERS if load == "max load" else count(load)

@@ -1,0 +1,42 @@
+"""The calibration of serving stacks: it changes the values of what it fits, and nothing else of their files."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from wse.validation.gpu_calibration import CALIBRATIONS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        return importlib.import_module("calibrate_gpus")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+@pytest.mark.parametrize("stack", CALIBRATIONS)
+def test_it_writes_the_values_of_what_it_fits(script: ModuleType, stack: str) -> None:
+    text = (script.STACKS / f"{stack}.toml").read_text(encoding="utf-8")
+    keys = CALIBRATIONS[stack].keys
+    before, after = tomllib.loads(text), tomllib.loads(script.with_values(text, dict.fromkeys(keys, 0.125)))
+    for key in keys:
+        name, _, generation = key.partition(".")
+        old, new = (table[name][generation] if generation else table[name] for table in (before, after))
+        assert new.pop("value") == 0.125
+        assert old.pop("value") > 0
+    assert after == before
+
+
+def test_a_constant_without_a_line_of_its_own_is_a_bug(script: ModuleType) -> None:
+    with pytest.raises(AssertionError, match="layer_s"):
+        script.with_values("title = 'x'\n", {"layer_s": 1.0})
