@@ -22,6 +22,7 @@ from wse.request.prepare_estimate import PreparedEstimate
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
+from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate, result_of, time_run
 from wse.studies.run.execute import execute
@@ -127,6 +128,7 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
         options=mixture_options("expert", "own", PROMPT, 6),
         new_tokens=6,
         economics=load_economics(whole),
+        network=load_network(),
     )
     program = compile_program(prepared)
     counted = time_run(prepared, program, None)
