@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from wse.validation.measured.measurements import Measurement
-from wse.validation.predictors.gpus import METHOD, ServingRow, serving_row
+from wse.validation.predictors.gpus import METHOD, ServingRow, bound_ms, serving_row
 from wse.validation.result import GpuErrors
 from wse.validation.summary import ComparedRow
 
@@ -33,20 +33,24 @@ def groups_of(row: ServingRow, m: Measurement) -> list[str]:
 
 
 def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
-    """Mean absolute and mean signed error of each group; none where no row is of a GPU."""
+    """Mean absolute and mean signed error of each group, beside a bare roofline; none where no row is of a GPU."""
     groups: dict[str, list[float]] = {}
+    bounds: dict[str, list[float]] = {}
     for row in rows:
         if row.prediction.method == METHOD and row.error_pct is not None:
             conditions = serving_row(row.measurement)
             assert isinstance(conditions, ServingRow)
             for group in groups_of(conditions, row.measurement):
                 groups.setdefault(group, []).append(row.error_pct)
+                if row.measurement.text("metric") in CONTINUOUS and row.measurement.measured:
+                    bounds.setdefault(group, []).append(bound_ms(conditions) / row.measurement.measured)
     return tuple(
         GpuErrors(
             group=group,
             rows=len(errors),
             mean_abs_error_pct=sum(map(abs, errors)) / len(errors),
             bias_pct=sum(errors) / len(errors),
+            bare_roofline_ratio=sum(bounds[group]) / len(bounds[group]) if group in bounds else None,
         )
         for group, errors in sorted(groups.items(), key=lambda item: (" on " in item[0], item[0]))
     )

@@ -119,6 +119,9 @@ class GpuErrors(Result):
     rows: Annotated[int, Doc("Rows that are predicted.")]
     mean_abs_error_pct: Annotated[float, Doc("Mean of the absolute errors.", "%")]
     bias_pct: Annotated[float, Doc("Mean of the signed errors.", "%")]
+    bare_roofline_ratio: Annotated[
+        float | None, Doc("Mean of what passes take at stated rates over what was measured; of times between tokens.")
+    ] = None
 
 
 def gpu_errors_table(errors: Sequence[GpuErrors]) -> Table:
@@ -128,8 +131,11 @@ def gpu_errors_table(errors: Sequence[GpuErrors]) -> Table:
         number("rows", "rows", width=NUMBER_WIDTH),
         number("mean_abs_error_pct", "mean", "{:.1f} %".format, width=NUMBER_WIDTH),
         number("bias_pct", "bias", "{:+.1f} %".format, width=NUMBER_WIDTH),
+        number("bare_roofline_ratio", "roofline", "{:.2f}".format, width=NUMBER_WIDTH),
     )
-    return Table(columns=columns, rows=errors, title="GPUs", note="mean absolute and signed errors by group")
+    return Table(
+        columns=columns, rows=errors, title="GPUs", note="mean absolute and signed errors; a bare roofline / measured"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,6 +126,13 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
     return total / {"output_tok_s_per_gpu": row.layout.gpus, "output_tok_s_per_user": row.users}.get(metric, 1)
 
 
+def bound_ms(row: ServingRow) -> float:
+    """The least time between two tokens of a user: reads or products at stated rates, with perfect software."""
+    load = _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio)
+    prompts = 0.0 if row.begin_together else (load.users - 1) / row.new
+    return MS_PER_S * (load.decoding.bound_s + prompts * (load.mixed.bound_s - load.decoding.bound_s))
+
+
 def fits(row: ServingRow) -> bool:
     """Whether the caches of all users of a row fit at the same time."""
     try:
