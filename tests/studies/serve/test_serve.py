@@ -166,6 +166,14 @@ def test_a_file_of_arrivals_is_served_whatever_its_load(tmp_path: Path) -> None:
     assert result.inputs["context"] == 26 + 13
 
 
+@pytest.mark.parametrize("changes", [{"requests": 1}, {"requests": 5, "arrivals": "bursts"}])
+def test_requests_without_a_rate_are_served(changes: dict[str, Any]) -> None:
+    result = wse.serve_sim(**STORY | changes)
+    assert result.served is not None
+    assert result.served.all.requests == changes["requests"]
+    assert result.served.all.queueing.most < 1e-3
+
+
 def test_files_hold_what_was_served(tmp_path: Path) -> None:
     timeline, page = tmp_path / "t.json", tmp_path / "p.html"
     result = wse.serve_sim(**STORY | {"requests": 300}, timeline=timeline, html=page)

@@ -63,7 +63,9 @@ class Workload:
         return Workload(arrival_s=np.zeros(requests), **{name: getattr(self, name)[at] for name in fields})
 
     def at_rate(self, rate_per_s: float) -> Workload:
-        """The same requests with arrivals drawn out or moved together, for another rate."""
+        """The same requests with arrivals drawn out or moved together, for another rate; not where all come at once."""
+        if not 0 < self.rate_per_s < math.inf:
+            return self
         return replace(self, arrival_s=self.arrival_s * (self.rate_per_s / rate_per_s))
 
 

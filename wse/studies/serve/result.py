@@ -192,7 +192,7 @@ def waits_table(served: ServedResult) -> Table:
     columns = [Column(key="name"), *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99", "most"))]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
     return Table(
-        columns=tuple(columns), rows=cells, title="What users wait for", note=f"{count(of_all.requests)} requests"
+        columns=tuple(columns), rows=cells, title="What users wait for", note=plural(of_all.requests, "request")
     )
 
 

@@ -69,7 +69,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     offered = rate / capacity if math.isfinite(rate) else None
     is_stable = offered is not None and offered < 1
     outcome = None
-    if is_stable or prepared.has_times:
+    if is_stable or offered is None or prepared.has_times:
         outcome = simulate(workload, lambda done, count: on_progress(done, count, SERVED))
     on_progress(total, total, "")
     result = ServeResult(
