@@ -76,18 +76,19 @@ def attention_exp(
 
 def attention_exp_share(
     block, block_row, block_col, act, acc, f32, ctl,
-    scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, columns, groups, sharers,
+    scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, first_col, columns, groups, sharers,
 ):  # fmt: skip
     """The weights of `attention_exp` that are the PE's own share, and 0 for those of its neighbours.
 
-    The ``columns`` are cut into ``groups``, the larger ones first, and a group of c columns into c // sharers sets, set
-    i from its column i c // (c // sharers) on; column s of a set of z has the weights from s n // z on, of n in all.
+    The ``columns`` from ``first_col`` on are cut into ``groups``, the larger ones first, and a group of c columns into
+    c // sharers sets, set i from its column i c // (c // sharers) on; column s of a set of z has the weights from
+    s n // z on, of n in all. Other columns have none.
     """
     scale, oldest = np.float32(scale_pico * 1e-12), ctl[block_row, OLDEST]
     lanes = act.shape[2]
     firsts, lasts, values = lane_values(lanes), lane_values(lanes), lane_values(lanes)
     for lane in range(lanes):
-        firsts[lane], lasts[lane] = _share(block_col + lane, columns, groups, sharers, M * H * T)
+        firsts[lane], lasts[lane] = _share(block_col + lane - first_col, columns, groups, sharers, M * H * T)
     for mht in range(M * H * T):
         mh, t = mht // T, mht % T
         last = ctl[block_row, 0] + mh // H
@@ -103,7 +104,9 @@ def attention_exp_share(
 
 @helper_function
 def _share(col, columns, groups, sharers, count):
-    """The first of ``count`` elements that a column works on, and one past the last."""
+    """The first of ``count`` elements that one of ``columns`` works on, and one past the last; none of another."""
+    if col < 0 or col >= columns:
+        return 0, 0
     _, start, width = group_of_column(col, columns, groups)
     return share_of_place(col - start, width, max(1, width // sharers), count)
 

@@ -106,15 +106,15 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, M, H, Hl, n):
                     act[block, target + e, lane] = narrow(value, act[block, target + e, lane])
 
 
-def turn_block(block, block_row, block_col, act, acc, x, out, M, K, N, to_rows):
+def turn_block(block, block_row, block_col, act, acc, x, out, M, K, N, first_col, to_rows):
     """out[M, N] = what a PE's block x[M, K] of a vector and its block on the other axis share, zeros elsewhere.
 
-    The vector is cut into blocks of K over rows and of N over columns, or the other way round; ``to_rows`` is 1 when
-    the result is cut over rows.
+    The vector is cut into blocks of K over rows and of N over columns from ``first_col`` on, or the other way round;
+    ``to_rows`` is 1 when the result is cut over rows.
     """
     lanes = act.shape[2]
     for lane in range(lanes):
-        col = block_col + lane
+        col = block_col + lane - first_col
         first = block_row * N - col * K if to_rows == 1 else col * N - block_row * K
         for m in range(M):
             for e in range(N):

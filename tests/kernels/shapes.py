@@ -107,6 +107,8 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
     s["tokens"] = 4
     strided = int(rng.integers(0, 3))
     first = int(rng.integers(0, s.get("V", 1)))
+    first_col = int(rng.integers(0, cols))
+    columns = int(rng.integers(1, cols - first_col + 1))
     drawn = {
         "add": int(rng.integers(0, 2)),
         "k_stride": 1 if strided == 1 else s.get("N", 1) + strided,
@@ -125,8 +127,9 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "turned": int(rng.integers(0, 2)),
         "cap_pico": 2 * 10**12,
         "length": rows,
-        "columns": cols,
-        "groups": int(rng.integers(1, min(rows, cols) + 1)),
+        "first_col": first_col,
+        "columns": columns,
+        "groups": int(rng.integers(1, min(rows, columns) + 1)),
         "sharers": int(rng.integers(1, cols + 1)),
         "padding": int(rng.integers(0, 3)),
         "shared_tokens": int(rng.choice([n for n in range(1, s.get("M", 1) + 1) if s.get("M", 1) % n == 0])),

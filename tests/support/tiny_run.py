@@ -35,10 +35,12 @@ def tiny_session(
     activations: str | None = None,
     schedule: str = FUSED,
     groups: int = 0,
+    attention_cols: int = 0,
 ) -> Session:
     """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens.
 
-    All-reduces that may be fitted are in so many ``groups``; 0: in those with the fewest relays.
+    All-reduces that may be fitted are in so many ``groups``; 0: in those with the fewest relays. Attention works on so
+    many columns; 0: on all.
     """
     options = Options(
         mapping="region",
@@ -53,7 +55,13 @@ def tiny_session(
         schedule=schedule,
     )
     rewrites = rewrites_of(spec, options)
-    choice = Choice(prefill=prefill, prefill_chunk=chunk or len(prompt), head_chunk=9, rewrites=rewrites)
+    choice = Choice(
+        prefill=prefill,
+        prefill_chunk=chunk or len(prompt),
+        head_chunk=9,
+        rewrites=rewrites,
+        attention_cols=attention_cols,
+    )
     machine = wafer(*mesh, 1 << 20)
     if groups:
         choice = in_groups(spec, machine, SOFTWARE, options, replace(choice, rewrites=without_fitted(rewrites)), groups)
@@ -74,6 +82,7 @@ def worst_logit_error(
     experts: str = SPREAD,
     schedule: str = FUSED,
     groups: int = 0,
+    attention_cols: int = 0,
 ) -> float:
     """Largest difference from the plain decoder's logits, relative to the largest of those."""
     random = np.random.default_rng(prompt)
@@ -84,6 +93,7 @@ def worst_logit_error(
         "experts": experts,
         "schedule": schedule,
         "groups": groups,
+        "attention_cols": attention_cols,
     }
     run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, **placed)
     got: npt.NDArray[np.float32] = run.forced(ids[prompt:])

@@ -169,7 +169,8 @@ class Choice:
     of those that have some; ``verify_rewrites`` those of a pass over several tokens of one user, None for the same.
     ``trees`` has the sizes of all-reduces that take other groups than those with the fewest relays, and how many.
     Stages begin and end between layers, or, where ``block_parts`` is not 0, between attention and so many parts of a
-    feed-forward block.
+    feed-forward block. Attention works on at most ``attention_cols`` columns of a region, those in its middle; 0: on
+    all.
     """
 
     bands: int = 1
@@ -183,6 +184,7 @@ class Choice:
     verify_rewrites: Rewrites | None = None
     trees: Trees = ()
     block_parts: int = 0
+    attention_cols: int = 0
 
     def uses(self, rewrite: str) -> bool:
         """Whether a rewrite of that name is used in any phase."""

@@ -47,6 +47,7 @@ class RegionCut:
     latent: LatentCut | None = None
     span: int = 1  # wafers
     hidden_group: int = 0  # at which ``hidden`` is cut; 0 where it is cut evenly
+    attention: tuple[int, int]  # first column that attention works on, and their number
 
     @property
     def cols_of_wafer(self) -> int:

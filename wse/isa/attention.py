@@ -172,7 +172,7 @@ ATTENTION: Final = (
             acc("scores", "M H T"),
             f32("maxima", "M H"),
             act("out", "M H T", output=True, over="scores"),
-            *numbers("M H T scale_pico window chunk capacity columns groups sharers"),
+            *numbers("M H T scale_pico window chunk capacity first_col columns groups sharers"),
         ),
         work=_scores,
         operation_ps=1600,

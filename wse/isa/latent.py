@@ -83,7 +83,7 @@ LATENT: Final = (
     ),
     Kernel(
         name="turn_block",
-        operands=(act("x", "M K"), acc("out", "M N", output=True), *numbers("M K N to_rows")),
+        operands=(act("x", "M K"), acc("out", "M N", output=True), *numbers("M K N first_col to_rows")),
         work=lambda M, N: M * N,
         operation_ps=1400,
         cycles=lambda c, M, N: c.vector(M * N, c.acc) + M * (c.loop + c.vector(N, c.convert)),

@@ -59,6 +59,7 @@ class TrialSetup:
     options: Options
     rewrites: Rewrites
     verify_rewrites: Rewrites | None = None
+    attention_cols: int = 0
     timing: Timer | None = None
     misfits: Misfits = field(default_factory=Misfits)
     whole_layers: bool = False
@@ -313,6 +314,7 @@ class TrialSetup:
             head_chunk=head_chunk,
             rewrites=self.rewrites,
             verify_rewrites=self.verify_rewrites,
+            attention_cols=self.attention_cols,
         )
 
 

@@ -109,16 +109,20 @@ def attention_exp(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, windo
 
 
 def attention_exp_share(
-    pe, ctl, scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, columns, groups, sharers
+    pe, ctl, scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, first_col, columns, groups, sharers
 ):
     """act[M, H, T] = the weights of `attention_exp` that the PE's column has to work out, 0 elsewhere."""
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
     weights = _weights(pe, scores, maxima, M, H, T, scale_pico, _visible(ctl, pe.row, M, positions, window, chunk))
-    start, end = _part(pe.col, np.cumsum([0, *[columns // groups + (g < columns % groups) for g in range(groups)]]))
+    col = pe.col - first_col
+    if not 0 <= col < columns:
+        pe.write("act", out, np.zeros((M, H, T), np.float32))
+        return
+    start, end = _part(col, np.cumsum([0, *[columns // groups + (g < columns % groups) for g in range(groups)]]))
     sets = max(1, int(end - start) // int(sharers))
-    start, end = _part(pe.col, start + np.arange(sets + 1) * (end - start) // sets)
+    start, end = _part(col, start + np.arange(sets + 1) * (end - start) // sets)
     owners = np.repeat(np.arange(start, end), np.diff(np.arange(end - start + 1) * (M * H * T) // (end - start)))
-    pe.write("act", out, np.where(owners.reshape(M, H, T) == pe.col, weights, np.float32(0.0)))
+    pe.write("act", out, np.where(owners.reshape(M, H, T) == col, weights, np.float32(0.0)))
 
 
 def _part(place, starts):
@@ -296,9 +300,13 @@ def finish_heads(pe, x, sums, heads, out, M, H, Hl, n):
     pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
 
 
-def turn_block(pe, x, out, M, K, N, to_rows):
+def turn_block(pe, x, out, M, K, N, first_col, to_rows):
     """acc[M, N] = what a PE's block act[M, K] of a vector and its block on the other axis share, zeros elsewhere."""
-    source, target = (pe.col, pe.row) if to_rows else (pe.row, pe.col)
+    col = pe.col - first_col
+    if col < 0:
+        pe.write("acc", out, np.zeros((M, N), np.float32))
+        return
+    source, target = (col, pe.row) if to_rows else (pe.row, col)
     whole = np.zeros((M, (source + 1) * K + (target + 1) * N), np.float32)
     whole[:, source * K : (source + 1) * K] = pe.read("act", x, M, K)
     pe.write("acc", out, whole[:, target * N : (target + 1) * N])

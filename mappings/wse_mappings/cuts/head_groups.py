@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, padded_blocks
+from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, middle_stretch, on_the_middle, padded_blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +67,16 @@ class HeadGroups:
         heads, features = matrix_heads[:, :, None], self.features[:, None, :]
         index = heads * head_size + features
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
+
+    def on_the_middle(self, cols: int) -> HeadGroups:
+        """The assignment to the columns in the middle of more."""
+        first, _ = middle_stretch(len(self.features), cols)
+        return replace(
+            self,
+            kv_heads=on_the_middle(self.kv_heads, cols),
+            features=on_the_middle(self.features, cols),
+            segments=tuple((first + start, count) for start, count in self.segments),
+        )
 
 
 @lru_cache(maxsize=64)

@@ -9,12 +9,12 @@ contracts over the axis that its vector is cut on, and leaves its result cut ove
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from wse_mappings.cuts.head_groups import head_groups
-from wse_mappings.cuts.split import I32, padded_blocks
+from wse_mappings.cuts.split import I32, on_the_middle, padded_blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,6 +40,11 @@ class LatentCut:
     nope: I32
     rope: I32
     value: I32
+
+    def on_the_middle(self, cols: int) -> LatentCut:
+        """The assignment with what lies on columns on those in the middle of more."""
+        of_columns = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
+        return replace(self, **of_columns)
 
 
 def latent_cut(

@@ -44,7 +44,26 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 def first_in_the_middle(extent: int, parts: int) -> int:
     """The part that has the first of `blocks_in_the_middle`."""
-    return (parts - ceil_div(extent, max(1, ceil_div(extent, parts)))) // 2
+    return middle_stretch(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
+
+
+def middle_stretch(count: int, parts: int) -> tuple[int, int]:
+    """(first, count) of the parts in the middle.
+
+    >>> middle_stretch(2, 5)
+    (1, 2)
+    """
+    return (parts - count) // 2, count
+
+
+def on_the_middle(index: I32, parts: int) -> I32:
+    """An index ``[few, n]`` as that of more parts, of which the ones in the middle have it and the others padding.
+
+    >>> on_the_middle(padded_blocks(2, 2), 5).tolist()
+    [[-1], [0], [1], [-1], [-1]]
+    """
+    first, count = middle_stretch(len(index), parts)
+    return np.pad(index, ((first, parts - first - count), (0, 0)), constant_values=-1)
 
 
 @lru_cache(maxsize=128)

@@ -79,6 +79,7 @@ def k_tree(
     segments: tuple[tuple[int, int], ...] = (),
     groups: Groups = None,
     shared_colours: bool = False,
+    to_all: bool = False,
 ) -> LineSchedule:
     """Reduce ``arrival`` (ADD, MAX or ARGMAX) over each segment of every line of ``length`` PEs.
 
@@ -92,6 +93,7 @@ def k_tree(
         groups: Groups in each level but the last, so K - 1 counts for K levels. None for two levels with the fewest
             relays.
         shared_colours: Whether both directions of a level share its colours, and both of the multicast one.
+        to_all: Whether the result of the only segment goes to all PEs of the line, with ``broadcast``.
 
     For each segment:
 
@@ -109,8 +111,12 @@ def k_tree(
     """
     _check(length, groups, whole=not segments)
     stretches = segments or ((0, length),)
-    of_count = {count: _messages(count, arrival, groups, broadcast=broadcast) for _, count in stretches}
-    messages = [(start + a, start + b, kind) for start, count in stretches for a, b, kind in of_count[count]]
+    of_count = {count: _messages(count, arrival, groups) for _, count in stretches}
+    messages = []
+    for start, count in stretches:
+        messages += [(start + a, start + b, kind) for a, b, kind in of_count[count]]
+        first, end = (0, length) if to_all else (start, start + count)
+        messages += _outward_multicasts(start + root_of(count, groups), first, end) if broadcast else []  # 3
     name = "all_reduce" if broadcast else "reduce"
     depth = 2 if groups is None else len(groups) + 1
     per_level, of_broadcast = (
@@ -122,12 +128,11 @@ def k_tree(
     return uniform_schedule(name, length, lines, messages, colours)
 
 
-def _messages(count: int, arrival: Arrival, groups: Groups, *, broadcast: bool) -> list[Message]:
-    """The messages of a segment that begins at place 0."""
+def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
+    """The messages to the root of a segment that begins at place 0."""
     levels = _levels(count, groups)  # 1
     # 2. Chains toward the middles.
-    messages = [message for level in levels for group in level for message in _inward_chains(group, arrival)]
-    return [*messages, *_outward_multicasts(_middle(levels[-1][0]), count)] if broadcast else messages  # 3
+    return [message for level in levels for group in level for message in _inward_chains(group, arrival)]
 
 
 @lru_cache(maxsize=1024)
@@ -171,9 +176,9 @@ def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
     ]
 
 
-def _outward_multicasts(root: int, count: int) -> list[Message]:
-    """Multicasts from a root to both ends of its segment."""
-    return [(root, end, Arrival.MULTICAST) for end in (count - 1, 0) if end != root]
+def _outward_multicasts(root: int, start: int, end: int) -> list[Message]:
+    """Multicasts from a root to both ends of a stretch."""
+    return [(root, last, Arrival.MULTICAST) for last in (end - 1, start) if last != root]
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:

@@ -114,7 +114,8 @@ def append(
 def output(c: Context, op: Op) -> None:
     """The output projection, added to the residual stream."""
     H, _, _, F = c.heads
-    into_stream(c, c.temp("attended", c.tokens * H * F, "act"), op.weights[0], H * F, bias=c.spec.output_bias)
+    attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
+    into_stream(c, attended, op.weights[0], H * F, bias=biased, within=c.cut.attention)
 
 
 def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:

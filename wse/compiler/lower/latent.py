@@ -43,7 +43,7 @@ def compress(c: Context, op: Op) -> None:
         product, width = SymAddress(buffer=out), S + R + C
     else:
         product, width = SymAddress(buffer=out, offset=M * S), R + C
-        c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, to_rows=0)
+        c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, first_col=c.cut.attention[0], to_rows=0)
     local_product(c, normed, w, product, d, width, stride=width, out_stride=width)
     all_reduce(c, COLUMNS, out, M * (S + R + C))
     for biases in op.vectors:
@@ -64,7 +64,7 @@ def norm_latent(c: Context, op: Op) -> None:
     sums = c.temp("latent_sums", M * len(vectors), "f32")
     for i, (x, K, _) in enumerate(vectors):
         b.compute("sum_squares", x=x, sums=SymAddress(buffer=sums, offset=i * M), M=M, K=K)
-    all_reduce(c, ROWS, sums, M * len(vectors))
+    all_reduce(c, ROWS, sums, M * len(vectors), within=c.cut.attention)
     scaling = {"M": M, "eps_atto": round(sizes.norm_eps * ATTO), "offset": int(c.spec.norm_unit_offset)}
     for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
         at = SymAddress(buffer=sums, offset=i * M)
@@ -84,7 +84,8 @@ def query(c: Context, op: Op) -> None:
     local_product(
         c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width
     )
-    all_reduce(c, ROWS, of_row, M * width, over_rows=M * H * (_latent(c).nope_size + _latent(c).rope_size))
+    real = M * H * (_latent(c).nope_size + _latent(c).rope_size)
+    all_reduce(c, ROWS, of_row, M * width, over_rows=real, within=c.cut.attention)
     _store_parts(c, SymAddress(buffer=of_row), SymAddress(buffer=without), (nope,) * per_row, width)
     absorbed = c.temp("absorbed", M * per_row * C, "acc")
     for i in range(per_row):
@@ -163,15 +164,15 @@ def output(c: Context, op: Op) -> None:
     for i in range(per_row):
         x, w = SymAddress(buffer=of_row, offset=i * M * C), SymAddress(buffer=c.tile(v_b), offset=i * value)
         local_product(c, x, w, SymAddress(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
-    all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size)
+    all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size, within=c.cut.attention)
     b.compute("store", out=values, x=expanded, n=M * width)
     on_columns, turned = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
     local_product(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
     all_reduce(c, COLUMNS, on_columns, M * h)
     b.compute("store", out=turned, x=on_columns, n=M * h)
     addend = c.temp("projected_back", M * d, "acc")
-    b.compute("turn_block", x=turned, out=addend, M=M, K=h, N=d, to_rows=1)
-    all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size)
+    b.compute("turn_block", x=turned, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
+    all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, within=c.cut.attention, to_all=True)
     join_stream(c, addend, o, bias=bool(op.vectors))
 
 

@@ -39,14 +39,20 @@ def project(
         a, b = align(c, (_moving_activations(c, x, "a_spare", M * K), ROWS), (moving_copy(c, "b", w, K * N), COLUMNS))
         mesh_gemm(c, "matmul", a, b, out, M, K, N, N)
     else:
-        _stationary(c, x, c.tile("+".join(tensors)), out, K, N, COLUMNS)
+        local_product(c, x, c.tile("+".join(tensors)), out, K, N, stride=N, out_stride=N)
+        all_reduce(c, COLUMNS, out, M * N)
     if bias:
         biases = c.tile("+".join(f"{tensor}_bias" for tensor in tensors))
         c.builder.compute("add_bias", x=out, bias=biases, M=M, n=N)
 
 
-def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False) -> None:
-    """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows."""
+def into_stream(
+    c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False, within: tuple[int, int] | None = None
+) -> None:
+    """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows.
+
+    ``within``: (first, columns) of those that x is cut over, in place; None: all.
+    """
     d, M = c.cut.hidden_per_pe, c.tokens
     out = c.temp("projected_back", M * d, "acc")
     if c.own_weights:
@@ -55,7 +61,8 @@ def into_stream(c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = F
         partial = c.temp("t_partial", M * d, "acc", "buffers")
         dist_gemm_t(c, "matmul", x, moving_copy(c, "b", c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
     else:
-        _stationary(c, x, c.tile(tensor), out, K, d, ROWS, over_rows=M * c.spec.hidden_size)
+        local_product(c, x, c.tile(tensor), out, K, d, stride=d, out_stride=d)
+        all_reduce(c, ROWS, out, M * d, over_rows=M * c.spec.hidden_size, within=within, to_all=True)
     join_stream(c, out, tensor, bias=bias)
 
 
@@ -75,14 +82,6 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
         c.builder.compute("store", out=c.temp("made_by_block", M * d, "act"), x=out, n=M * d)
     else:
         c.builder.compute("residual_add", x=c.stream, addend=out, n=M * d)
-
-
-def _stationary(
-    c: Context, x: SymBuffer, w: SymBuffer, out: SymBuffer, K: int, N: int, axis: int, over_rows: int = 0
-) -> None:
-    """out[tokens, N] = all-reduce along ``axis`` of x[tokens, K] @ w[K, N]: every PE multiplies its own tile."""
-    local_product(c, x, w, out, K, N, stride=N, out_stride=N)
-    all_reduce(c, axis, out, c.tokens * N, over_rows=over_rows)
 
 
 def _own_products(

@@ -5,6 +5,8 @@ Along rows of a region that spans wafers, words are combined inside each wafer, 
 
 from __future__ import annotations
 
+from typing import Any
+
 from wse.compiler.lower.context import Context
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.hardware.spec import WaferSpec
@@ -27,10 +29,14 @@ def all_reduce(
     count: SymBuffer | None = None,
     *,
     over_rows: int = 0,
+    within: tuple[int, int] | None = None,
+    to_all: bool = False,
 ) -> None:
     """K-tree all-reduce over whole lines; ``count`` as in `PhaseBuilder.line`.
 
     ``over_rows``: elements without padding that all rows together have, along rows; 0 where all have the same.
+    ``within``: (first, columns) of those that have anything to add, along rows. They alone get the sums, unless these
+    are for all columns (``to_all``).
     """
     if axis == ROWS and c.cut.span > 1:
         at = SymAddress(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
@@ -41,7 +47,12 @@ def all_reduce(
             _all_reduce_of_one_row(c, at, elements, arrival)
         return
     length, lines = c.lines(axis)
-    pattern = c.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=c.groups(length))
+    stretch: dict[str, Any] = {}
+    if within is not None and within[1] < length:
+        length, stretch = within[1], {"segments": (within,), "to_all": to_all}
+    pattern = c.patterns.get(
+        k_tree, c.lines(axis)[0], lines, arrival, broadcast=True, groups=c.groups(length), **stretch
+    )
     c.builder.line(pattern, axis, buffer, elements, count=count)
 
 

@@ -18,13 +18,14 @@ from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, exp
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 from wse_mappings.cuts.layer_parts import BLOCK, Parts
-from wse_mappings.cuts.split import blocks, padded_blocks
+from wse_mappings.cuts.split import blocks, middle_stretch, padded_blocks
 
 
 class RegionShape(NamedTuple):
     """The shape of a region, by which a model is cut over it: ``rows``, and columns on each of ``span`` wafers.
 
-    ``experts`` is their placement, None without any; with ``apart`` each wafer has experts of its own.
+    ``experts`` is their placement, None without any; with ``apart`` each wafer has experts of its own. Attention works
+    on at most ``most_attention_cols`` columns of a region on one wafer; 0: on all.
     """
 
     rows: int
@@ -32,11 +33,17 @@ class RegionShape(NamedTuple):
     span: int
     experts: str | None
     apart: bool
+    most_attention_cols: int = 0
 
     @property
     def cols(self) -> int:
         """Columns of all wafers."""
         return self.cols_of_wafer * self.span
+
+    @property
+    def attention_cols(self) -> int:
+        """Columns that attention works on."""
+        return min(self.most_attention_cols or self.cols, self.cols) if self.span == 1 else self.cols
 
 
 def region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
@@ -57,18 +64,18 @@ def _cut_across_wafers(spec: ModelSpec, held: HeldTypes, scope: str, region: Reg
 
 
 def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
-    rows, cols, span = region.rows, region.cols, region.span
+    rows, cols, span, of_attention = region.rows, region.cols, region.span, region.attention_cols
     hidden_group = held.group_of_cut(spec, HIDDEN, rows)
     hidden = blocks(spec.hidden_size, rows, hidden_group)
     pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.has_unit_rope}
     if spec.latent is not None:
-        heads = head_groups(cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
+        heads = head_groups(of_attention, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
     elif span == 1:
-        heads = head_groups(cols, spec.kv_head_count, spec.head_size, spec.rotary_size, **pairs)
+        heads = head_groups(of_attention, spec.kv_head_count, spec.head_size, spec.rotary_size, **pairs)
     else:
         sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, spec.rotary_size)
         heads = head_groups_of_wafers(cols, *sizes, stretches=span, **pairs)
-    none = np.empty((cols, 0), np.int32)
+    heads, none = heads.on_the_middle(cols), np.empty((cols, 0), np.int32)
     return RegionCut(
         rows=rows,
         cols=cols,
@@ -80,7 +87,8 @@ def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShap
         heads=heads,
         queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
-        latent=_latent_cut(spec, hidden, cols),
+        latent=_latent_cut(spec, hidden, cols, of_attention),
+        attention=middle_stretch(of_attention, cols),
         **_block_cuts(spec, held, region, BLOCK),
     )
 
@@ -120,13 +128,13 @@ def _from(first: int, index: I32) -> I32:
     return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
 
 
-def _latent_cut(spec: ModelSpec, hidden: I32, cols: int) -> LatentCut | None:
+def _latent_cut(spec: ModelSpec, hidden: I32, cols: int, of_attention: int) -> LatentCut | None:
     """The cut of latent attention over a region whose rows hold ``hidden``; None where a model has another."""
     if spec.latent is None:
         return None
-    return latent_cut(
+    cut = latent_cut(
         hidden,
-        cols,
+        of_attention,
         source=spec.latent.q_rank,
         latent=spec.latent.kv_rank,
         heads=spec.head_count,
@@ -134,6 +142,7 @@ def _latent_cut(spec: ModelSpec, hidden: I32, cols: int) -> LatentCut | None:
         rope=spec.latent.rope_size,
         value=spec.latent.value_size,
     )
+    return cut.on_the_middle(cols)
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:

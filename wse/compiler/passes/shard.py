@@ -91,9 +91,9 @@ def model_shape(state: State) -> ModelSpec:
 
 def regions_of(state: State) -> list[RegionShape]:
     """The shape of the region of each stage."""
-    apart, experts = state.has_expert_stage, state.options.experts
+    apart, experts, most = state.has_expert_stage, state.options.experts, state.choice.attention_cols
     return [
-        RegionShape(plan.rows, plan.cols, plan.span, experts if plan.experts or not apart else None, apart)
+        RegionShape(plan.rows, plan.cols, plan.span, experts if plan.experts or not apart else None, apart, most)
         for plan in state.plans
     ]
 

@@ -25,9 +25,9 @@ from wse_mappings.cuts.split import balanced_segments, even_segments
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    segments, cols = c.cut.heads.segments, c.cut.cols
-    balanced = list(segments) == balanced_segments(cols, len(segments))
-    if not balanced or min(count for _, count in segments) < setting:
+    segments, (first, cols) = c.cut.heads.segments, c.cut.attention
+    even = [(first + start, width) for start, width in balanced_segments(cols, len(segments))]
+    if list(segments) != even or min(count for _, count in segments) < setting:
         return
     for step in [step for step in draft.steps if runs(step, "attention_exp")]:
         index = draft.steps.index(step)
@@ -52,7 +52,8 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
     assert kernel is not None
     sets = [part for start, width in segments for part in even_segments(start, width, width // sharers)]  # 1
     operands: dict[str, Operand] = {name: step.operands[i] for name, i in kernel.index.items() if name != "sums"}
-    operands |= {"columns": c.cut.cols, "groups": len(segments), "sharers": sharers}
+    operands |= {"first_col": c.cut.attention[0], "columns": c.cut.attention[1]}
+    operands |= {"groups": len(segments), "sharers": sharers}
     share = compute_step(step, "attention_exp_share", **operands).copy_with(loop=step.loop)  # 2
     weights = SymAddress(buffer=address(step, "out").buffer)
     heads = c.tokens * number(step, "H").fixed
