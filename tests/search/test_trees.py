@@ -88,7 +88,8 @@ def test_what_trees_save_is_what_a_program_takes_less(spec: ModelSpec) -> None:
     without = replace(choice, trees=())
     saved = {phase: cycles_of(compiled, spec, without, phase) for phase in (PREFILL, DECODE)}
     saved = {phase: cycles - cycles_of(compiled, spec, choice, phase) for phase, cycles in saved.items()}
-    assert saved[DECODE] == pytest.approx(trial.saved_cycles, rel=ROUNDED)
+    rewrite_cycles = spec.layer_count * machine_of()[1].route_rewrite_cycles  # the first layer of a kind stands for all
+    assert saved[DECODE] == pytest.approx(trial.saved_cycles, rel=ROUNDED, abs=rewrite_cycles * (1 + ROUNDED))
     assert saved[PREFILL] > 0
     assert {size.phase for size, _ in choice.trees} <= {PREFILL, DECODE}
 

@@ -145,6 +145,7 @@ class TreeSize(NamedTuple):
         pes: PEs of the longest stretch that is summed.
         bytes: Bytes of a message, without cache slots and with the most pairs of tokens and experts on a column.
         bytes_per_slot, bytes_per_pair: What a cache slot adds to them, and what a pair fewer takes off.
+        before, behind: PEs of the line before and behind the stretch that get the sums too.
     """
 
     phase: str
@@ -152,6 +153,8 @@ class TreeSize(NamedTuple):
     bytes: int
     bytes_per_slot: int
     bytes_per_pair: int
+    before: int = 0
+    behind: int = 0
 
 
 Trees = tuple[tuple[TreeSize, int], ...]

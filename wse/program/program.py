@@ -49,6 +49,7 @@ class Stage:
     span: int = 1
     first_part: int = 0  # of the first layer, as `wse_mappings.cuts.layer_parts` counts them
     last_part: int = LAYER_PARTS  # of the last layer, one past the last
+    attention: tuple[int, int] = (0, 0)  # first column of the region that attention works on, and their number
 
     @property
     def cols(self) -> int:

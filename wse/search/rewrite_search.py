@@ -96,7 +96,15 @@ def verify_choice(
     """
     asked = rewrites_of(spec, options)
     rewrites = without_fitted(asked)
-    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=rewrites, timing=timing)
+    setup = TrialSetup(
+        spec=spec,
+        wafer=wafer,
+        software=software,
+        options=options,
+        rewrites=rewrites,
+        attention_cols=choice.attention_cols,
+        timing=timing,
+    )
     layout = Layout(options.mapping, choice.bands, choice.per_band, turned=choice.turned, mesh=choice.mesh)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)

@@ -33,6 +33,7 @@ from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
+from wse.search.attention_columns import fit_attention
 from wse.search.chunks import largest_chunks
 from wse.search.explore import emptiest_trials, explore
 from wse.search.misfits import Misfits
@@ -133,7 +134,7 @@ def search(
         for trial in setup.fastest_product_first(products, finalists[0].trial.prefill if finalists else None):
             trials = [other for other in trials if not other.is_of(trial)] + [trial]
             try:
-                finalists.append(_compile(setup, trial, fitted))
+                finalists.append(_compile(setup, trial, fitted, finalists[0] if finalists else None))
             except DoesNotFit as error:
                 failures.append(error)
                 continue
@@ -166,9 +167,14 @@ class _Finalist(NamedTuple):
     program: Program
 
 
-def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str]) -> _Finalist:
-    """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it. Raises DoesNotFit."""
-    options, choice = setup.options_on(trial.layout), largest_chunks(setup, trial)
+def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], first: _Finalist | None) -> _Finalist:
+    """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it, after the ``first`` one.
+
+    Raises DoesNotFit.
+    """
+    options, known = setup.options_on(trial.layout), None if first is None else first.trees.choice.attention_cols
+    choice = fit_attention(setup, trial, largest_chunks(setup, trial), known)
+    setup = replace(setup, attention_cols=choice.attention_cols)
     choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted else (choice, ())
     trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted else FittedTrees(choice, {})
     program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)

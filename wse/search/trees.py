@@ -70,7 +70,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     # 1. Each size.
     small = _lower(setup, layout, with_trees)
     words = _words(small.state, _tokens(setup, timing))
-    timed = {size: cheapest_groups(setup, size.pes, words[size]) for size in words}
+    timed = {size: cheapest_groups(setup, size.pes, words[size], (size.before, size.behind)) for size in words}
     savings = {size: saving for size, saving in timed.items() if sum(saving.cycles.values()) > 0}
     # 2. All of them.
     costs = TreeCosts(small, savings, setup.software.route_rewrite_cycles)
@@ -108,16 +108,19 @@ def _runs(setup: TrialSetup, timing: Timer, small: CondensedModel, choice: Choic
     return {PREFILL: chunks / sum(small.stage_multiplicity), DECODE: tokens, VERIFY: tokens}
 
 
-def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int]) -> Saving:
+def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int], around: tuple[int, int] = (0, 0)) -> Saving:
     """The groups with which all-reduces over some PEs, of so many words in each stage, take the fewest cycles.
 
-    Only those are timed that may be cheaper by `least_cycles`.
+    So many PEs ``around`` them, before and behind, get the sums too. Only those are timed that may be cheaper by `least_cycles`.
     """
-    timing = setup.timing
+    timing, (before_them, behind_them) = setup.timing, around
     assert timing is not None
+    to_all = PatternCall(k_tree, (before_them + pes + behind_them, 1, Arrival.ADD), (("broadcast", True),))
+    if any(around):
+        to_all = to_all.with_options(segments=((before_them, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        tree = with_groups(PatternCall(k_tree, (pes, 1, Arrival.ADD), (("broadcast", True),)), groups).schedule()
+        tree = with_groups(to_all, groups).schedule()
         of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: of_words[number] for stage, number in words.items()}
 

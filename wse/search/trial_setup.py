@@ -11,6 +11,7 @@ from wse.arrays import F64
 from wse.compiler.demand import demand_of
 from wse.compiler.options import (
     DECODE,
+    FUSED,
     MESH_GEMM_OWN,
     MODEL,
     PREFILL_PRODUCTS,
@@ -29,6 +30,7 @@ from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
+from wse.search.attention_widths import column_counts
 from wse.search.condense import CondensedModel, commonest_layers, condense
 from wse.search.misfits import Misfits
 from wse.search.sizes import chunk_sizes
@@ -49,7 +51,8 @@ class TrialSetup:
     """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
 
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
-    they are timed too. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With
+    they are timed too. Attention is on at most ``attention_cols`` columns of a region; None: where trials are timed on
+    the fewest that hold no more of it than all do, else on all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With
     ``whole_layers`` no layer is cut.
     """
 
@@ -59,7 +62,7 @@ class TrialSetup:
     options: Options
     rewrites: Rewrites
     verify_rewrites: Rewrites | None = None
-    attention_cols: int = 0
+    attention_cols: int | None = None
     timing: Timer | None = None
     misfits: Misfits = field(default_factory=Misfits)
     whole_layers: bool = False
@@ -259,9 +262,11 @@ class TrialSetup:
             prompts.append(PromptTime(cycles, size, first, sized=True))
         return self._time_prompts(trial, min(prompts))
 
-    def commonest_layers(self, layout: Layout, prefill: str, phase: str) -> CondensedModel:
-        """The commonest layer of each kind, for a decoded token or a pass over several of one user."""
-        options, choice = self.least_choice(layout, prefill)
+    def commonest_layers(self, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> CondensedModel:
+        """The commonest layer of each kind, for a decoded token, a pass over several of one user, or a chunk of so many
+        ``tokens`` of a prompt.
+        """
+        options, choice = self.least_choice(layout, prefill, tokens)
         verify_tokens = options.verify_tokens if phase == VERIFY else 0
         of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
         return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).place()
@@ -314,8 +319,23 @@ class TrialSetup:
             head_chunk=head_chunk,
             rewrites=self.rewrites,
             verify_rewrites=self.verify_rewrites,
-            attention_cols=self.attention_cols,
+            attention_cols=self._attention_cols(layout, prefill),
         )
+
+    def _attention_cols(self, layout: Layout, prefill: str) -> int:
+        """The most columns that attention works on; 0: all."""
+        if self.attention_cols is not None:
+            return self.attention_cols
+        if self.timing is None or not self.narrows_attention(prefill):
+            return 0
+        return column_counts(self.spec, layout.region(self.demand)[1])[0]
+
+    def narrows_attention(self, prefill: str) -> bool:
+        """Whether attention may be on some columns of a region alone.
+
+        Products on the mesh need all. The released schedule, and layers that are timed as released, have all.
+        """
+        return prefill == THIN_GEMM and self.options.schedule == FUSED and self.options.scope == MODEL
 
 
 def _keeps_layers(layout: Layout) -> bool:

@@ -32,7 +32,8 @@ def place(state: State) -> State:
             sram_base_byte=0,
             sram_top_byte=0,
             span=plan.span,
+            attention=cut.attention,
         )
-        for plan, rect in zip(state.plans, rects, strict=True)
+        for plan, rect, cut in zip(state.plans, rects, state.cuts, strict=True)
     )
     return replace(state, stages=stages)

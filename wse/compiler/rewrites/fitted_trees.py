@@ -53,9 +53,12 @@ def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
     elements, of_tree = number(step, "elements"), dict(options)
     if make is not k_tree or not of_tree["broadcast"] or of_tree.get("groups") is not None or elements.per_round:
         return None
-    pes = max((count for _, count in of_tree.get("segments", ())), default=args[0])
+    length, segments = args[0], of_tree.get("segments", ())
+    pes, (first, count) = max((count for _, count in segments), default=length), (*segments, (0, length))[0]
+    around = (first, length - first - count) if of_tree.get("to_all") else (0, 0)
     sizes = (elements.fixed, elements.per_slot, elements.per_pair)
-    return TreeSize(c.name, pes, *(size * ELEMENT_BYTES[c.options.element_type(step.view)] for size in sizes))
+    payload = [size * ELEMENT_BYTES[c.options.element_type(step.view)] for size in sizes]
+    return TreeSize(c.name, pes, *payload, *around)
 
 
 REWRITE: Final = Rewrite(

@@ -1,0 +1,57 @@
+"""The columns that attention works on: fewer than a region has where tokens or prompts take fewer cycles so.
+
+A sum along rows goes over all columns that have a part of it. Attention has few bytes in a mixture, and so few features
+on a column, or padding, that fewer columns have about as much to do and are sooner at their sums. They are those in the
+middle, from where what attention adds to the residual stream is near to all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+from wse.compiler.options import DECODE, PREFILL, REFUSE, Choice
+from wse.search.attention_widths import column_counts
+from wse.search.chunks import first_that_fits
+from wse.search.trial import Trial
+from wse.search.trial_setup import TrialSetup
+
+
+def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | None = None) -> Choice:
+    """The choice with attention on as many columns as take the fewest cycles and fit, with the chunks of the choice.
+
+    1. Numbers of columns are timed on the commonest layer of each kind, all of them and then the most first, while fewer
+       take fewer cycles; but the one that is ``known`` from a layout that is about as fast.
+    2. The fewest from there on that fit, if they take no more cycles than the choice.
+
+    Whichever of tokens and prompts takes longer is timed.
+    """
+    prompts, layout, given = trial.prompts, trial.layout, choice.attention_cols
+    if setup.timing is None or prompts is None or trial.token_cycles is None:
+        return choice
+    if not setup.narrows_attention(trial.prefill):
+        return choice
+    reads = prompts.cycles > trial.token_cycles * setup.timing.new_tokens
+    phase, tokens = (PREFILL, choice.prefill_chunk) if reads else (DECODE, 1)
+
+    @cache
+    def cycles(cols: int) -> float:
+        layers = replace(setup, attention_cols=cols).commonest_layers(layout, trial.prefill, phase, tokens)
+        time = setup.layers_cycles(layers, choice.rewrites)
+        return math.inf if time is None else time
+
+    of_region = layout.region(setup.demand)[1]
+    best = min((given, 0), key=cycles) if known is None else known  # 1
+    for cols in column_counts(setup.spec, of_region, with_hidden=False) if known is None else ():
+        if cols < given:
+            if cycles(cols) >= cycles(best):
+                break
+            best = cols
+    if best in (0, given) or not trial.fits:
+        return replace(choice, attention_cols=best if best == 0 else given)
+    more = [cols for cols in reversed(column_counts(setup.spec, of_region)) if best < cols <= given]
+    strict = replace(setup, options=replace(setup.options, capacity=REFUSE))
+    choices = [replace(choice, attention_cols=cols) for cols in (best, *more)]
+    chosen = first_that_fits(strict, setup.options_on(layout), choices, 0)  # 2
+    return min(choice, chosen, key=lambda one: cycles(one.attention_cols))
