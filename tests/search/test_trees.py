@@ -88,8 +88,8 @@ def test_what_trees_save_is_what_a_program_takes_less(spec: ModelSpec) -> None:
     without = replace(choice, trees=())
     saved = {phase: cycles_of(compiled, spec, without, phase) for phase in (PREFILL, DECODE)}
     saved = {phase: cycles - cycles_of(compiled, spec, choice, phase) for phase, cycles in saved.items()}
-    rewrite_cycles = spec.layer_count * machine_of()[1].route_rewrite_cycles  # the first layer of a kind stands for all
-    assert saved[DECODE] == pytest.approx(trial.saved_cycles, rel=ROUNDED, abs=rewrite_cycles * (1 + ROUNDED))
+    rewrites = spec.layer_count * machine_of()[1].route_rewrite_cycles  # a layer in small stands for both
+    assert abs(saved[DECODE] - trial.saved_cycles) <= ROUNDED * trial.saved_cycles + rewrites
     assert saved[PREFILL] > 0
     assert {size.phase for size, _ in choice.trees} <= {PREFILL, DECODE}
 

@@ -21,8 +21,8 @@ from wse.search.trial_setup import TrialSetup
 def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | None = None) -> Choice:
     """The choice with attention on as many columns as take the fewest cycles and fit, with the chunks of the choice.
 
-    1. Numbers of columns are timed on the commonest layer of each kind, all of them and then the most first, while fewer
-       take fewer cycles; but the one that is ``known`` from a layout that is about as fast.
+    1. Numbers of columns are timed on the commonest layer of each kind, all columns and then the most first, while
+       fewer take fewer cycles; or there is one that is ``known`` from a layout that is about as fast.
     2. The fewest from there on that fit, if they take no more cycles than the choice.
 
     Whichever of tokens and prompts takes longer is timed.

@@ -13,7 +13,7 @@ MOST_NARROWING = 4
 
 
 def column_counts(spec: ModelSpec, of_region: int, *, with_hidden: bool = True) -> tuple[int, ...]:
-    """Numbers of columns, the most first, each the fewest that hold as much of attention; the first as those of a region.
+    """Numbers of columns, the most first, each the fewest that hold as much of attention; the first as a region does.
 
     Latent attention has hidden features on columns too, which count ``with_hidden``.
     """

@@ -168,9 +168,9 @@ class _Finalist(NamedTuple):
 
 
 def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], first: _Finalist | None) -> _Finalist:
-    """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it, after the ``first`` one.
+    """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it. Raises DoesNotFit.
 
-    Raises DoesNotFit.
+    ``first``: the one before it, if there is one.
     """
     options, known = setup.options_on(trial.layout), None if first is None else first.trees.choice.attention_cols
     choice = fit_attention(setup, trial, largest_chunks(setup, trial), known)

@@ -111,7 +111,8 @@ def _runs(setup: TrialSetup, timing: Timer, small: CondensedModel, choice: Choic
 def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int], around: tuple[int, int] = (0, 0)) -> Saving:
     """The groups with which all-reduces over some PEs, of so many words in each stage, take the fewest cycles.
 
-    So many PEs ``around`` them, before and behind, get the sums too. Only those are timed that may be cheaper by `least_cycles`.
+    So many PEs ``around`` them, before and behind, get the sums too. Only those are timed that may be cheaper by
+    `least_cycles`.
     """
     timing, (before_them, behind_them) = setup.timing, around
     assert timing is not None

@@ -51,9 +51,9 @@ class TrialSetup:
     """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
 
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
-    they are timed too. Attention is on at most ``attention_cols`` columns of a region; None: where trials are timed on
-    the fewest that hold no more of it than all do, else on all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With
-    ``whole_layers`` no layer is cut.
+    they are timed too. Attention is on at most ``attention_cols`` columns of a region; None: where trials are timed, on
+    the fewest of which each holds no more of it than of all, else on all. ``misfits`` has what was learnt from stages
+    that need more bytes than a PE has. With ``whole_layers`` no layer is cut.
     """
 
     spec: ModelSpec

@@ -113,6 +113,9 @@ def _stages_table(result: CompileResult) -> Table:
                 "cols": _range_text(stage.col, stage.col + stage.cols - 1),
                 "layers": _range_text(*stage.layers) if stage.layers else "none",
                 "parts": _range_text(*stage.parts) if stage.cuts_layers else "",
+                "attention": _range_text(*(stage.col + col for col in stage.attention))
+                if stage.narrows_attention
+                else "",
                 "also": " and ".join(
                     name for name, has in (("embedding", stage.embedding), ("head", stage.head)) if has
                 ),
@@ -120,8 +123,9 @@ def _stages_table(result: CompileResult) -> Table:
             }
         )
     parts = ("parts",) if any(stage.cuts_layers for stage in result.system.stages) else ()
+    narrow = ("attention",) if any(stage.narrows_attention for stage in result.system.stages) else ()
     columns = (
-        *(number(key, key, str) for key in ("stage", "wafer", "rows", "cols", "layers", *parts)),
+        *(number(key, key, str) for key in ("stage", "wafer", "rows", "cols", *narrow, "layers", *parts)),
         Column(key="also", title="also"),
         Column(key="bar", title="SRAM in use", cell=lambda row: bar(row["fraction"], 12, "weights")),
         number("fraction", formatter=percent),

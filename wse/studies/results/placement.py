@@ -19,7 +19,7 @@ from wse.report.result import Doc, Result
 from wse.report.shared_tables import wafer_line
 from wse.report.table import Table, pair_table
 from wse.report.terminal import count, in_bytes, percent, plural, printable
-from wse_mappings.cuts.layer_parts import LAYER_PARTS
+from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange
 
 ABOUT_ALL: Final = 0.95
 """The share of a wafer's PEs from which on those that are not in use are left over, and not left out."""
@@ -74,8 +74,16 @@ class StageResult(Result):
         tuple[int, ...],
         Doc("of the first layer its first part, of the last its last: 0 attention, 1 to 8 eighths of the block"),
     ]
+    attention: Annotated[
+        tuple[int, ...], Doc("first and last column of its region that attention works on; empty where it has none")
+    ]
     embedding: Annotated[bool, Doc("whether it looks tokens up")]
     head: Annotated[bool, Doc("whether it makes logits")]
+
+    @property
+    def narrows_attention(self) -> bool:
+        """Whether attention works on some of its columns alone."""
+        return self.attention not in ((), (0, self.wafers * self.cols - 1))
 
     @property
     def cuts_layers(self) -> bool:
@@ -180,9 +188,17 @@ def _stage(stage: Stage) -> StageResult:
         cols=stage.rect.cols,
         layers=(stage.first_layer, stage.last_layer - 1) if stage.last_layer > stage.first_layer else (),
         parts=(stage.first_part, stage.last_part - 1) if stage.last_layer > stage.first_layer else (),
+        attention=_attention(stage),
         embedding=stage.has_embedding,
         head=stage.has_head,
     )
+
+
+def _attention(stage: Stage) -> tuple[int, ...]:
+    """The first and the last column that attention works on; none where the stage has no layer's."""
+    layers = LayerRange(stage.first_layer, stage.last_layer, stage.first_part, stage.last_part)
+    first, cols = stage.attention
+    return (first, first + cols - 1) if any(parts.has_attention for _, parts in layers.parts) else ()
 
 
 def _experts(program: Program) -> ExpertsResult | None:
@@ -236,6 +252,9 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         ("prefill", f"{tokens} {passes} by {system.prefill}"),
         ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM are padding"),
     ]
+    if narrow := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
+        columns = " or ".join(map(str, narrow))
+        rows.insert(3, ("attention", f"on {columns} columns in the middle of a region, where all its sums are"))
     if model.weights is not None:
         rows.insert(2, ("weights", f"{model.weights}: not those of the model, so its tokens mean nothing"))
     experts = system.experts
