@@ -18,6 +18,15 @@ from wse.search.trial import Trial
 from wse.search.trial_setup import TrialSetup
 
 
+def free_columns(setup: TrialSetup, trial: Trial) -> int:
+    """The fewest columns of the layout of a trial of which each holds no more of attention than if it were on all.
+
+    0, for all, where attention may not be on some alone.
+    """
+    narrows = setup.narrows_attention(trial.prefill)
+    return column_counts(setup.spec, trial.layout.region(setup.demand)[1])[0] if narrows else 0
+
+
 def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | None = None) -> Choice:
     """The choice with attention on as many columns as take the fewest cycles and fit, with the chunks of the choice.
 

@@ -33,7 +33,7 @@ from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.search.attention_columns import fit_attention
+from wse.search.attention_columns import fit_attention, free_columns
 from wse.search.chunks import largest_chunks
 from wse.search.explore import emptiest_trials, explore
 from wse.search.misfits import Misfits
@@ -89,10 +89,12 @@ def search(
 
     1. Layouts of the mapping are tried in small with each product that prefill may use on them: all of them, or, with
        ``timing``, those that promise to be the fastest (`explore`).
-    2. With ``timing`` rewrites of a layer's steps that do not pay on the fastest layout are left out from here on: of a
-       decoded token, and of a pass over several tokens of one user, where others may pay.
+    2. With ``timing`` attention is on the fewest columns that hold no more of it from here on, and rewrites of a layer's
+       steps that do not pay on the fastest layout are left out: of a decoded token, and of a pass over several tokens
+       of one user, where others may pay.
     3. The fastest layouts are compiled whole, each with the product that promises to be the fastest, or with all where
-       they were not timed, with the best chunks that fit, and with trees that are fitted to these.
+       they were not timed, with the best chunks that fit, and with columns of attention and trees that are fitted to
+       these.
     4. The one of the least cost is chosen.
 
     Raises:
@@ -117,6 +119,8 @@ def search(
     # 2. Rewrites that pay.
     rewritten: tuple[RewriteTrial, ...] = ()
     of_pass: tuple[RewriteTrial, ...] | None = None
+    if timing is not None and best is not None:
+        setup = replace(setup, attention_cols=free_columns(setup, best))
     if timing is not None and rewrites and best is not None:
         forced, all_rewrites = options.schedule != FUSED, setup
         rewritten = try_rewrites(setup, rewrites, best, forced=forced)

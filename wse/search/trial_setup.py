@@ -30,7 +30,6 @@ from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.search.attention_widths import column_counts
 from wse.search.condense import CondensedModel, commonest_layers, condense
 from wse.search.misfits import Misfits
 from wse.search.sizes import chunk_sizes
@@ -51,9 +50,9 @@ class TrialSetup:
     """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
 
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
-    they are timed too. Attention is on at most ``attention_cols`` columns of a region; None: where trials are timed, on
-    the fewest of which each holds no more of it than of all, else on all. ``misfits`` has what was learnt from stages
-    that need more bytes than a PE has. With ``whole_layers`` no layer is cut.
+    they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
+    all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With ``whole_layers`` no layer
+    is cut.
     """
 
     spec: ModelSpec
@@ -62,7 +61,7 @@ class TrialSetup:
     options: Options
     rewrites: Rewrites
     verify_rewrites: Rewrites | None = None
-    attention_cols: int | None = None
+    attention_cols: int = 0
     timing: Timer | None = None
     misfits: Misfits = field(default_factory=Misfits)
     whole_layers: bool = False
@@ -319,16 +318,8 @@ class TrialSetup:
             head_chunk=head_chunk,
             rewrites=self.rewrites,
             verify_rewrites=self.verify_rewrites,
-            attention_cols=self._attention_cols(layout, prefill),
+            attention_cols=self.attention_cols if self.narrows_attention(prefill) else 0,
         )
-
-    def _attention_cols(self, layout: Layout, prefill: str) -> int:
-        """The most columns that attention works on; 0: all."""
-        if self.attention_cols is not None:
-            return self.attention_cols
-        if self.timing is None or not self.narrows_attention(prefill):
-            return 0
-        return column_counts(self.spec, layout.region(self.demand)[1])[0]
 
     def narrows_attention(self, prefill: str) -> bool:
         """Whether attention may be on some columns of a region alone.

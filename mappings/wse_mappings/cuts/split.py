@@ -63,6 +63,8 @@ def on_the_middle(index: I32, parts: int) -> I32:
     [[-1], [0], [1], [-1], [-1]]
     """
     first, count = middle_stretch(len(index), parts)
+    if count == parts:
+        return index
     return np.pad(index, ((first, parts - first - count), (0, 0)), constant_values=-1)
 
 
