@@ -23,8 +23,9 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
 
     0, for all, where attention may not be on some alone.
     """
-    narrows = setup.narrows_attention(trial.prefill)
-    return column_counts(setup.spec, trial.layout.region(setup.demand)[1])[0] if narrows else 0
+    if not setup.narrows_attention(trial.prefill):
+        return 0
+    return column_counts(setup.spec, setup.widest_region(trial.layout, trial.prefill))[0]
 
 
 def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | None = None) -> Choice:
@@ -50,8 +51,8 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | 
         time = setup.layers_cycles(layers, choice.rewrites)
         return math.inf if time is None else time
 
-    of_region = layout.region(setup.demand)[1]
-    best = min((given, 0), key=cycles) if known is None else known  # 1
+    of_region = setup.widest_region(layout, trial.prefill)
+    best = min((given, 0), key=cycles) if known is None else min(given, known)  # 1
     for cols in column_counts(setup.spec, of_region, with_hidden=False) if known is None else ():
         if cols < given:
             if cycles(cols) >= cycles(best):

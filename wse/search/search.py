@@ -89,9 +89,9 @@ def search(
 
     1. Layouts of the mapping are tried in small with each product that prefill may use on them: all of them, or, with
        ``timing``, those that promise to be the fastest (`explore`).
-    2. With ``timing`` attention is on the fewest columns that hold no more of it from here on, and rewrites of a layer's
-       steps that do not pay on the fastest layout are left out: of a decoded token, and of a pass over several tokens
-       of one user, where others may pay.
+    2. With ``timing`` attention is on the fewest columns that hold no more of it from here on, and rewrites of a
+       layer's steps that do not pay on the fastest layout are left out: of a decoded token, and of a pass over several
+       tokens of one user, where others may pay.
     3. The fastest layouts are compiled whole, each with the product that promises to be the fastest, or with all where
        they were not timed, with the best chunks that fit, and with columns of attention and trees that are fitted to
        these.
@@ -177,6 +177,7 @@ def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], first: _F
     ``first``: the one before it, if there is one.
     """
     options, known = setup.options_on(trial.layout), None if first is None else first.trees.choice.attention_cols
+    setup = replace(setup, attention_cols=free_columns(setup, trial))
     choice = fit_attention(setup, trial, largest_chunks(setup, trial), known)
     setup = replace(setup, attention_cols=choice.attention_cols)
     choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted else (choice, ())

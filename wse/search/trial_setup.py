@@ -305,6 +305,11 @@ class TrialSetup:
         plans = self._condense(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
+    def widest_region(self, layout: Layout, prefill: str) -> int:
+        """Columns of the widest region with attention."""
+        plans = self._condense(layout, prefill, 1).state.plans
+        return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
+
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
         """Everything chosen: a layout, a product, tokens of a prompt and entries of the vocabulary at once."""
         return Choice(
