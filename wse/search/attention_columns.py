@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from wse.compiler.options import DECODE, PREFILL, REFUSE, Choice
 from wse.search.attention_widths import column_counts
@@ -18,31 +19,39 @@ from wse.search.trial import Trial
 from wse.search.trial_setup import TrialSetup
 
 
+class FittedAttention(NamedTuple):
+    """A choice, and the part of the cycles of all layers that its columns of attention save over all columns."""
+
+    choice: Choice
+    saved_fraction: float
+
+
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
     """The fewest columns of the layout of a trial of which each holds no more of attention than if it were on all.
 
-    0, for all, where attention may not be on some alone.
+    0, for all, where there are no fewer, or attention may not be on some alone.
     """
     if not setup.narrows_attention(trial.prefill):
         return 0
-    return column_counts(setup.spec, setup.widest_region(trial.layout, trial.prefill))[0]
+    of_region = setup.widest_region(trial.layout, trial.prefill)
+    fewest = column_counts(setup.spec, of_region)[0]
+    return fewest if fewest < of_region else 0
 
 
-def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | None = None) -> Choice:
+def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | None = None) -> FittedAttention:
     """The choice with attention on as many columns as take the fewest cycles and fit, with the chunks of the choice.
 
     1. Numbers of columns are timed on the commonest layer of each kind, all columns and then the most first, while
        fewer take fewer cycles; or there is one that is ``known`` from a layout that is about as fast.
     2. The fewest from there on that fit, if they take no more cycles than the choice.
 
-    Whichever of tokens and prompts takes longer is timed.
+    Whichever of tokens and prompts takes longer in the trial is timed, tokens where that was not.
     """
-    prompts, layout, given = trial.prompts, trial.layout, choice.attention_cols
-    if setup.timing is None or prompts is None or trial.token_cycles is None:
-        return choice
-    if not setup.narrows_attention(trial.prefill):
-        return choice
-    reads = prompts.cycles > trial.token_cycles * setup.timing.new_tokens
+    prompts, token_cycles, layout, free = trial.prompts, trial.token_cycles, trial.layout, choice.attention_cols
+    if setup.timing is None or not setup.narrows_attention(trial.prefill):
+        return FittedAttention(choice, 0.0)
+    generated = math.inf if token_cycles is None else token_cycles * setup.timing.new_tokens
+    reads = prompts is not None and prompts.cycles > generated
     phase, tokens = (PREFILL, choice.prefill_chunk) if reads else (DECODE, 1)
 
     @cache
@@ -52,16 +61,20 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | 
         return math.inf if time is None else time
 
     of_region = setup.widest_region(layout, trial.prefill)
-    best = min((given, 0), key=cycles) if known is None else min(given, known)  # 1
-    for cols in column_counts(setup.spec, of_region, with_hidden=False) if known is None else ():
-        if cols < given:
+    fewer = [cols for cols in column_counts(setup.spec, of_region, with_hidden=False) if cols < (free or of_region)]
+    if known is None:  # 1
+        best = min((free, 0), key=cycles)
+        for cols in fewer:
             if cycles(cols) >= cycles(best):
                 break
             best = cols
-    if best in (0, given) or not trial.fits:
-        return replace(choice, attention_cols=best if best == 0 else given)
-    more = [cols for cols in reversed(column_counts(setup.spec, of_region)) if best < cols <= given]
-    strict = replace(setup, options=replace(setup.options, capacity=REFUSE))
-    choices = [replace(choice, attention_cols=cols) for cols in (best, *more)]
-    chosen = first_that_fits(strict, setup.options_on(layout), choices, 0)  # 2
-    return min(choice, chosen, key=lambda one: cycles(one.attention_cols))
+    else:
+        best = min(known, free or known)
+    if best not in (0, free):  # 2
+        more = [cols for cols in reversed(column_counts(setup.spec, of_region)) if best < cols <= (free or of_region)]
+        choices = [replace(choice, attention_cols=cols) for cols in (best, *more)]
+        strict = replace(setup, options=replace(setup.options, capacity=REFUSE))
+        fitting = first_that_fits(strict, setup.options_on(layout), choices, 0).attention_cols if trial.fits else free
+        best = min(free, fitting, key=cycles)
+    fitted = replace(choice, attention_cols=best)
+    return FittedAttention(fitted, 1 - cycles(best) / cycles(0) if best else 0.0)

@@ -138,7 +138,8 @@ def search(
         for trial in setup.fastest_product_first(products, finalists[0].trial.prefill if finalists else None):
             trials = [other for other in trials if not other.is_of(trial)] + [trial]
             try:
-                finalists.append(_compile(setup, trial, fitted, finalists[0] if finalists else None))
+                known = next((one.attention_cols for one in finalists if one.trial.prefill == THIN_GEMM), None)
+                finalists.append(_compile(setup, trial, fitted, known))
             except DoesNotFit as error:
                 failures.append(error)
                 continue
@@ -150,6 +151,10 @@ def search(
     costs = [0.0] if cost is None or len(finalists) == 1 else [cost(one.program) for one in finalists]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     best_finalist = finalists[order[0]]
+    if cost is not None and best_finalist.attention_cols and best_finalist.saved_by_attention < MARGIN:
+        best_finalist = _with_cheaper_attention(setup, best_finalist, fitted, cost)
+        finalists[order[0]] = best_finalist
+        costs[order[0]] = cost(best_finalist.program) if len(costs) > 1 else 0.0
     trees, chosen_options = best_finalist.trees, setup.options_on(best_finalist.trial.layout)
     return Compilation(
         program=with_tiles(best_finalist.program, spec, wafer, software, chosen_options, trees.choice),
@@ -163,27 +168,45 @@ def search(
 
 
 class _Finalist(NamedTuple):
-    """A trial, everything chosen for it with what its trees save, and the whole Program, without tiles."""
+    """A trial, everything chosen for it with what that saves, and the whole Program, without tiles."""
 
     trial: Trial
+    saved_by_attention: float
     unpacking: tuple[RewriteTrial, ...]
     trees: FittedTrees
     program: Program
 
+    @property
+    def attention_cols(self) -> int:
+        """The most columns that attention works on; 0: all."""
+        return self.trees.choice.attention_cols
 
-def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], first: _Finalist | None) -> _Finalist:
+
+def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention_cols: int | None) -> _Finalist:
     """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it. Raises DoesNotFit.
 
-    ``first``: the one before it, if there is one.
+    ``attention_cols`` are those of a layout that is about as fast; None where there is none.
     """
-    options, known = setup.options_on(trial.layout), None if first is None else first.trees.choice.attention_cols
+    options = setup.options_on(trial.layout)
     setup = replace(setup, attention_cols=free_columns(setup, trial))
-    choice = fit_attention(setup, trial, largest_chunks(setup, trial), known)
+    choice, saved_by_attention = fit_attention(setup, trial, largest_chunks(setup, trial), attention_cols)
     setup = replace(setup, attention_cols=choice.attention_cols)
     choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted else (choice, ())
     trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted else FittedTrees(choice, {})
     program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
-    return _Finalist(trial, unpacking, trees, program)
+    return _Finalist(trial, saved_by_attention, unpacking, trees, program)
+
+
+def _with_cheaper_attention(setup: TrialSetup, narrow: _Finalist, fitted: Collection[str], cost: Cost) -> _Finalist:
+    """A finalist whose attention is on some columns, or on all where the whole costs less so.
+
+    Its sums have routes of their own, and fewer colours are left for those of all phases.
+    """
+    try:
+        wide = _compile(setup, narrow.trial, fitted, 0)
+    except DoesNotFit:
+        return narrow
+    return min(narrow, wide, key=lambda one: cost(one.program))
 
 
 def _trials_of(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:

@@ -254,7 +254,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
     ]
     if narrow := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
         columns = " or ".join(map(str, narrow))
-        rows.insert(3, ("attention", f"on {columns} columns in the middle of a region, where all its sums are"))
+        rows.insert(3, ("attention", f"on {columns} columns in the middle of each region that has more"))
     if model.weights is not None:
         rows.insert(2, ("weights", f"{model.weights}: not those of the model, so its tokens mean nothing"))
     experts = system.experts
