@@ -78,6 +78,12 @@ def test_words_of_several_stages_are_fitted_together() -> None:
     assert both.cycles[3] == many.cycles[0] > -both.cycles[0] > 0
 
 
+def check_saving(saved: float, told: float) -> None:
+    """Two layers may have their routes rewritten otherwise than the one that stands for both in small does."""
+    rewrites = 3 * machine_of()[1].route_rewrite_cycles
+    assert abs(saved - told) <= ROUNDED * told + rewrites
+
+
 @pytest.mark.parametrize("spec", [WIDE, latent_spec(heads=9)], ids=["grouped", "latent"])
 def test_what_trees_save_is_what_a_program_takes_less(spec: ModelSpec) -> None:
     compiled = compilation(spec)
@@ -88,8 +94,7 @@ def test_what_trees_save_is_what_a_program_takes_less(spec: ModelSpec) -> None:
     without = replace(choice, trees=())
     saved = {phase: cycles_of(compiled, spec, without, phase) for phase in (PREFILL, DECODE)}
     saved = {phase: cycles - cycles_of(compiled, spec, choice, phase) for phase, cycles in saved.items()}
-    rewrites = (spec.layer_count + 1) * machine_of()[1].route_rewrite_cycles  # in small there is one layer
-    assert abs(saved[DECODE] - trial.saved_cycles) <= ROUNDED * trial.saved_cycles + rewrites
+    check_saving(saved[DECODE], trial.saved_cycles)
     assert saved[PREFILL] > 0
     assert {size.phase for size, _ in choice.trees} <= {PREFILL, DECODE}
 
@@ -101,9 +106,7 @@ def test_a_pass_over_several_tokens_has_trees_of_its_own() -> None:
     without = replace(compiled.choice, trees=())
     saved = cycles_of(compiled, WIDE, without, VERIFY) - cycles_of(compiled, WIDE, compiled.choice, VERIFY)
     assert compiled.verify_rewrites is not None
-    assert saved == pytest.approx(
-        {one.name: one.saved_cycles for one in compiled.verify_rewrites}[FITTED_TREES], rel=ROUNDED
-    )
+    check_saving(saved, {one.name: one.saved_cycles for one in compiled.verify_rewrites}[FITTED_TREES])
     assert saved > 0
 
 
