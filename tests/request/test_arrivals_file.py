@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from wse.errors import BadInput
 from wse.request import arrivals_file
-from wse.request.arrivals_file import check_lengths, read_arrivals
+from wse.request.arrivals_file import read_arrivals
 from wse.serving.simulation.workload import FAST, NO_PREFIX, NORMAL
 
 HEAD = "arrival_s,prompt_tokens,new_tokens\n"
@@ -24,7 +23,7 @@ def written(folder: Path, text: str) -> Path:
 def test_rows_are_requests_in_their_order(tmp_path: Path) -> None:
     head = "new_tokens, prompt_tokens,arrival_s,tier,prefix,prefix_tokens"
     rows = ("\ufeff" + head, "5,10,0,fast,a,4", "", "6,20,0.5,,,", "7,30,0.5,normal,b,8", "")
-    work = read_arrivals(written(tmp_path, "\r\n".join(rows)))
+    work = read_arrivals(written(tmp_path, "\r\n".join(rows)), 4096, "its context")
     assert work.arrival_s.tolist() == [0, 0.5, 0.5]
     assert work.prompt_tokens.tolist() == [10, 20, 30]
     assert work.new_tokens.tolist() == [5, 6, 7]
@@ -63,7 +62,7 @@ def test_rows_are_requests_in_their_order(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_served_is_refused_with_its_row(tmp_path: Path, text: str, said: list[str]) -> None:
     with pytest.raises(BadInput) as refusal:
-        read_arrivals(written(tmp_path, text))
+        read_arrivals(written(tmp_path, text), 4096, "its context")
     line = str(refusal.value)
     assert line.isprintable()
     assert len(line) < 500
@@ -73,16 +72,14 @@ def test_what_cannot_be_served_is_refused_with_its_row(tmp_path: Path, text: str
 def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals_file, "MOST_ROWS", 2)
     with pytest.raises(BadInput, match=r"row 4: more than 2 requests"):
-        read_arrivals(written(tmp_path, HEAD + 3 * "0,1,1\n"))
+        read_arrivals(written(tmp_path, HEAD + 3 * "0,1,1\n"), 4096, "its context")
     monkeypatch.setattr(arrivals_file, "LIMIT_BYTES", 20)
     with pytest.raises(BadInput, match="over 20 bytes"):
-        read_arrivals(written(tmp_path, HEAD))
+        read_arrivals(written(tmp_path, HEAD), 4096, "its context")
 
 
-def test_the_first_request_beyond_the_context_is_named(tmp_path: Path) -> None:
-    path = written(tmp_path, HEAD + "0,5,5\n1,60,50\n2,70,50\n")
-    work = read_arrivals(path)
-    check_lengths(path, work, 120, "--context 120")
-    with pytest.raises(BadInput, match=r"request 2: 60 \+ 50 tokens are more than --context 100; give at most 100"):
-        check_lengths(path, work, 100, "--context 100")
-    assert np.array_equal(work.new_tokens, [5, 50, 50])
+def test_the_first_row_beyond_the_context_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, HEAD + "0,5,5\n\n1,60,50\n2,70,50\n")
+    assert read_arrivals(path, 120, "--context 120").new_tokens.tolist() == [5, 50, 50]
+    with pytest.raises(BadInput, match=r"row 4: 60 \+ 50 tokens are more than --context 100; give at most 100"):
+        read_arrivals(path, 100, "--context 100")

@@ -28,12 +28,13 @@ FURTHER: Final = ("tier", "prefix", "prefix_tokens")
 TIERS: Final = {"fast": FAST, "normal": NORMAL, "": NORMAL}
 
 
-def read_arrivals(path: Path) -> Workload:
-    """The requests of a file.
+def read_arrivals(path: Path, context: int, whose: str) -> Workload:
+    """The requests of a file, each of at most ``context`` tokens, which are of ``whose``.
 
     Raises:
         BadInput: it cannot be read, is too large, or a row has a time that is negative or before the one above, a
-            length that is no whole number of at least 1, or a prefix that is no part of its prompt; with the row.
+            length that is no whole number of at least 1, more tokens than the context, or a prefix that is no part of
+            its prompt; with the row.
         UnknownName: a column or a tier that there is not.
     """
     data = read_file(path, LIMIT_BYTES, BadInput, "a CSV file of arrivals")
@@ -43,24 +44,11 @@ def read_arrivals(path: Path) -> Workload:
         message = f"{path}: not CSV in UTF-8: {fault}; give a table with columns {', '.join(NEEDED)}"
         raise BadInput(message) from fault
     columns = _columns(path, rows[0] if rows else [])
-    reader = _RowReader(path, columns)
+    reader = _RowReader(path, columns, context, whose)
     for number, row in enumerate(rows[1:], start=2):
         if row:
             reader.read(number, row)
     return reader.workload()
-
-
-def check_lengths(path: Path, workload: Workload, context: int, whose: str) -> None:
-    """Raise BadInput for the first request with more tokens than a ``context``, which is ``whose``."""
-    tokens = workload.prompt_tokens + workload.new_tokens
-    long = np.flatnonzero(tokens > context)
-    if len(long):
-        first = int(long[0])
-        message = (
-            f"{path}, request {first + 1}: {workload.prompt_tokens[first]} + {workload.new_tokens[first]} tokens are "
-            f"more than {whose}; give at most {context} together"
-        )
-        raise BadInput(message)
 
 
 def _columns(path: Path, header: list[str]) -> dict[str, int]:
@@ -87,8 +75,8 @@ class _Rows:
 
 
 class _RowReader:
-    def __init__(self, path: Path, columns: dict[str, int]) -> None:
-        self._path, self._columns = path, columns
+    def __init__(self, path: Path, columns: dict[str, int], context: int, whose: str) -> None:
+        self._path, self._columns, self._context, self._whose = path, columns, context, whose
         self._rows = _Rows([], [], [], [], [], [])
         self._prefixes: dict[str, tuple[int, int]] = {}  # number and tokens
 
@@ -103,6 +91,9 @@ class _RowReader:
             raise BadInput(message)
         values = {name: row[at].strip() for name, at in self._columns.items()}
         prompt, answer = (_tokens(where, name, values[name]) for name in ("prompt_tokens", "new_tokens"))
+        if prompt + answer > self._context:
+            message = f"{where}: {prompt} + {answer} tokens are more than {self._whose}; give at most {self._context}"
+            raise BadInput(message)
         tier = values.get("tier", "")
         if tier not in TIERS:
             raise UnknownName("tier", tier, [name for name in TIERS if name], where=where)

@@ -9,7 +9,7 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.hardware.mesh import parse_mesh
 from wse.models.load import load_model
-from wse.request.arrivals_file import check_lengths, read_arrivals
+from wse.request.arrivals_file import read_arrivals
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import PreparedGpuEstimate, check_machine, prepare_gpu_estimate
 from wse.request.option import check_counts
@@ -169,13 +169,11 @@ def _arrivals_path(request: ServeRequest) -> Path:
 
 def _read(request: ServeRequest, path: Path) -> tuple[Workload, int]:
     """The requests of a file, and the context that they need."""
-    context = request.base.context
-    workload = read_arrivals(path)
-    if context is not None:
-        check_lengths(path, workload, context, f"--context {context}")
-    spec = load_model(request.base.model, with_weights=False).spec
-    limit = spec.context_limit
-    check_lengths(path, workload, limit, f"the {limit} tokens that {spec.name} was made for")
+    context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
+    if context is not None and context <= spec.context_limit:
+        return read_arrivals(path, context, f"--context {context}"), context
+    whose = f"the {spec.context_limit} tokens that {spec.name} was made for"
+    workload = read_arrivals(path, spec.context_limit, whose)
     return workload, context or workload.most_tokens
 
 
