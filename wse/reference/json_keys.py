@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+from wse.claims.result import ClaimsResult
 from wse.inspect.export.files import ExportResult
 from wse.inspect.page.page import ViewResult
 from wse.inspect.query.check import CheckView
@@ -31,6 +32,7 @@ from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.race.result import RaceResult
 from wse.studies.run.result import RunResult
 from wse.studies.serve.result import ServeResult
 from wse.studies.sweep.sweep import SweepResult
@@ -46,6 +48,8 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "compare": CompareResult,
     "compare TRACE TRACE": TracesComparison,
     "serve-sim": ServeResult,
+    "claims": ClaimsResult,
+    "race": RaceResult,
     "sweep": SweepResult,
     "validate": Validation,
     "validate --against wavelet": Agreement,

@@ -40,6 +40,7 @@ PREDICTING: Final = Work("predicting measurements", "predicting measurements..."
 ESTIMATING: Final = Work("estimating", "estimating...")
 COMPARING: Final = Work("comparing", "comparing...")
 EXPORTING: Final = Work("exporting", "exporting...")
+CLAIMING: Final = Work("deciding claims", unit=" claims", says_name=True)
 VALIDATING: Final = Work("running configurations", "running configurations by both timing models...")
 FITTING: Final = Work("fitting", "fitting constants...", says_name=True)
 SERVING: Final = Work("serving", "serving...", unit=" requests")

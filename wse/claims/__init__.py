@@ -1,0 +1,1 @@
+"""Claims about fast inference, each decided by a computation of this program."""

@@ -1,0 +1,46 @@
+"""``wse race``: the same answer at the pace of several machines."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from wse.cli import options as opt
+from wse.request.option import Option
+from wse.request.race_request import RaceRequest
+
+
+def race(
+    request: RaceRequest,
+    html: Annotated[str | None, Option(doc="Write the race as one page.", panel="Output", metavar="FILE")] = None,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Watch the same answer come from wafers and from GPUs, side by side.
+
+    Each at its predicted pace: way, queue, prompt, first token, and the steps in which tokens come.
+
+    Examples:
+
+    \b
+      wse race llama-3.1-70b --gpu h200 --gpus 8 --stack trtllm --dtype fp8
+      wse race llama-3-8b --gpus 1 --users 32 --speed 0.1
+      wse race llama-3-8b --gpus 1 --html race.html
+    """
+    from rich.console import Console
+
+    from wse.report.output_file import output_path, write_output
+    from wse.report.progress import ESTIMATING, progress_on
+    from wse.studies.race.page import as_html
+    from wse.studies.race.race import race as study
+    from wse.studies.race.show import show
+    from wse.studies.race.text import answer_pieces
+
+    page = None if html is None else output_path("--html", html, suffix=".html", kind="a page")
+    pieces = answer_pieces(request.text)
+    with progress_on(sys.stderr, ESTIMATING) as on_progress:
+        result = study(request, len(pieces), on_progress)
+    if page is not None:
+        write_output("--html", page, as_html(result, pieces, request.speed))
+    if not json and sys.stdout.isatty():
+        show(result, pieces, Console(), request.speed)
+    opt.print_result(result, json=json)

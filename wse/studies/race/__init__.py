@@ -1,0 +1,1 @@
+"""``wse race``: the same answer at the pace of several machines, side by side."""
