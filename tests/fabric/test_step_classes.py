@@ -13,7 +13,7 @@ from tiny_model import tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric import group_cost, model
+from wse.fabric import group_cost, traffic_counts
 from wse.fabric.model import Fabric
 from wse.fabric.step_classes import step_classes
 from wse.program.program import Program
@@ -44,7 +44,7 @@ def test_more_layers_are_no_new_steps() -> None:
 def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(choice=choice)
     together = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
-    monkeypatch.setattr(model, "step_classes", lambda steps, shapes=None: np.arange(len(steps)))
+    monkeypatch.setattr(traffic_counts, "step_classes", lambda steps, shapes=None: np.arange(len(steps)))
     monkeypatch.setattr(group_cost, "costs_by_content", lambda *_: Forgetful())
     apart = [Fabric(program, MACHINE, SOFTWARE).prefill_cost(0), Fabric(program, MACHINE, SOFTWARE).decode_cost(12)]
     for a, b in zip(together, apart, strict=True):

@@ -31,6 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
     "regions of two wafers": {},
     "logits leave": {"logits_out": "all"},
     "the host draws": {"sampling": "host"},
+    "the host drafts": {"verify_tokens": 2, "verify_ids": "host"},
     "regions that span wafers": {"mapping": "tensor"},
 }
 
