@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wse.errors import BadInput
 from wse.report.progress import OnProgress, ignore
 from wse.request.arguments import checks_arguments, takes_options_of
-from wse.request.compare_request import CompareRequest
+from wse.request.compare_request import CompareRequest, check_question
 from wse.request.engine_option import LOCAL, EngineChoice
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import request_of
@@ -23,6 +23,7 @@ from wse.request.run_request import CompileRequest, RunRequest
 from wse.request.serve_request import ServeRequest
 
 if TYPE_CHECKING:
+    from wse.studies.compare.curve.result import CurveResult
     from wse.studies.compare.result import CompareResult
     from wse.studies.compare.traces import TracesComparison
     from wse.studies.compile.result import CompileResult
@@ -115,8 +116,8 @@ def compare(
     engine: str = LOCAL,
     ray_address: str | None = None,
     on_progress: OnProgress | None = None,
-) -> CompareResult | TracesComparison:
-    """Set wafers, mappings and links side by side for one model, or two traces. The result of ``wse compare``.
+) -> CompareResult | CurveResult | TracesComparison:
+    """Set wafers and mappings, or wafers and GPUs, side by side for one model; or two traces: ``wse compare``.
 
     Example:
         result = wse.compare("llama-3-8b", wafers=[1, 2, 4])
@@ -146,6 +147,11 @@ def compare(
 
         return compare_traces(first, second, economics).convert(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
+    check_question(question, request)
+    if request.gpu is not None:
+        from wse.studies.compare.curve.study import curve
+
+        return curve(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
     if question is not None:
         return answer(question, request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
     return study(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))

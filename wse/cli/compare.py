@@ -11,7 +11,7 @@ import typer
 from wse.cli import options as opt
 from wse.errors import BadInput
 from wse.request import known_names
-from wse.request.compare_request import CompareRequest
+from wse.request.compare_request import CompareRequest, check_question
 from wse.request.engine_option import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.request.option import Option
 
@@ -63,11 +63,14 @@ def compare(
       wse compare story --mesh 24x24 --wafers 1,2 --prompt-len 64 --new-tokens 64
       wse compare story --mesh 24x24 --wafers 2 --mapping region --link-bandwidth 8,32,150 --link-latency 0.5,5,20
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
+      wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --gpu h100 --gpus 1 --stack vllm
     """
     from wse.compiler.strategies import strategies
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
     from wse.report.as_json import as_json
     from wse.report.progress import COMPARING, progress_on
+    from wse.studies.compare.curve.study import curve
+    from wse.studies.compare.curve.summary import print_curve
     from wse.studies.compare.files import check_files, write_files
     from wse.studies.compare.grid import compare as compared
     from wse.studies.compare.questions import answer
@@ -89,6 +92,16 @@ def compare(
     request = replace(request, base=replace(request.base, model=model[0]))
     if detail:
         request = replace(request, candidates=tuple(strategies()))
+    check_question(question, request)
+    if request.gpu is not None:
+        with progress_on(sys.stderr, COMPARING) as on_progress:
+            beside = curve(request, on_progress, engine=choice)
+        write_files(beside, files)
+        if json:
+            sys.stdout.write(as_json(beside))
+        else:
+            print_curve(beside, sys.stdout, detail=detail)
+        return
     with progress_on(sys.stderr, COMPARING) as on_progress:
         if question is None:
             result = compared(request, on_progress, engine=choice)

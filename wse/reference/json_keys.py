@@ -27,6 +27,7 @@ from wse.report.markdown import markdown_table
 from wse.report.result import Doc, Result
 from wse.request.option import union_parts
 from wse.studies.bundled_result import GpuResult, GpusResult, MachineResult, MappingsResult, ModelsResult, WafersResult
+from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
@@ -46,6 +47,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "estimate": EstimateResult,
     "estimate --gpu": GpuEstimateResult,
     "compare": CompareResult,
+    "compare --gpu": CurveResult,
     "compare TRACE TRACE": TracesComparison,
     "serve-sim": ServeResult,
     "claims": ClaimsResult,

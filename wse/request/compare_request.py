@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.errors import BadInput
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 GIGA: Final = 1e9
 WITHOUT: Final = (
     *("model", "wafers", "mapping", "capacity", "verify_tokens", "sensitivity", "trace"),
-    *("gpu", "gpus", "stack", "parallelism"),
+    "gpu",
 )
 """Options of an estimate that a comparison has of its own, or not at all."""
 MICRO: Final = 1e-6
@@ -56,6 +57,7 @@ class CompareRequest:
             whole wafers, which have room for more users' caches.
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
             link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
+        gpu: GPUs that are set beside the wafers; None for wafers alone.
         streams: Users' batches in flight at once; None for as many as have room for their caches.
     """
 
@@ -106,6 +108,16 @@ class CompareRequest:
         ),
     ] = None
     own_link: bool = False
+    gpu: Annotated[
+        tuple[str | Path, ...] | None,
+        Option(
+            doc="GPUs to set beside the wafers, speed against cost: a name of `wse gpus`, or a TOML file; repeats.",
+            panel="GPUs",
+            metavar="NAME|FILE",
+            repeats=True,
+            known_values=known_names.gpus,
+        ),
+    ] = None
     streams: Annotated[
         int | None,
         Option(doc="Batches in flight at once. Default: as many as their caches fit.", panel="Prompt", metavar="N"),
@@ -134,12 +146,15 @@ def check(request: CompareRequest) -> None:
         BadInput: a number out of range, an empty list, more rows than anybody reads, or a single new token.
         UnknownName: there is no such mapping.
     """
+    from wse.request.gpu_estimate_request import OF_GPUS, check_machine
     from wse.request.mapping_file import load_mapping
 
-    for field in ("wafers", "mappings", "link_gb_per_s", "link_latency_us"):
+    for field in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
         if getattr(request, field) == ():
             message = f"{options_of(CompareRequest)[field].flag}: there is no value; give at least one, or leave it out"
             raise BadInput(message)
+    if request.gpu is None:
+        check_machine(EstimateRequest(**{name: getattr(request.base, name) for name in sorted(OF_GPUS)}))
     for name in request.names():
         load_mapping(name)
     for count in request.wafers or ():
@@ -157,6 +172,13 @@ def check(request: CompareRequest) -> None:
         raise BadInput(message)
     if request.base.new_tokens == 1:
         message = "--new-tokens 1: the prompt gives the first token, and nothing is decoded; give at least 2 to compare"
+        raise BadInput(message)
+
+
+def check_question(question: str | None, request: CompareRequest) -> None:
+    """Refuse a question about wafers beside GPUs. Raises BadInput."""
+    if question is not None and request.gpu is not None:
+        message = f"--question {question}: is about wafers alone; leave it out, or leave out --gpu"
         raise BadInput(message)
 
 

@@ -18,7 +18,9 @@ from wse.report.terminal import plural
 from wse.request.compare_request import CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.studies.compare.curve.wafers import WaferMachine, wafer_machine
 from wse.studies.compare.rows import row_of
+from wse.studies.compare.tables import link_text, mapping_text
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.estimate import estimate_of
 from wse.studies.results.placement import ModelResult, model_result
@@ -36,9 +38,13 @@ class Combination(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationRows:
-    """The rows of a combination, one a link, and the model; the traceback where it ended in a bug of ours."""
+    """The rows of a combination, one a link, and the model; the traceback where it ended in a bug of ours.
+
+    ``machines`` has, where GPUs are set beside them, the wafers of each row, or the reason why they serve nobody.
+    """
 
     rows: tuple[ComparisonRow, ...] = ()
+    machines: tuple[WaferMachine | str, ...] = ()
     model: ModelResult | None = None
     bug: str = ""
 
@@ -63,14 +69,24 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     prepared = prepare_estimate(base)
     chosen = compile_fastest(prepared)
     links: Sequence[WaferLink | None] = request.links(prepared.wafer) if chosen.program.wafers > 1 else (None,)
-    rows = []
+    rows, machines = [], []
     for link in links:
         linked = with_link(prepared, link)
         again = len(chosen.trials) > 1 and linked.wafer != prepared.wafer
         program = compile_fastest(linked).program if again else chosen.program
         estimate = estimate_of(linked, program)
-        rows.append(row_of(estimate, str(base.mapping), link, prepared.economics, request.streams))
-    return CombinationRows(rows=tuple(rows), model=model_result(prepared.spec, chosen.program))
+        row = row_of(estimate, str(base.mapping), link, prepared.economics, request.streams)
+        rows.append(row)
+        if request.gpu is not None:
+            said = link_text(row) if len(links) > 1 else ""
+            machines.append(
+                wafer_machine(
+                    estimate, prepared.economics, mapping_text(row), said, prepared.new_tokens, request.streams
+                )
+            )
+    return CombinationRows(
+        rows=tuple(rows), machines=tuple(machines), model=model_result(prepared.spec, chosen.program)
+    )
 
 
 def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import COLUMNS
 from wse.report.output_file import output_path, write_output
 from wse.report.rows_csv import as_csv
+from wse.studies.compare.curve.page import curve_as_html
+from wse.studies.compare.curve.plot import curve_as_png
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.row import COLUMNS as CURVE_COLUMNS
 from wse.studies.compare.page.page import as_html, traces_as_html
 from wse.studies.compare.plot import as_png
 from wse.studies.compare.result import CompareResult
+
+Compared: TypeAlias = CompareResult | CurveResult | TracesResult
+"""What is compared: a model on wafers, on wafers and GPUs, or two runs."""
 
 
 def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
@@ -24,7 +32,7 @@ def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]
     return {kind: output_path(f"--{kind}", text, inputs=inputs) for kind, text in files.items() if text is not None}
 
 
-def write_files(result: CompareResult | TracesResult, files: dict[str, Path]) -> None:
+def write_files(result: Compared, files: dict[str, Path]) -> None:
     """Write a result to each file.
 
     Raises:
@@ -34,9 +42,12 @@ def write_files(result: CompareResult | TracesResult, files: dict[str, Path]) ->
         write_output(f"--{kind}", path, _content(result, kind))
 
 
-def _content(result: CompareResult | TracesResult, kind: str) -> bytes:
+def _content(result: Compared, kind: str) -> bytes:
     if kind == "csv":
-        return as_csv([row.to_dict() for row in result.rows], COLUMNS).encode()
+        columns = CURVE_COLUMNS if isinstance(result, CurveResult) else COLUMNS
+        return as_csv([row.to_dict() for row in result.rows], columns).encode()
     if kind == "png":
-        return as_png(result)
+        return curve_as_png(result) if isinstance(result, CurveResult) else as_png(result)
+    if isinstance(result, CurveResult):
+        return curve_as_html(result)
     return traces_as_html(result) if isinstance(result, TracesResult) else as_html(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from wse.compiler.demand import demand_of
 from wse.compiler.strategies import strategy
@@ -20,6 +20,7 @@ from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, with_best, without_duplicates
 from wse.studies.compare.verdict import verdict
 from wse.studies.estimate.estimate import inputs
+from wse.studies.results.placement import ModelResult
 from wse.studies.workers.engine_pool import Pool, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task, outputs
 
@@ -52,8 +53,30 @@ def compare(
         return _compare(request, on_progress, pool)
 
 
-def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
-    """The result of `compare`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The combinations that a request asks for, compiled and timed.
+
+    Attributes:
+        first: The request on the fewest wafers.
+        names: The mappings.
+        counts: The numbers of wafers.
+        results: What came of each combination, mapping by mapping.
+    """
+
+    first: PreparedEstimate
+    names: Sequence[str]
+    counts: tuple[int, ...]
+    results: Sequence[CombinationRows]
+
+    @property
+    def model(self) -> ModelResult:
+        """The model, its element types and its bytes."""
+        return next(rows.model for rows in self.results if rows.model is not None)
+
+
+def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Grid:
+    """The combinations of a request, on all processes of a pool; errors as of `compare`."""
     on_progress(0, 1, str(request.base.model))
     fewest, first = fewest_wafers(request)
     counts = _counts(request, wafer_counts(fewest, first.spec.layer_count))
@@ -61,20 +84,34 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
     names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
     combinations = [Combination(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
     rows_of = _all_rows(request, combinations, on_progress, pool)
-    rows = with_best(without_duplicates(row for combination in combinations for row in rows_of[combination].rows))
-    if not any(row.possible for row in rows):
-        refusal = f"{rows[0].mapping} on {rows[0].wafers}: {rows[0].reason}"
+    results = [rows_of[combination] for combination in combinations]
+    if not any(row.possible for result in results for row in result.rows):
+        first_row = results[0].rows[0]
+        refusal = f"{first_row.mapping} on {first_row.wafers}: {first_row.reason}"
         message = f"none of the {len(combinations)} combinations can be: {refusal}; give other --wafers or --mapping"
         raise DoesNotFit(message)
+    return Grid(first=first, names=names, counts=counts, results=results)
+
+
+def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
+    """The result of `compare`."""
+    grid = grid_of(request, on_progress, pool)
+    first = grid.first
+    rows = with_best(without_duplicates(row for result in grid.results for row in result.rows))
     return CompareResult(
-        inputs=_inputs(request, first, names, counts),
+        inputs=grid_inputs(request, grid),
         note=first.note,
-        model=next(rows.model for rows in rows_of.values() if rows.model is not None),
-        wafer={"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols},
+        model=grid.model,
+        wafer=wafer_size(first),
         economics=assumptions_of(first.economics),
         rows=rows,
         verdict=verdict(rows),
     )
+
+
+def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
+    """``wafer``: name, rows and columns."""
+    return {"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols}
 
 
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
@@ -169,8 +206,9 @@ def wafer_counts(fewest: int, layers: int) -> tuple[int, ...]:
     return tuple(fewest * times for times in TIMES_THE_FEWEST if fewest * times <= most)
 
 
-def _inputs(request: CompareRequest, first: PreparedEstimate, names: Sequence[str], counts: tuple[int, ...]) -> Report:
+def grid_inputs(request: CompareRequest, grid: Grid) -> Report:
     """``inputs``: what was asked for, with defaults filled in."""
+    first, names, counts = grid.first, grid.names, grid.counts
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]
     links_are_given = request.link_gb_per_s is not None or request.link_latency_us is not None

@@ -30,6 +30,12 @@ class AssumptionResult(Result):
     source: Annotated[str, Doc("its source")]
     range: Annotated[tuple[float, float] | None, Doc("lowest and highest")] = None
 
+    @property
+    def text(self) -> str:
+        """The number with its range, grade and source."""
+        low, high = self.range or (self.value, self.value)
+        return f"{self.value:,g} {self.unit}, from {low:,g} to {high:,g}, grade {self.grade}: {self.source}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompareResult(Result):

@@ -34,11 +34,11 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
     console = console_on(stream)
     heading(console, result.title)
     for sentence in (*result.verdict, *([result.note] if result.note else ())):
-        _print_text(console, sentence)
+        print_text(console, sentence)
     best, *details = result.tables(detail=detail)
     print_table(console, best)
     titles = [column.title for column in shown_columns(console, best)]
-    _print_text(console, "; ".join(f"{title}: {KEY[title]}" for title in titles if title in KEY), style="bright_black")
+    print_text(console, "; ".join(f"{title}: {KEY[title]}" for title in titles if title in KEY), style="bright_black")
     print_tables(console, details)
     impossible = [row for row in result.rows if not row.possible and (detail or _stands_alone(row, result))]
     if impossible:
@@ -47,9 +47,9 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         columns = [column for table in details for column in shown_columns(console, table)]
         print_table(console, pair_table(notes(columns), "Columns"))
         heading(console, "Asked for")
-        _print_text(console, ", ".join(input_texts(result.inputs)))
+        print_text(console, ", ".join(input_texts(result.inputs)))
     elif others := len(result.rows) - len(result.best) - len(impossible):
-        _print_text(console, f"{plural(others, 'more row')} with --detail.", style="bright_black")
+        print_text(console, f"{plural(others, 'more row')} with --detail.", style="bright_black")
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:
@@ -65,6 +65,13 @@ def input_texts(inputs: Mapping[str, Any]) -> list[str]:
     return texts
 
 
+def print_text(console: Console, text: str, style: str = "") -> None:
+    """Print a paragraph, indented; a number and its percent sign stay on one line."""
+    unbroken = printable(text).replace(" %", "\N{NO-BREAK SPACE}%")
+    paragraph = textwrap.fill(unbroken, console.width - INDENT, break_on_hyphens=False)
+    console.print(Padding(paragraph.replace("\N{NO-BREAK SPACE}", " "), (0, 0, 0, INDENT)), style=style or None)
+
+
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
     """Whether no row can be on the wafers of a row that cannot, or none of its mapping on any number of wafers."""
     possible = result.possible
@@ -75,7 +82,7 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
     """Print two runs side by side."""
     console = console_on(stream)
     heading(console, "Runs", "the same Program" if result.same_program else "")
-    _print_text(console, change_of_runs(*result.rows))
+    print_text(console, change_of_runs(*result.rows))
     lines(console, [(str(number), text) for number, text in enumerate(runs(result), start=1)])
     print_tables(console, trace_tables(result))
 
@@ -83,10 +90,3 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
 def runs(result: TracesResult) -> list[str]:
     """The trace, the model and the mapping of each run."""
     return [f"{printable(row.trace)}: {printable(row.model)}, {printable(row.mapping)}" for row in result.rows]
-
-
-def _print_text(console: Console, text: str, style: str = "") -> None:
-    """Print a paragraph, indented; a number and its percent sign stay on one line."""
-    unbroken = printable(text).replace(" %", "\N{NO-BREAK SPACE}%")
-    paragraph = textwrap.fill(unbroken, console.width - INDENT, break_on_hyphens=False)
-    console.print(Padding(paragraph.replace("\N{NO-BREAK SPACE}", " "), (0, 0, 0, INDENT)), style=style or None)

@@ -96,7 +96,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             **({} if energy is None else {"energy.joules_per_token": _with(answered, energy, "gpu_power_w")}),
             **({} if cost is None else {"cost.usd_per_million_tokens": _with(answered, cost, "gpu_usd_per_hour")}),
         },
-        batches=tuple(batch_result(prepared, users, economics) for users in _sizes(most, prepared.users)),
+        batches=tuple(batch_result(prepared, users, economics) for users in batch_sizes(most, prepared.users)),
     )
 
 
@@ -123,13 +123,13 @@ def batch_result(prepared: PreparedGpuEstimate, users: int, economics: GpuEconom
     )
 
 
+def batch_sizes(most: int, asked_for: int) -> Iterable[int]:
+    """The batch sizes of a table: powers of two, what was asked for, and as many as fit of ``BATCHES``."""
+    return sorted({*(size for size in BATCHES if size <= most), asked_for, min(most, BATCHES[-1])})
+
+
 def _decoded(prepared: PreparedGpuEstimate, users: int) -> Tokens:
     return Tokens(users=users, new=1, context=prepared.prompt_tokens + prepared.new_tokens / 2)
-
-
-def _sizes(most: int, asked_for: int) -> Iterable[int]:
-    """The batch sizes of the table: powers of two, what was asked for, and as many users as fit."""
-    return sorted({*(size for size in BATCHES if size <= most), asked_for, min(most, BATCHES[-1])})
 
 
 def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:

@@ -1,6 +1,7 @@
 // The page of a comparison: tables that sort, drawings that tell their numbers. All texts become text nodes.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const PANEL = { width: 420, height: 260, left: 62, right: 14, top: 12, bottom: 34 };
+const CURVE = { width: 560, height: 400, left: 62, right: 14, top: 12, bottom: 44 };
 const STACK = { width: 900, row: 26, left: 170, right: 90 };
 const WIDE = 20; // the largest over the smallest value from which on an axis is logarithmic
 
@@ -154,6 +155,57 @@ function linePanel(panel) {
   return el("figure", {}, el("figcaption", {}, panel.title), drawing);
 }
 
+// A logarithmic axis of some pixels for values above 0: their place, and ticks at 1, 2 and 5 times powers of ten.
+function logAxis(values, from, to) {
+  const low = Math.min(...values) / 1.25,
+    high = Math.max(...values) * 1.25;
+  const place = (value) => from + ((to - from) * Math.log(value / low)) / Math.log(high / low);
+  const first = Math.floor(Math.log10(low));
+  const all = Array.from({ length: Math.ceil(Math.log10(high)) - first + 1 }, (_, at) => 10 ** (first + at));
+  const steps = high > 300 * low ? [1] : [1, 2, 5];
+  const ticks = all.flatMap((power) => steps.map((step) => step * power)).filter((tick) => tick >= low && tick <= high);
+  return { place, ticks };
+}
+
+// curve: {title, across, lines: [{series, kind, points: [{x, y, tier, lines}]}], public: [{x, y, lines}]}
+function curvePanel(curve) {
+  const points = [...curve.lines.flatMap((line) => line.points), ...curve.public];
+  const bottom = CURVE.height - CURVE.bottom;
+  const across = logAxis(points.map((point) => point.x), CURVE.left, CURVE.width - CURVE.right);
+  const up = logAxis(points.map((point) => point.y).filter((value) => value !== null), bottom, CURVE.top);
+  const drawing = svg("svg", { viewBox: `0 0 ${CURVE.width} ${CURVE.height}`, role: "group", "aria-label": curve.title });
+  for (const tick of up.ticks) {
+    const y = up.place(tick);
+    drawing.append(
+      svg("line", { class: "axis", x1: CURVE.left, x2: CURVE.width - CURVE.right, y1: y, y2: y }),
+      svg("text", { class: "tick", x: CURVE.left - 6, y: y + 4, "text-anchor": "end" }, short(tick)),
+    );
+  }
+  for (const tick of across.ticks)
+    drawing.append(svg("text", { class: "tick", x: across.place(tick), y: bottom + 18, "text-anchor": "middle" }, short(tick)));
+  drawing.append(
+    svg("text", { class: "tick", x: (CURVE.left + CURVE.width) / 2, y: CURVE.height - 6, "text-anchor": "middle" }, curve.across),
+  );
+  const named = (line) => DATA.series.includes(line.series);
+  for (const line of [...curve.lines].sort((a, b) => named(a) - named(b))) {
+    const colour = named(line) ? `series-${DATA.series.indexOf(line.series) % 6}` : "unnamed";
+    const path = line.points.map((point, at) => `${at ? "L" : "M"}${across.place(point.x)} ${up.place(point.y)}`).join(" ");
+    drawing.append(svg("path", { class: `curve ${colour}${line.kind === "gpu" ? " other" : ""}`, d: path }));
+    for (const point of line.points) {
+      const [cx, cy] = [across.place(point.x), up.place(point.y)];
+      if (point.tier && named(line)) drawing.append(svg("circle", { class: `ring ${colour} ${point.tier}`, cx, cy, r: 9 }));
+      drawing.append(withTip(svg("circle", { class: `point ${colour}`, cx, cy, r: named(line) ? 4 : 2 }), point.lines));
+    }
+  }
+  for (const point of curve.public) {
+    const x = across.place(point.x);
+    const shape =
+      point.y === null ? `M${x - 2} ${CURVE.top} h4 v12 h-4 z` : `M${x} ${up.place(point.y) - 7} l7 7 l-7 7 l-7 -7 z`;
+    drawing.append(withTip(svg("path", { class: "public", d: shape }), point.lines));
+  }
+  return el("figure", {}, el("figcaption", {}, curve.title), drawing);
+}
+
 // stacks: [{name, cycles: {cause: cycles}}]
 function stackedBars(stacks) {
   const height = STACK.row * stacks.length + 8;
@@ -190,10 +242,17 @@ function start() {
   theme();
   const made = DATA.tables.map((table, at) => section(`table-${at}`, table.title, sortable(table)));
   const drawings = [];
+  const names = el("ul", { class: "key" });
+  for (const name of DATA.series)
+    names.append(el("li", {}, el("i", { class: `series-${DATA.series.indexOf(name) % 6}`, "aria-hidden": "true" }), name));
+  if (DATA.curves.length) {
+    const note =
+      "Lines join the users of a machine, dashed ones of GPUs; grey ones are of wafers that others surpass. Rings are tiers: " +
+      "whole ones plain, dashed ones fast. Diamonds are published speeds with a price, ticks at the top those without.";
+    const curves = el("div", { class: "panels curves" }, ...DATA.curves.map(curvePanel));
+    drawings.push(section("curves", "Speed of a user against the cost of a token", names, curves, el("p", { class: "note" }, note)));
+  }
   if (DATA.panels.length) {
-    const names = el("ul", { class: "key" });
-    for (const name of DATA.series)
-      names.append(el("li", {}, el("i", { class: `series-${DATA.series.indexOf(name) % 6}`, "aria-hidden": "true" }), name));
     const panels = el("div", { class: "panels" }, ...DATA.panels.map(linePanel));
     const links = [...new Set(DATA.panels[0].points.map((point) => point.link).filter(Boolean))];
     const dashed = links.length > 1 ? `Lines are over links of ${links[0]}, dashed ones over ${links.slice(1).join(", ")}.` : "";

@@ -28,7 +28,7 @@ SHARED: Final = ("script/format.js", "script/elements.js")
 def as_html(result: CompareResult) -> bytes:
     """The page of a comparison of models, UTF-8."""
     rows = result.possible
-    return _page(
+    return comparison_page(
         title=result.title,
         verdict=result.verdict,
         tables=result.tables(detail=True),
@@ -51,28 +51,42 @@ def traces_as_html(result: TracesResult) -> bytes:
         if text
     ]
     names = ("first run", "second run")
-    return _page(
+    return comparison_page(
         title=f"{result.rows[0].model}: two runs",
         verdict=(change_of_runs(*result.rows),),
         tables=[*detail_tables(result.rows), *(table for table in changed if table.rows)],
-        rows=(),
         stacks=list(zip(names, result.rows, strict=True)),
         lists=[("Runs", list(zip(names, runs(result), strict=True)))],
     )
 
 
-def _page(
+def comparison_page(
     *,
     title: str,
     verdict: Sequence[str],
     tables: Sequence[Table],
-    rows: Sequence[ComparisonRow],
-    stacks: Sequence[tuple[str, ComparisonRow]],
     lists: Sequence[tuple[str, Sequence[tuple[str, str]]]],
+    rows: Sequence[ComparisonRow] = (),
+    stacks: Sequence[tuple[str, ComparisonRow]] = (),
+    series: Sequence[str] = (),
+    curves: Sequence[Mapping[str, Any]] = (),
 ) -> bytes:
+    """The page of a comparison, UTF-8.
+
+    Args:
+        title: Its heading.
+        verdict: Sentences.
+        tables: Sortable tables; drawings come after the first.
+        lists: Names and texts under headings.
+        rows: What is drawn over wafers.
+        stacks: Rows whose cycles are drawn by cause.
+        series: Names that have a colour of their own in ``curves``.
+        curves: Drawings of values over values: title, across, lines and public points (``compare.js``).
+    """
     data = {
         "tables": [_table(table) for table in tables],
-        "series": list(dict.fromkeys(row.mapping for row in rows)),
+        "series": list(series) or list(dict.fromkeys(row.mapping for row in rows)),
+        "curves": list(curves),
         "panels": [{"title": label, "points": _points(rows, key)} for key, label in PANELS if rows],
         "causes": CAUSES,
         "stacks": [{"name": name, "cycles": row.cycles_by} for name, row in stacks if row.cycles_by is not None],
@@ -125,9 +139,4 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
 
 
 def _assumptions(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
-    texts = []
-    for name, assumed in economics.items():
-        low, high = assumed.range or (assumed.value, assumed.value)
-        value = f"{assumed.value:,g} {assumed.unit}, from {low:,g} to {high:,g}, grade {assumed.grade}"
-        texts.append((name.replace("_", " "), f"{value}: {assumed.source}"))
-    return texts
+    return [(name.replace("_", " "), assumed.text) for name, assumed in economics.items()]
