@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from wse.report.progress import OnProgress
+from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
@@ -160,19 +161,23 @@ def compare(
     draft: str | None = None,
     draft_model: str | Path | None = None,
     draft_place: str | None = None,
+    gpus: int | str | None = None,
+    stack: str | Path | None = None,
+    parallelism: str | None = None,
     economics: str | Path | None = None,
     network: str | Path | None = None,
     wafers: Sequence[int] | str | None = None,
     mapping: Sequence[str] | str | None = None,
     link_bandwidth: Sequence[float] | str | None = None,
     link_latency: Sequence[float] | str | None = None,
+    gpu: Sequence[str | Path] | None = None,
     streams: int | None = None,
     question: str | None = None,
     jobs: int | None = None,
     engine: str = "local",
     ray_address: str | None = None,
     on_progress: OnProgress | None = None,
-) -> CompareResult | TracesComparison: ...
+) -> CompareResult | CurveResult | TracesComparison: ...
 def serve_sim(
     model: str | Path,
     *,

@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested, wait_for
+from tests.studies.compare.test_curve import GPU_ROWS, row
 from tests.studies.compare.test_table import LESS, RESULT, ROW
 from wse.inspect.query.compare import compare_traces
+from wse.studies.compare.curve.frontier import with_best
+from wse.studies.compare.curve.page import curve_as_html
+from wse.studies.compare.curve.public import PublicPoint
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.row import WAFER
 from wse.studies.compare.page.page import as_html, traces_as_html
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
@@ -95,3 +101,31 @@ def test_two_runs(browser: Any, tmp_path: Path) -> None:
     assert "second run" in found(browser, ".verdict").text
     assert "What changed in a generated token, by cause" in texts(browser, "h2")
     assert "first run: " in tip_of(browser, "#causes .part")
+
+
+def test_curves_of_wafers_and_gpus_tell_their_numbers(browser: Any, tmp_path: Path) -> None:
+    """Two drawings: a point for each row, a ring for each tier of what is best, published speeds; names are texts."""
+    rows = with_best([row(WAFER, 1, 900, 50, tier="plain"), *(replace(r, machine=IMAGE) for r in GPU_ROWS)])
+    public = PublicPoint(model=SCRIPT, system=IMAGE, tokens_per_s_per_user=450.0, by="vendor", date="2024", source="a")
+    result = CurveResult(
+        inputs={"prompt_len": 5, "new_tokens": 9},
+        model=replace(RESULT.model, name=SCRIPT),
+        wafer={},
+        economics={},
+        rows=rows,
+        public=(public, replace(public, usd_per_million_tokens=2.0, tokens_per_s_per_user=80.0)),
+        verdict=("One.", "Two."),
+    )
+    file = tmp_path / "curve.html"
+    file.write_bytes(curve_as_html(result))
+    browser.get_log("browser")
+    browser.get(file.as_uri())
+    wait_for(browser, "return document.documentElement.dataset.usable")
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return window.owned") is None
+    assert len(texts(browser, "#curves svg")) == 2
+    assert len(texts(browser, "#curves .point")) == 2 * len(rows)
+    assert len(texts(browser, "#curves .ring.plain")) == 2
+    assert len(texts(browser, "#curves .public")) == 4
+    assert "450 tokens/s of a user" in tip_of(browser, "#curves .public")
+    assert IMAGE in tip_of(browser, "#curves .public")

@@ -122,7 +122,9 @@ def _scale(axes: Any, label: str) -> None:
     axes.title.set_fontsize(9)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axis.set_minor_formatter(lambda value, _: f"{value:,.10g}" if f"{value:e}"[0] in "25" else "")
     axes.tick_params(labelsize=8, which="both")
+    axes.tick_params(labelsize=6, which="minor")
     axes.grid(visible=True, linewidth=0.3)
 
 

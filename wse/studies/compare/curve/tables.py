@@ -18,6 +18,10 @@ def price(number: float) -> str:
     return dollars(number) if number >= 0.1 else f"{number:.3g}"
 
 
+def _joules(number: float) -> str:
+    return count(number) if number >= 100 else f"{number:.3g}"
+
+
 def _speed(row: Any) -> str:
     speed = row.tokens_per_s_per_user
     return count(speed) if speed >= 100 else f"{speed:.3g}"
@@ -44,7 +48,7 @@ RANGE: Final = _column(
     numeric=True,
     priority=3,
 )
-JOULES: Final = _column("joules_per_token", "J/token", formatter=lambda joules: f"{joules:,.3g}", numeric=True)
+JOULES: Final = _column("joules_per_token", "J/token", formatter=_joules, numeric=True)
 TIER: Final = _column("tier", "tier")
 LINE: Final = (MACHINE, USERS, SPEED, ALL_USERS, DOLLARS, RANGE, JOULES, TIER)
 
@@ -77,7 +81,7 @@ def _tier_table(rows: Sequence[CurveRow]) -> Table:
         columns=columns,
         rows=[row for row in rows if row.tier],
         title="Tiers",
-        note="plain: as many users as fit; fast: as many as get 2.5 times its speed",
+        note="plain: as many users as fit; fast: as many as get 2.5 times its speed, where one alone does",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from wse.report.terminal import plural
@@ -50,11 +51,24 @@ def _cost(wafers: Sequence[CurveRow], gpus: Sequence[CurveRow]) -> str:
     most = max(row.tokens_per_s_per_user for row in gpus)
     alone = max(row.tokens_per_s_per_user for row in wafers) > most
     if winner.kind == GPU and least is not None and (least < most or not alone):
-        limits.append(f"from {rate(least)} a user on wafers are the cheaper ones")
+        limits.append(f"from {rate(least)} a user on wafers are the cheaper ones{_cautious(wafers, gpus, least, most)}")
     if winner.kind == WAFER and least is not None and least > min(row.tokens_per_s_per_user for row in wafers):
         limits.append("at some speeds between GPUs are")
     limits.append(f"above {rate(most)} a user wafers are the only ones" if alone else "wafers reach no speed alone")
     return f"{text}; {', and '.join(limits)}."
+
+
+def _cautious(wafers: Sequence[CurveRow], gpus: Sequence[CurveRow], least: float, most: float) -> str:
+    """The speed from which on wafers are cheaper even at their highest price and the lowest of GPUs."""
+    dear = [replace(row, usd_per_million_tokens=row.usd_per_million_tokens_high) for row in wafers]
+    cheap = [replace(row, usd_per_million_tokens=row.usd_per_million_tokens_low) for row in gpus]
+    cautious = cheaper_from(dear, cheap)
+    if cautious == least:
+        return " whatever is known of prices"
+    known = "at the prices within what is known that favour GPUs"
+    if cautious is None or cautious > most:
+        return f" (at no speed of GPUs {known})"
+    return f" (from {rate(cautious)} {known})"
 
 
 def _overlap(winner: CurveRow, loser: CurveRow) -> str:

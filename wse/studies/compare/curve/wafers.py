@@ -83,7 +83,8 @@ def wafer_machine(
     assert decode is not None
     if not schedule.kv_limited_streams:
         return f"no stream of {plural(schedule.users_per_stream, 'user')} has room for its caches"
-    room = schedule.kv_limited_streams
+    room, token_s = schedule.kv_limited_streams, 1 / decode.tokens_per_s_per_user
+    mean = token_s / schedule.single_stream_tpot_s  # the schedule is of the middle context, the rate of all contexts
     return WaferMachine(
         name=result.wafer.name,
         chips=system.wafers,
@@ -92,9 +93,9 @@ def wafer_machine(
         users_per_batch=result.batch,
         most=room if streams is None else min(streams, room),
         new_tokens=new_tokens,
-        token_s=1 / decode.tokens_per_s_per_user,
+        token_s=token_s,
         prompt_s=0.0 if schedule.prefill is None else schedule.prefill.pipelined_s,
-        busiest_token_s=max(server.decode_busy_s for server in schedule.servers),
-        busiest_request_s=max(s.prefill_busy_s + new_tokens * s.decode_busy_s for s in schedule.servers),
+        busiest_token_s=mean * max(server.decode_busy_s for server in schedule.servers),
+        busiest_request_s=max(s.prefill_busy_s + new_tokens * mean * s.decode_busy_s for s in schedule.servers),
         economics=economics,
     )
