@@ -15,6 +15,7 @@ from wafer_runs import OPTIONS, wafer_run
 
 from wse.compiler.options import FUSED, MESH_GEMM, MESH_GEMM_OWN
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.errors import WseBug
 from wse.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse.program.steps import Kind
@@ -82,6 +83,13 @@ def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, *, rewritten: bool) -> None
 def test_squares_that_share_a_layer_read_a_prompt_by_mesh_gemm(cut: Cut, prefill: str) -> None:
     choice = {"prefill": prefill, "prefill_chunk": 3}
     check(tiny_spec(tied=False), cut, rects=SQUARES, choice=choice)
+
+
+@pytest.mark.parametrize("prefill", [MESH_GEMM, MESH_GEMM_OWN])
+def test_squares_of_two_sizes_are_refused_for_mesh_gemm(prefill: str) -> None:
+    choice = {"prefill": prefill, "prefill_chunk": 4}
+    with pytest.raises(WseBug, match="needs squares of one size, a region is 2x2, the first 4x4"):
+        check(tiny_spec(tied=False), ((1, 0),), rects=(Rect(0, 0, 4, 4), Rect(4, 1, 2, 2)), choice=choice)
 
 
 @pytest.mark.parametrize("mixture", MIXTURES)

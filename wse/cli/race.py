@@ -15,9 +15,9 @@ def race(
     html: Annotated[str | None, Option(doc="Write the race as one page.", panel="Output", metavar="FILE")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Watch the same answer come from wafers and from GPUs, side by side.
+    """Watch the same answer come from wafers and from GPUs.
 
-    Each at its predicted pace: way, queue, prompt, first token, and the steps in which tokens come.
+    Side by side, each at its predicted pace: way, queue, prompt, first token, and the steps in which tokens come.
 
     Examples:
 

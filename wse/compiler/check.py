@@ -64,8 +64,9 @@ def _shard(state: State) -> str | None:
     if what:
         return f"{choice.prefill} is not known for {what}"
     for cut in state.cuts:
-        if cut.rows != cut.cols:
-            return f"{choice.prefill} needs a square, the region is {cut.rows}x{cut.cols}"
+        if cut.rows != cut.cols or cut.rows != state.cuts[0].rows:
+            first = f"{state.cuts[0].rows}x{state.cuts[0].cols}"
+            return f"{choice.prefill} needs squares of one size, a region is {cut.rows}x{cut.cols}, the first {first}"
         if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.prompt_tokens):
             return f"chunks of {choice.prefill_chunk} tokens give {cut.rows} rows unequal shares"
     return None
