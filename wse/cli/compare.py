@@ -53,9 +53,9 @@ def compare(
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Find the wafers and mapping for a model, or compare two runs.
+    """Find wafers and a mapping, set GPUs beside them, or compare runs.
 
-    The verdict, and the best on each number of wafers; of two traces what changed.
+    The verdict, and the best on each number of wafers; with --gpu speed against cost; of two traces what changed.
 
     Examples:
 

@@ -49,7 +49,7 @@ def curve_figure(result: CurveResult) -> Figure:
             if machine in best:
                 _machine(axes, key, rows, best.index(machine))
             else:
-                axes.plot(*_points(rows, key), color=GREY, linewidth=0.7, alpha=0.7, zorder=1)
+                axes.plot(*_points(rows, key), color=GREY, marker=".", linewidth=0.7, alpha=0.7, zorder=1)
         _scale(axes, label)
         _public(axes, key, result.public)
     figure.suptitle(result.title, fontsize=10, parse_math=False)
@@ -143,7 +143,7 @@ def _legend(result: CurveResult, best: Sequence[str]) -> list[Any]:
         for number, machine in enumerate(best)
     ]
     if len(best) < len(kinds):
-        lines.append(Line2D([], [], color=GREY, linewidth=0.7, label="other wafers and mappings"))
+        lines.append(Line2D([], [], color=GREY, marker=".", linewidth=0.7, label="other wafers and mappings"))
     for tier, text in ((PLAIN, "plain tier: as many users as fit"), (FAST, "fast tier: 2.5 times as fast")):
         if any(row.tier == tier for row in result.rows):
             mark = TIER_MARKS[tier]
