@@ -59,6 +59,28 @@ def request_of(name: str, **more: Any) -> RunRequest:
     return RunRequest(**(STORY | REQUESTS[name] | {"new_tokens": 5, "trace": None} | more))
 
 
+CUT = """\
+[[regions]]
+wafer = 0
+row = 0
+col = 0
+rows = 8
+cols = 24
+layers = [0, 2]
+parts = [0, 4]
+
+[[regions]]
+wafer = 1
+row = 0
+col = 0
+rows = 8
+cols = 24
+layers = [2, 4]
+parts = [5, 8]
+"""
+"""The story model's third layer shared by two wafers: its attention and half of its block, and the rest."""
+
+
 def facts(result: RunResult) -> dict[str, Any]:
     """All but what this computer's own time is."""
     return {key: value for key, value in result.to_dict().items() if key not in ("emulation", "trace", "profile")}
@@ -87,6 +109,16 @@ def test_a_run_is_that_of_one_process_with_its_trace(name: str, tmp_path: Path) 
         assert here.header == there.header
         for column in ("links/words", "passes/start_cycle", "tokens/id", "tokens/pass", "tensors/op", "tensors/bytes"):
             np.testing.assert_array_equal(here.column(column), there.column(column))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_wafers_that_share_a_layer_send_what_they_would_on_one_machine(tmp_path: Path) -> None:
+    regions = tmp_path / "regions.toml"
+    regions.write_text(CUT)
+    more = {"mapping": str(regions), "schedule": "fused", "logits": True}
+    here, there = (run(request_of("drawn", engine=engine, **more)) for engine in ("local", "ray"))
+    assert facts(here) == facts(there)
+    assert here.system.wafers == 2
 
 
 def kill(ray: Any, actor: Any) -> None:
