@@ -1,0 +1,93 @@
+"""How the two timing models grow with the mesh: words over links a second, and links whose words are counted a second.
+
+    python tests/benchmarks/timing_growth.py --section FILE
+
+The wavelet reference carries every word over every link; the fast model counts the words of all transfers on all links
+at once, so that its unit is a link of a mesh. An exponent is the slope of the line through the logarithms of a round's
+times per mesh, over the PEs; the table has the median of all rounds and the middle half. Processor time, one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tests.benchmarks.booksim import TRAFFIC, wavelet_hops
+from tests.benchmarks.test_fabric_speed import DIRECTIONS, transfers
+from wse.fabric.links.link_map import link_map
+
+WAVELET_SIDES: Final = (8, 16, 32, 64)
+FAST_SIDES: Final = (64, 128, 256, 512, 1024)
+ROUNDS: Final = 5
+FAST: Final = "fast model"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Rates of a model: hops or links a second, ``[rounds, sides]``."""
+
+    name: str
+    unit: str
+    sides: tuple[int, ...]
+    per_s: np.ndarray
+
+    def exponents(self) -> np.ndarray:
+        """Of each round the exponent of the rate in the PEs of the mesh: 0 where a link costs the same everywhere."""
+        pes = np.log(np.square(np.array(self.sides, float)))
+        return np.polyfit(pes, np.log(self.per_s.T), 1)[0]
+
+
+def measure(wavelet_sides: Sequence[int], fast_sides: Sequence[int], rounds: int) -> Iterator[Rates]:
+    """The rates of the wavelet reference on each kind of traffic, and of the fast model."""
+    for traffic in TRAFFIC:
+        rates = [[wavelet_hops(traffic, side, 1)[0] for side in wavelet_sides] for _ in range(rounds)]
+        yield Rates(f"wavelet reference, {traffic}", "hops/s", tuple(wavelet_sides), np.array(rates))
+    rates = [[links_per_s(side) for side in fast_sides] for _ in range(rounds)]
+    yield Rates(FAST, "links/s", tuple(fast_sides), np.array(rates))
+
+
+def links_per_s(side: int) -> float:
+    """Links of a mesh whose words the fast model counts in a second, for as many transfers on every mesh."""
+    rectangles = transfers(side, side, 1)
+    began = time.process_time()
+    link_map(rectangles, DIRECTIONS, side, side)
+    seconds = time.process_time() - began
+    return DIRECTIONS * side * side / seconds
+
+
+def section(found: Sequence[Rates]) -> Iterator[str]:
+    """The lines of a section for docs/performance.md."""
+    yield from ("## How the timing models grow", "")
+    yield "Words over links a second in the wavelet reference, and links of a mesh whose words the fast model counts a"
+    yield "second (ramps among them), one core, median and middle half: `python tests/benchmarks/timing_growth.py`. The"
+    yield "exponent is of the rate in the PEs of the mesh: 0 where a link takes as long on every mesh."
+    yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")
+    for rates in found:
+        slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))
+        for index, side in enumerate(rates.sides):
+            low, middle, high = np.quantile(rates.per_s[:, index], (0.25, 0.5, 0.75)) / 1e6
+            slope = "" if index else f"{slopes[1]:+.2f} ({slopes[0]:+.2f} to {slopes[2]:+.2f})"
+            rate, half = f"{middle:,.1f} M {rates.unit}", f"{low:,.1f} to {high:,.1f}"
+            yield f"| {rates.name} | {side}x{side} | {rate} | {half} | {slope} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="How the timing models grow with the mesh.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of all meshes")
+    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
+    asked = parser.parse_args(arguments)
+    text = "\n".join((*section(list(measure(WAVELET_SIDES, FAST_SIDES, asked.rounds))), ""))
+    sys.stdout.write(text)
+    if asked.section is not None:
+        asked.section.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
