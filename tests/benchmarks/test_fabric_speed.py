@@ -13,19 +13,21 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pytest
 import wafer_token
 
 from tests.benchmarks.conftest import BySize, Say
+from tests.benchmarks.mesh_transfers import DIRECTIONS, TRANSFERS, transfers
 from wse.arrays import I64
-from wse.fabric.links.link_map import link_map, rectangles_of
+from wse.fabric.links.link_map import link_map
 from wse.models.catalogue import CONFIGURATIONS
 
 SIDE = 660
 MESHES = [(757, 996), pytest.param(994, 750, marks=pytest.mark.full_size)]
-DIRECTIONS, COLOURS, TRANSFERS = 5, 24, 5_000
+COLOURS: Final = 24
 
 
 def best_s(call: Callable[[], object], repeats: int) -> float:
@@ -81,29 +83,6 @@ def test_prefill_of_8b(config: Path, say: Say) -> None:
         f"8B prefill of 4,096 tokens on {SIDE}x{SIDE}: compiled in {compiled - began:.2f} s, "
         f"timed in {done - compiled:.2f} s",
     )
-
-
-def transfers(rows: int, cols: int, colours: int) -> I64:
-    """Rectangles of random transfers, half multicasts along rows or columns of a region and half shifts inside one.
-
-    Planes are directions north, east, south, west and ramp of each colour. A multicast loads two stretches of links, a
-    shift one; both load the ramps of all their PEs.
-    """
-    random = np.random.default_rng(11)
-    found = []
-    for number in range(TRANSFERS):
-        plane = DIRECTIONS * int(random.integers(colours))
-        top, end = np.sort(random.integers(0, rows + 1, 2))
-        left, right = np.sort(random.integers(0, cols + 1, 2))
-        words = int(random.integers(1, 4097))
-        if number % 2:
-            root = int(random.integers(left, right + 1))
-            found.append((plane + 1, top, end, root, right, words))
-            found.append((plane + 3, top, end, left, root, words))
-        else:
-            found.append((plane + number % 4, top, end, left, right, words))
-        found.append((plane + 4, top, end, left, right, words))
-    return rectangles_of(*np.array(found, np.int64).T)
 
 
 def add_slices(rectangles: I64, total: I64) -> None:

@@ -1,6 +1,6 @@
 """How the two timing models grow with the mesh: words over links a second, and links whose words are counted a second.
 
-    python tests/benchmarks/timing_growth.py --section FILE
+    python -m tests.benchmarks.timing_growth --section FILE
 
 The wavelet reference carries every word over every link; the fast model counts the words of all transfers on all links
 at once, so that its unit is a link of a mesh. An exponent is the slope of the line through the logarithms of a round's
@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from tests.benchmarks.booksim import TRAFFIC, wavelet_hops
-from tests.benchmarks.test_fabric_speed import DIRECTIONS, transfers
+from tests.benchmarks.mesh_transfers import DIRECTIONS, transfers
 from wse.fabric.links.link_map import link_map
 
 WAVELET_SIDES: Final = (8, 16, 32, 64)
@@ -66,7 +66,7 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## How the timing models grow", "")
     yield "Words over links a second in the wavelet reference, and links of a mesh whose words the fast model counts a"
-    yield "second (ramps among them), one core, median and middle half: `python tests/benchmarks/timing_growth.py`. The"
+    yield "second (ramps among them), one core, median and middle half: `python -m tests.benchmarks.timing_growth`. The"
     yield "exponent is of the rate in the PEs of the mesh: 0 where a link takes as long on every mesh."
     yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
