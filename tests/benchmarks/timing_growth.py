@@ -46,6 +46,7 @@ class Rates:
 
 def measure(wavelet_sides: Sequence[int], fast_sides: Sequence[int], rounds: int) -> Iterator[Rates]:
     """The rates of the wavelet reference on each kind of traffic, and of the fast model."""
+    wavelet_hops(TRAFFIC[0], min(wavelet_sides), 1)  # which compiles
     for traffic in TRAFFIC:
         rates = [[wavelet_hops(traffic, side, 1)[0] for side in wavelet_sides] for _ in range(rounds)]
         yield Rates(f"wavelet reference, {traffic}", "hops/s", tuple(wavelet_sides), np.array(rates))
