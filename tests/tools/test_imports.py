@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
-NOT_OURS = ("gguf", "safetensors", "torch", "transformers")
+NOT_OURS = ("gguf", "nbclient", "safetensors", "torch", "transformers")
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in TOOLS.glob("*.py")))
