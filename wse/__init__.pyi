@@ -3,10 +3,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.result import CompareResult
+from wse.comparison.compare.traces import TracesComparison
 from wse.report.progress import OnProgress
-from wse.studies.compare.curve.result import CurveResult
-from wse.studies.compare.result import CompareResult
-from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult

@@ -23,9 +23,9 @@ from wse.request.run_request import CompileRequest, RunRequest
 from wse.request.serve_request import ServeRequest
 
 if TYPE_CHECKING:
-    from wse.studies.compare.curve.result import CurveResult
-    from wse.studies.compare.result import CompareResult
-    from wse.studies.compare.traces import TracesComparison
+    from wse.comparison.compare.curve.result import CurveResult
+    from wse.comparison.compare.result import CompareResult
+    from wse.comparison.compare.traces import TracesComparison
     from wse.studies.compile.result import CompileResult
     from wse.studies.estimate.gpu_result import GpuEstimateResult
     from wse.studies.estimate.result import EstimateResult
@@ -132,9 +132,9 @@ def compare(
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         on_progress: Called with (done, all, the combination that is done).
     """
+    from wse.comparison.compare.grid import compare as study
+    from wse.comparison.compare.questions import answer
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
-    from wse.studies.compare.grid import compare as study
-    from wse.studies.compare.questions import answer
 
     paths = [str(path) for path in (model, other) if path is not None]
     if len(paths) > 1 or is_trace(paths[0]):
@@ -143,13 +143,13 @@ def compare(
         if question is not None or request != request_of(CompareRequest, {"economics": economics}):
             message = f"{' and '.join(paths)}: two traces are compared; leave out the options of models"
             raise BadInput(message)
-        from wse.studies.compare.traces import TracesComparison
+        from wse.comparison.compare.traces import TracesComparison
 
         return compare_traces(first, second, economics).convert(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
     check_question(question, request)
     if request.gpu is not None:
-        from wse.studies.compare.curve.study import curve
+        from wse.comparison.compare.curve.study import curve
 
         return curve(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
     if question is not None:

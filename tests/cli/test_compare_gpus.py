@@ -14,9 +14,9 @@ import pytest
 import wse as api
 from tests.cli.conftest import Wse
 from wse.cli import main
+from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.curve.row import COLUMNS
 from wse.errors import BadInput
-from wse.studies.compare.curve.result import CurveResult
-from wse.studies.compare.curve.row import COLUMNS
 
 SMALL = ("story", "--mesh", "24x24", "--prompt-len", "64", "--new-tokens", "64", "--mapping", "bands", "--wafers", "1")
 H100 = ("--gpu", "h100", "--gpus", "1", "--stack", "vllm")

@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from wse.claims.serving import Serving
+from wse.comparison.compare.combination import with_link
+from wse.comparison.compare.streaming import weights_of
 from wse.errors import DoesNotFit
 from wse.gpus.load import load_gpu, load_stack
 from wse.gpus.roofline import Layout
@@ -24,8 +26,6 @@ from wse.request.compare_request import WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.economics import load_economics, load_gpu_economics
-from wse.studies.compare.combination import with_link
-from wse.studies.compare.streaming import weights_of
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.estimate import estimate_of
 from wse.studies.estimate.result import EstimateResult

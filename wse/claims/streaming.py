@@ -6,11 +6,11 @@ from typing import Final
 
 from wse.claims.claim import Curves, Finding, figure
 from wse.claims.laboratory import Laboratory
+from wse.comparison.compare.streaming import weights_of
 from wse.hardware.load import load_wafer
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.serving.weight_streaming import StreamingBound
-from wse.studies.compare.streaming import weights_of
 
 MODEL: Final = "llama-3.1-70b"
 BATCHES: Final = (1, 8, 64, 512, 4096)

@@ -65,16 +65,16 @@ def compare(
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --gpu h100 --gpus 1 --stack vllm
     """
+    from wse.comparison.compare.curve.study import curve
+    from wse.comparison.compare.curve.summary import print_curve
+    from wse.comparison.compare.files import check_files, write_files
+    from wse.comparison.compare.grid import compare as compared
+    from wse.comparison.compare.questions import answer
+    from wse.comparison.compare.summary import print_comparison, print_traces
     from wse.compiler.strategies import strategies
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
     from wse.report.as_json import as_json
     from wse.report.progress import COMPARING, progress_on
-    from wse.studies.compare.curve.study import curve
-    from wse.studies.compare.curve.summary import print_curve
-    from wse.studies.compare.files import check_files, write_files
-    from wse.studies.compare.grid import compare as compared
-    from wse.studies.compare.questions import answer
-    from wse.studies.compare.summary import print_comparison, print_traces
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)

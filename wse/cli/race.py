@@ -28,12 +28,12 @@ def race(
     """
     from rich.console import Console
 
+    from wse.comparison.race.page import as_html
+    from wse.comparison.race.race import race as study
+    from wse.comparison.race.show import show
+    from wse.comparison.race.text import answer_pieces
     from wse.report.output_file import output_path, write_output
     from wse.report.progress import ESTIMATING, progress_on
-    from wse.studies.race.page import as_html
-    from wse.studies.race.race import race as study
-    from wse.studies.race.show import show
-    from wse.studies.race.text import answer_pieces
 
     page = None if html is None else output_path("--html", html, suffix=".html", kind="a page")
     pieces = answer_pieces(request.text)

@@ -8,6 +8,10 @@ from types import NoneType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from wse.claims.result import ClaimsResult
+from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.result import CompareResult
+from wse.comparison.compare.traces import TracesComparison
+from wse.comparison.race.result import RaceResult
 from wse.inspect.export.files import ExportResult
 from wse.inspect.page.page import ViewResult
 from wse.inspect.query.check import CheckView
@@ -27,13 +31,9 @@ from wse.report.markdown import markdown_table
 from wse.report.result import Doc, Result
 from wse.request.option import union_parts
 from wse.studies.bundled_result import GpuResult, GpusResult, MachineResult, MappingsResult, ModelsResult, WafersResult
-from wse.studies.compare.curve.result import CurveResult
-from wse.studies.compare.result import CompareResult
-from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
-from wse.studies.race.result import RaceResult
 from wse.studies.run.result import RunResult
 from wse.studies.serve.result import ServeResult
 from wse.studies.sweep.sweep import SweepResult

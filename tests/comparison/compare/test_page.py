@@ -1,0 +1,131 @@
+"""The page of a comparison in a real browser: nothing is fetched, nothing complains, tables sort, drawings tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.comparison.compare.test_curve import GPU_ROWS, row
+from tests.comparison.compare.test_table import LESS, RESULT, ROW
+from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested, wait_for
+from wse.comparison.compare.curve.frontier import with_best
+from wse.comparison.compare.curve.page import curve_as_html
+from wse.comparison.compare.curve.public import PublicPoint
+from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.curve.row import WAFER
+from wse.comparison.compare.page.page import as_html, traces_as_html
+from wse.inspect.query.compare import compare_traces
+
+pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
+
+from tests.inspect.page.driving import choose, found, texts, tip_of
+
+__all__ = ["browser"]
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+HOSTILE = replace(
+    RESULT,
+    model=replace(RESULT.model, name=SCRIPT),
+    rows=(
+        replace(ROW, wafers=4, limit=IMAGE),
+        replace(LESS, wafers=4, mapping=SCRIPT),
+        replace(ROW, wafers=8, best=("one_user",), tokens_per_s_per_user=7.0),
+        replace(ROW, wafers=9, mapping=IMAGE, reason="</script>" + IMAGE),
+    ),
+    verdict=(f"One {SCRIPT} is &lt; two.",),
+)
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The page of a comparison in which every text is an attack."""
+    file = tmp_path_factory.mktemp("page") / "compare.html"
+    file.write_bytes(as_html(HOSTILE))
+    browser.get_log("browser"), browser.get_log("performance")
+    browser.get(file.as_uri())
+    wait_for(browser, "return document.documentElement.dataset.usable")
+    return browser
+
+
+def test_it_loads_without_a_complaint_or_a_request_and_texts_are_texts(page: Any) -> None:
+    assert page.get_log("browser") == []
+    assert [url for url in requested(page) if not url.startswith("data:")] == []
+    assert page.execute_script("return window.owned") is None
+    assert page.execute_script("return document.querySelectorAll('main img, main script').length") == 0
+    assert found(page, "main section h2").text == "Verdict"
+    assert found(page, ".verdict").text == HOSTILE.verdict[0]
+    assert SCRIPT in found(page, "h1").text
+    assert IMAGE in page.execute_script("return document.querySelector('.list').textContent")
+
+
+def test_tables_sort_by_value_and_the_best_is_marked(page: Any) -> None:
+    cells = "#table-0 tbody td:nth-child(4)"
+    assert texts(page, cells) == ["12,346", "1.5", "7"]
+    head = found(page, "#table-0 th:nth-child(4) button")
+    head.click()
+    assert texts(page, cells) == ["12,346", "7", "1.5"]
+    head.click()
+    assert texts(page, cells) == ["1.5", "7", "12,346"]
+    assert texts(page, "#table-0 td:nth-child(4).best") == ["12,346"]
+
+
+def test_limits_are_shown_in_full(page: Any) -> None:
+    cells = page.find_elements("css selector", "td.wraps")
+    assert IMAGE in [cell.text for cell in cells]
+    assert all(cell.value_of_css_property("white-space") == "normal" for cell in cells)
+
+
+def test_drawings_tell_their_numbers(page: Any) -> None:
+    assert len(texts(page, "#speed svg")) == 3
+    assert "wafers, 150 GB/s 500 ns" in tip_of(page, "#speed .point")
+    assert "3 cycles a token" in tip_of(page, "#causes .part")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_both_themes(page: Any, theme: str) -> None:
+    choose(page, "theme", theme)
+    script = "return getComputedStyle(document.body).backgroundColor"
+    assert page.execute_script(script) == {"light": "rgb(246, 247, 249)", "dark": "rgb(15, 18, 22)"}[theme]
+
+
+@pytest.mark.slow
+def test_two_runs(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "runs.html"
+    file.write_bytes(traces_as_html(compare_traces(GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5")))
+    browser.get_log("browser")
+    browser.get(file.as_uri())
+    wait_for(browser, "return document.documentElement.dataset.usable")
+    assert browser.get_log("browser") == []
+    assert "second run" in found(browser, ".verdict").text
+    assert "What changed in a generated token, by cause" in texts(browser, "h2")
+    assert "first run: " in tip_of(browser, "#causes .part")
+
+
+def test_curves_of_wafers_and_gpus_tell_their_numbers(browser: Any, tmp_path: Path) -> None:
+    """Two drawings: a point for each row, a ring for each tier of what is best, published speeds; names are texts."""
+    rows = with_best([row(WAFER, 1, 900, 50, tier="plain"), *(replace(r, machine=IMAGE) for r in GPU_ROWS)])
+    public = PublicPoint(model=SCRIPT, system=IMAGE, tokens_per_s_per_user=450.0, by="vendor", date="2024", source="a")
+    result = CurveResult(
+        inputs={"prompt_len": 5, "new_tokens": 9},
+        model=replace(RESULT.model, name=SCRIPT),
+        wafer={},
+        economics={},
+        rows=rows,
+        public=(public, replace(public, usd_per_million_tokens=2.0, tokens_per_s_per_user=80.0)),
+        verdict=("One.", "Two."),
+    )
+    file = tmp_path / "curve.html"
+    file.write_bytes(curve_as_html(result))
+    browser.get_log("browser")
+    browser.get(file.as_uri())
+    wait_for(browser, "return document.documentElement.dataset.usable")
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return window.owned") is None
+    assert len(texts(browser, "#curves svg")) == 2
+    assert len(texts(browser, "#curves .point")) == 2 * len(rows)
+    assert len(texts(browser, "#curves .ring.plain")) == 2
+    assert len(texts(browser, "#curves .public")) == 4
+    assert "450 tokens/s of a user" in tip_of(browser, "#curves .public")
+    assert IMAGE in tip_of(browser, "#curves .public")

@@ -1,0 +1,179 @@
+"""The verdicts follow from their rows, and streamed weights from the model's shape."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from plain_router import MIXTURES, mixture_spec
+from tiny_model import tiny_spec
+
+from tests.models.helpers import write_config, write_model
+from wse.comparison.compare.grid import compare, fewest_wafers
+from wse.comparison.compare.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
+from wse.comparison.compare.streaming import STREAMED, users_with_room, weights_of
+from wse.errors import UnknownName
+from wse.hardware.load import load_wafer
+from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
+from wse.report.as_json import Report
+from wse.report.comparison_row import COLUMNS
+from wse.request.compare_request import CompareRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
+from wse.serving.weight_streaming import bytes_per_pass
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> CompareRequest:
+    folder = tmp_path_factory.mktemp("four")
+    write_model(folder)
+    write_config(folder, num_hidden_layers=4)
+    model = str(folder / "config.json")
+    base = EstimateRequest(model=model, mesh="6x5", prompt_len=5, new_tokens=9, schedule="released")
+    return CompareRequest(base=base, link_latency_us=(5.0, 20.0))
+
+
+def answered(question: str, request: CompareRequest) -> Report:
+    """The answer from this process, as the command line prints it."""
+    return answer(question, request, jobs=1).to_dict()
+
+
+def percent(change: float) -> str:
+    return f"{100 * abs(change):.1f} %"
+
+
+def test_one_wafer_or_many(asked: CompareRequest) -> None:
+    report = answered(ONE_OR_MANY, replace(asked, mappings=("region",)))
+    rows = report["rows"]
+    assert [row["wafers"] for row in rows] == [1, 2, 2, 4, 4]
+    one, two, slow_two, four, _ = rows
+    cheapest = min(rows[:2] + rows[3:4], key=lambda row: float(row["usd_per_million_tokens"]))
+    first, second = report["verdict"]
+    assert first.startswith(
+        f"One user is fastest on 1 wafer (region) with {one['tokens_per_s_per_user']:,.0f} tokens/s"
+    )
+    assert f"{cheapest['tokens_per_s']:,.0f} tokens/s for {cheapest['users']:,} users, " in first
+    assert f"{cheapest['usd_per_million_tokens']:,.2f} USD a million" in first
+    change, slow, most = (
+        row["tokens_per_s_per_user"] / one["tokens_per_s_per_user"] - 1 for row in (two, slow_two, four)
+    )
+    assert second.startswith(f"2 wafers instead of 1 make one user {percent(change)} slower (")
+    assert f"; over other links \N{MINUS SIGN}{percent(slow)})" in second
+    added = (two["cycles_by"]["crossing"] - one["cycles_by"]["crossing"]) / sum(one["cycles_by"].values())
+    assert f", because crossings between wafers add {percent(added)} of a token's time" in second
+    assert second.endswith(f"; 4 make it {percent(most)} slower.")
+
+
+@pytest.mark.slow
+def test_a_model_that_does_not_fit_one_wafer_is_asked_of_the_fewest(asked: CompareRequest) -> None:
+    small = replace(asked, base=replace(asked.base, wafer="wse3", mesh="1x1", software="academic"), own_link=True)
+    small = replace(small, mappings=("region", "tensor"))
+    fewest, _ = fewest_wafers(small)
+    assert fewest > 1
+    report = answered(ONE_OR_MANY, replace(small, wafers=(4,)))
+    assert {row["wafers"] for row in report["rows"]} == {fewest, 4}
+    assert report["verdict"] == list(compare(replace(small, wafers=(fewest, 4)), jobs=1).verdict)
+
+
+@pytest.mark.parametrize(("wafers", "compared"), [((1,), {1, 2}), ((1, 4), {1, 4})])
+def test_the_fewest_wafers_are_compared_with_more(
+    asked: CompareRequest, wafers: tuple[int, ...], compared: set[int]
+) -> None:
+    report = answered(ONE_OR_MANY, replace(asked, mappings=("region",), wafers=wafers))
+    assert {row["wafers"] for row in report["rows"]} == compared
+
+
+def test_a_single_layer_is_on_one_wafer(asked: CompareRequest, tmp_path: Path) -> None:
+    base = replace(asked.base, model=str(write_config(tmp_path, num_hidden_layers=1)))
+    report = answered(ONE_OR_MANY, replace(asked, base=base, mappings=("region",), wafers=(1,)))
+    assert report["verdict"][-1] == "There is no other number of wafers to compare with."
+
+
+def test_mappings_on_the_same_wafers_are_ranked(asked: CompareRequest) -> None:
+    report = answered(PIPELINE_OR_TENSOR, replace(asked, mappings=("region", "pipeline"), wafers=(1, 2)))
+    assert len(report["verdict"]) == 3
+    for sentence, what, key in zip(
+        report["verdict"],
+        ("One user is fastest", "All users get the most tokens"),
+        ("tokens_per_s_per_user", "tokens_per_s"),
+        strict=False,
+    ):
+        times = []
+        for wait in (5, 20):
+            rows = [row for row in report["rows"] if row.get("link_latency_s") == pytest.approx(wait * 1e-6)]
+            best, other = sorted(rows, key=lambda row: -float(row[key]))
+            times.append(best[key] / other[key])
+        low, high = f"{min(times):.2f}", f"{max(times):.2f}"
+        told = low if low == high else f"{low} to {high}"
+        assert sentence == f"{what} with {best['mapping']}, {told} times {other['mapping']}."
+    assert report["verdict"][2].startswith("Crossings between wafers take ")
+    report = answered(PIPELINE_OR_TENSOR, replace(asked, mappings=("region",), wafers=(2,)))
+    assert report["verdict"] == ["There is no number of wafers above one on which two of the mappings can be compared."]
+
+
+def test_sram_or_streaming(asked: CompareRequest) -> None:
+    request = replace(asked, link_gb_per_s=(0.1, 150.0))
+    result = answer(SRAM_OR_STREAMING, request, jobs=1)
+    assert {row.link_bytes_per_s for row in result.best} == {None, 1e8, 150e9}
+    assert "link" in [column.title for column in result.tables()[0].columns], "rows of each rate can be told apart"
+    report = result.to_dict()
+    held, *streamed = report["rows"]
+    assert held["mapping"] == "region"
+    assert {row["mapping"] for row in streamed} == {STREAMED}
+    assert {row["link_bytes_per_s"] for row in streamed} == {1e8, 150e9}
+    for row in streamed:
+        assert set(row) <= {*COLUMNS, "best"}
+        waits = row["host_bytes_per_token"] / row["link_bytes_per_s"] / row["wafers"]
+        assert row["tpot_s"] == pytest.approx(max(waits, held["tpot_s"])), "one wafer has no crossings to leave out"
+        assert row["tokens_per_s"] == pytest.approx(row["users"] / row["tpot_s"])
+        assert row["limit"].startswith("host: " if waits > held["tpot_s"] else "pass: ")
+    slow = [row for row in streamed if row["link_bytes_per_s"] == 1e8]
+    first, second = report["verdict"]
+    assert f"at most {slow[0]['tokens_per_s_per_user']:,.0f} tokens/s at 0.1 GB/s to 1 wafer, " in first
+    (needed,) = (int(n) for n in re.findall(r"a batch of (\d+) at 0.1 GB/s to 1 wafer, ", second))
+    (row,) = (row for row in slow if row["users"] == needed)
+    assert row["tokens_per_s"] >= held["tokens_per_s"] > (needed - 1) / row["tpot_s"]
+
+
+def test_no_such_question(asked: CompareRequest) -> None:
+    with pytest.raises(UnknownName, match=r"--question: unknown question 'why': .*known: one-wafer-or-many"):
+        answer("why", asked)
+
+
+def test_caches_of_users_in_all_sram(asked: CompareRequest) -> None:
+    """Keys and values of 2 heads of 8 features a layer in float32, unless a window keeps fewer tokens."""
+    prepared = prepare_estimate(replace(asked.base, wafers=1))
+    spec, context = prepared.spec, prepared.options.context
+    bytes_a_token = 2 * spec.kv_head_count * spec.head_size * 4
+    sram = 30 * prepared.wafer.sram_bytes_per_pe
+    assert users_with_room(prepared, 2) == 2 * sram // (4 * context * bytes_a_token)
+    layers = (replace(spec.layers[0], window=3), *spec.layers[1:])
+    loaded = replace(prepared.loaded, spec=replace(spec, layers=layers))
+    windowed = replace(prepared, loaded=loaded)
+    assert users_with_room(windowed, 1) == sram // ((3 * context + 3) * bytes_a_token)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_that_a_token_uses_are_all_but_rows_of_tables(tied: bool) -> None:  # noqa: FBT001
+    spec = tiny_spec(tied=tied)
+    weights = weights_of(spec, "float16", "float16")
+    assert bytes_per_pass(weights, 1) == bytes_per_pass(weights, 64) == 2 * parameters_per_token(spec)
+    table = 0 if tied else 2 * spec.vocab_size * spec.hidden_size
+    assert weights.always_bytes == stored_bytes(spec, "float16", 2) - table
+
+
+def test_weights_of_a_mixture() -> None:
+    spec = mixture_spec(MIXTURES["shared"], layers=3)
+    weights = weights_of(spec, "float32", "float32")
+    assert bytes_per_pass(weights, 1) == pytest.approx(4 * parameters_per_token(spec))
+    quantised = weights_of(spec, "int8", "float32")
+    assert 0.25 < quantised.expert_bytes / weights.expert_bytes < 0.5
+
+
+def test_the_rate_is_the_wafers_own_unless_given(asked: CompareRequest) -> None:
+    report = answered(SRAM_OR_STREAMING, replace(asked, link_latency_us=None))
+    assert {row["link_bytes_per_s"] for row in report["rows"] if row["mapping"] == STREAMED} == {
+        load_wafer("wse3").host_bytes_per_s
+    }

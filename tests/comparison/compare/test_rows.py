@@ -1,0 +1,315 @@
+"""Rows of a comparison: those of an estimate of the same request, and sentences that follow from their numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiers import slow_but
+
+from tests.models.helpers import write_config, write_model
+from wse.comparison.compare import combination
+from wse.comparison.compare.grid import compare
+from wse.comparison.compare.rows import row_of
+from wse.comparison.compare.verdict import verdict
+from wse.compiler.strategies import strategies
+from wse.errors import BadInput, DoesNotFit, UnknownName
+from wse.fabric.causes import CAUSES
+from wse.hardware.load import load_wafer
+from wse.report.as_json import Report
+from wse.report.comparison_row import ALL_USERS, COLUMNS, ONE_USER
+from wse.report.limits import StreamLimits, limits_of
+from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferLink
+from wse.request.estimate_request import EstimateRequest
+from wse.serving.economics import load_economics
+from wse.studies.estimate.estimate import estimate
+from wse.studies.workers import engine_pool
+from wse.studies.workers.pool import KilledItem
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
+    """A model of four layers on small wafers, whose schedule is the released one: no rewrites are tried."""
+    folder = tmp_path_factory.mktemp("four")
+    write_model(folder)
+    write_config(folder, num_hidden_layers=4)
+    model = str(folder / "config.json")
+    return EstimateRequest(model=model, mesh="6x5", prompt_len=5, new_tokens=20, schedule="released")
+
+
+@pytest.fixture(scope="module")
+def compared(base: EstimateRequest) -> Report:
+    return here(CompareRequest(base=base, wafers=(1, 2, 4), mappings=("region", "pipeline")))
+
+
+def here(request: CompareRequest) -> Report:
+    """A comparison in this process, as the command line prints it."""
+    return compare(request, jobs=1).to_dict()
+
+
+@pytest.mark.slow
+def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: Report) -> None:
+    assert [(row["mapping"], row["wafers"]) for row in compared["rows"]] == [
+        (mapping, wafers) for mapping in ("region", "pipeline") for wafers in (1, 2, 2, 2, 4, 4, 4)
+    ]
+    for row in compared["rows"]:
+        if row.get("link_latency_s") in (SLOWEST.latency_s, FASTEST.latency_s):
+            continue
+        report = estimate(replace(base, mapping=row["mapping"], wafers=row["wafers"])).to_dict()
+        decode, by = report["decode"], report["decode"]["cycles_by"]
+        assert row["tokens_per_s_per_user"] == decode["tokens_per_s_per_user"]
+        assert row["tpot_s"] == report["latency"]["tpot_s"]
+        assert row["ttft_s"] == report["latency"]["ttft_s"]
+        assert row["users"] == report["schedule"]["kv_limited_streams"] > 1
+        most = report["schedule"]["rows"][-1]
+        assert row["tokens_per_s"] == pytest.approx(most["tokens_per_s"], rel=0.02), "there midway, here the mean token"
+        assert row["crossing_fraction"] == by["crossing"] / sum(by.values())
+        assert row["wafer_link_bytes_per_token"] == report["crossing"]["bytes_per_token"]
+        assert row["mesh_hops_per_token"] == report["fabric"]["wavelet_hops_per_token"]
+        assert set(row) <= {*COLUMNS, "best", "cycles_by"}
+        assert row["cycles_by"] == by
+
+
+def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    compilations: list[str] = []
+
+    def counted(prepared: Any) -> Any:
+        compilations.append(prepared.options.mapping)
+        return compile_fastest(prepared)
+
+    compile_fastest = combination.compile_fastest
+    monkeypatch.setattr(combination, "compile_fastest", counted)
+    request = CompareRequest(
+        base=base, wafers=(2,), mappings=("region",), link_gb_per_s=(8, 150), link_latency_us=(0.5, 5, 20)
+    )
+    rows = here(request)["rows"]
+    assert len(rows) == 6
+    assert compilations == ["region"]
+
+
+@pytest.mark.parametrize("mapping", slow_but(["region", "auto"], "region"))
+def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, mapping: str, tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')
+    fused = replace(base, schedule="fused")
+    request = CompareRequest(
+        base=fused, wafers=(2,), mappings=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
+    )
+    (row,) = here(request)["rows"]
+    own = estimate(replace(fused, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
+    assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
+    assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
+
+
+def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) -> None:
+    """All else stays as it is but for ways to the edges of wafers: the same for each crossing, little beside a layer.
+
+    A token crosses to each further wafer, and its id back to the first.
+    """
+    first, *rows = (row for row in compared["rows"] if row["mapping"] == "region")
+    clock_hz = load_wafer("wse3").clock_hz
+    layer_cycles = first["tpot_s"] * clock_hz / 4
+    extra = []
+    for row in rows:
+        assert row["tpot_s"] > first["tpot_s"]
+        without = row["tpot_s"] * (1 - row["crossing_fraction"])
+        extra.append((without - first["tpot_s"]) * clock_hz / row["wafers"])
+    assert extra == pytest.approx([extra[0]] * len(extra), abs=1)
+    assert 0 < extra[0] < 0.1 * layer_cycles
+
+
+@pytest.mark.slow
+def test_more_streams_until_a_stage_is_busy(base: EstimateRequest) -> None:
+    rows = {
+        streams: here(CompareRequest(base=base, wafers=(4,), mappings=("region",), streams=streams))["rows"][0]
+        for streams in (1, 2, 1000)
+    }
+    assert rows[1]["tokens_per_s"] == rows[1]["tokens_per_s_per_user"]
+    assert rows[2]["tokens_per_s"] == 2 * rows[1]["tokens_per_s"]
+    assert rows[2]["users"] == 2
+    most = rows[1000]
+    assert most["users"] < 1000
+    assert 2 * rows[1]["tokens_per_s"] < most["tokens_per_s"] < most["users"] * rows[1]["tokens_per_s"]
+
+
+def test_power_and_dollars_are_those_of_all_tokens(compared: Report) -> None:
+    economics = load_economics(load_wafer("wse3"))
+    for row in compared["rows"]:
+        assert row["power_w"] == row["wafers"] * economics.wafer_power_w
+        assert row["joules_per_token"] == pytest.approx(row["power_w"] / row["tokens_per_s"])
+        hours = 1e6 / row["tokens_per_s"] / 3600
+        assert row["usd_per_million_tokens"] == pytest.approx(row["wafers"] * economics.wafer_usd_per_hour * hours)
+        assert row["usd_per_million_tokens_low"] <= row["usd_per_million_tokens"] <= row["usd_per_million_tokens_high"]
+        assert row["usd_per_million_tokens_of_one_stream"] >= row["usd_per_million_tokens"]
+    assert compared["economics"]["wafer_power_w"].keys() >= {"value", "unit", "grade", "source"}
+
+
+SAYS = {
+    "hops": "hops: 75 % of a token's cycles are words on their way over lines of 1,170 PEs",
+    "relays": "relays: 75 % of a token's cycles are PEs that pass words on in code, along lines of 1,170 PEs",
+    "compute": "compute: 75 % of a token's cycles are vector operations in the PEs, 3.0 times what the arithmetic",
+    "launch": "launch: 75 % of a token's cycles are the start of steps and messages, 10 for each of 3 layers",
+    "crossing": "crossing: 75 % of a token's cycles are streams between wafers: 81.9 kB over links of 8 GB/s",
+    "host": "host: 75 % of a token's cycles are waiting for the host",
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_sentence_for_each_cause(cause: str) -> None:
+    by = {name: 30.0 if name == cause else 2.0 for name in CAUSES}
+    limits = limits_of(
+        by, longest_line=1170, layers=3, crossing_bytes=81_924.0, link=(8e9, 5e-7), arithmetic_cycles=10.0
+    )
+    assert limits.limited_by == cause
+    assert limits.limit.startswith(SAYS[cause])
+    assert limits.users_limited_by is None
+
+
+def test_the_sentence_says_how_many_users_have_room(compared: Report, base: EstimateRequest) -> None:
+    streams = StreamLimits("KV cache", 2, 5, 3, 2048, "link out of wafer 0")
+    by = dict.fromkeys(CAUSES, 1.0)
+    limits = limits_of(by, longest_line=4, layers=0, crossing_bytes=0.0, streams=streams)
+    assert limits.users_limited_by == "KV cache"
+    told = "KV cache: 6 users of 2,048 tokens fit, 10 would keep the link out of wafer 0 busy"
+    assert limits.limit.endswith(told)
+    for row in compared["rows"]:
+        assert re.search(rf"KV cache: {row['users']:,} users of 25 tokens fit", row["limit"]), row["limit"]
+
+
+def test_what_cannot_be_is_a_row_with_its_reason(base: EstimateRequest) -> None:
+    rows = here(CompareRequest(base=base, wafers=(1, 5), mappings=("region",)))["rows"]
+    assert "reason" not in rows[0]
+    assert rows[1]["reason"].startswith("--wafers 5: ")
+    assert set(rows[1]) == {"mapping", "wafers", "reason"}
+
+
+def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateRequest) -> None:
+    rows = here(CompareRequest(base=base, mappings=("region",), link_latency_us=(5.0,)))["rows"]
+    assert [row["wafers"] for row in rows] == [1, 2, 4]
+    assert all(math.isclose(row["link_latency_s"], 5e-6) for row in rows[1:])
+    assert "link_latency_s" not in rows[0]
+
+
+@pytest.mark.slow
+def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
+    small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
+    (row,) = here(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
+    assert row["mapping"] == "auto"
+    assert estimate(replace(small, wafers=1, mapping="auto")).system.mapping == row.get("chosen", "auto")
+
+
+def test_nothing_that_fits(base: EstimateRequest) -> None:
+    small = replace(base, mesh="2x2", context=32, batch=64)
+    with pytest.raises(DoesNotFit, match=r"none of the 2 combinations can be: region on 1: .* give other --wafers"):
+        here(CompareRequest(base=small, wafers=(1, 5), mappings=("region",)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"mappings": ("region", "regin")}, UnknownName, "--mapping: unknown mapping 'regin': did you mean 'region'?"),
+        ({"wafers": (1, 0)}, BadInput, "--wafers 0: give a number of at least 1"),
+        ({"wafers": (10**6,)}, BadInput, "--wafers 1000000: give at most 1,000"),
+        ({"link_gb_per_s": (150.0, math.nan)}, BadInput, "--link-bandwidth nan: give numbers from 0.1 to 10000 GB/s"),
+        ({"link_gb_per_s": (0.0,)}, BadInput, "--link-bandwidth 0: "),
+        ({"link_latency_us": (-1.0,)}, BadInput, "--link-latency -1: give numbers from 0 to 10000 µs"),
+        ({"link_latency_us": (math.inf,)}, BadInput, "--link-latency inf: "),
+        ({"streams": 0}, BadInput, "--streams 0: give a number of at least 1"),
+        ({"link_gb_per_s": tuple(map(float, range(1, 2002)))}, BadInput, "rows: give fewer wafers, mappings or links"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_refused(base: EstimateRequest, changes: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=re.escape(says)):
+        here(CompareRequest(base=base, **{"wafers": (1,), "mappings": ("region",), **changes}))
+
+
+def test_a_single_new_token_is_refused(base: EstimateRequest) -> None:
+    with pytest.raises(BadInput, match="--new-tokens 1: the prompt gives the first token"):
+        here(CompareRequest(base=replace(base, new_tokens=1)))
+
+
+def test_a_row_knows_no_more_streams_than_have_room(base: EstimateRequest) -> None:
+    result = estimate(replace(base, wafers=2))
+    economics = load_economics(load_wafer("wse3"))
+    row = row_of(result, "region", WaferLink(1e9, 1e-6), economics, 10**9)
+    assert result.schedule is not None
+    assert row.users == result.schedule.kv_limited_streams
+
+
+def test_the_best_of_each_machine_is_marked(compared: Report) -> None:
+    machines = {(row["wafers"], row.get("link_bytes_per_s"), row.get("link_latency_s")) for row in compared["rows"]}
+    assert len(machines) == 7
+    for machine in machines:
+        rows = [
+            row
+            for row in compared["rows"]
+            if (row["wafers"], row.get("link_bytes_per_s"), row.get("link_latency_s")) == machine
+        ]
+        for what, key in ((ONE_USER, "tokens_per_s_per_user"), (ALL_USERS, "tokens_per_s")):
+            (best,) = (row for row in rows if what in row.get("best", ()))
+            assert best[key] == max(row[key] for row in rows)
+
+
+@pytest.mark.slow
+def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateRequest) -> None:
+    names = tuple(strategies())
+    unasked = here(CompareRequest(base=base, wafers=(1, 2), own_link=True, candidates=names))
+    assert {(row["mapping"], row["wafers"]) for row in unasked["rows"]} - {("auto", 1), ("auto", 2)} == {
+        ("bands", 1),
+        ("pipeline", 1),
+        ("region", 1),
+        ("bands", 2),
+        ("pipeline", 2),
+        ("region", 2),
+        ("tensor", 2),
+    }, "no experts in a dense model, and a single wafer has nothing to span"
+    assert "expert" not in unasked["inputs"]["mapping"]
+    asked = here(CompareRequest(base=base, wafers=(1,), mappings=("region", "tensor", "expert")))
+    assert [row["mapping"] for row in asked["rows"]] == ["region", "tensor", "expert"]
+    assert "has no experts" in asked["rows"][-1]["reason"]
+
+
+def test_the_fastest_mapping_and_whole_wafers_are_compared_unasked(base: EstimateRequest) -> None:
+    assert here(CompareRequest(base=base, wafers=(1, 2), own_link=True))["inputs"]["mapping"] == ["auto", "bands"]
+
+
+@pytest.mark.slow
+def test_auto_has_no_row_of_its_own_where_it_chose_another_mapping(base: EstimateRequest) -> None:
+    small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
+    (alone,) = here(CompareRequest(base=small, wafers=(1,), mappings=("auto",)))["rows"]
+    rows = here(CompareRequest(base=small, wafers=(1,), candidates=tuple(strategies())))["rows"]
+    chosen = [row for row in rows if row["mapping"] == alone.get("chosen", "auto")]
+    assert [row["tpot_s"] for row in chosen] == [alone["tpot_s"]]
+    assert ("auto" in [row["mapping"] for row in rows]) == ("chosen" not in alone)
+
+
+@pytest.mark.slow
+def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None:
+    request = CompareRequest(base=base, wafers=(1, 5), mappings=("region", "pipeline"))
+    heard: list[tuple[int, int]] = []
+    result = compare(request, lambda done, total, name: heard.append((done, total)), jobs=2)
+    assert result.to_dict() == here(request)
+    assert heard[1:] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_a_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its combination may be the best one: a verdict on the others alone would be wrong."""
+    monkeypatch.setattr(
+        engine_pool, "outputs", lambda *_: iter([(1, KilledItem("its process was ended 2 times (signal 9)"))])
+    )
+    with pytest.raises(BadInput, match=r"^region, 2 wafers: its process was ended 2 times \(signal 9\)$"):
+        compare(CompareRequest(base=base, wafers=(1, 2), mappings=("region",)), jobs=2)
+
+
+def test_wafers_that_change_nothing_are_said_to(base: EstimateRequest) -> None:
+    one = row_of(estimate(base), "region", None, load_economics(load_wafer("wse3")))
+    two, four = (replace(one, wafers=wafers, link_bytes_per_s=1e9) for wafers in (2, 4))
+    faster = replace(two, tokens_per_s_per_user=1.5 * (one.tokens_per_s_per_user or 0.0))
+    assert verdict((one, two, four))[1].endswith("; 4 make no difference.")
+    assert verdict((one, faster, four))[1].startswith("2 wafers instead of 1 make one user 50.0 % faster (")
+    assert verdict((one, faster, four))[1].endswith("; 4 make no difference.")

@@ -1,0 +1,133 @@
+"""What a comparison prints, with the widest numbers that a large machine gives."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from wse.comparison.compare.result import CompareResult
+from wse.comparison.compare.summary import print_comparison
+from wse.comparison.compare.tables import reasons
+from wse.report.comparison_row import COLUMNS, ComparisonRow
+from wse.report.rows_csv import as_csv
+from wse.studies.results.placement import ModelResult
+
+ROW = ComparisonRow(
+    mapping="auto",
+    chosen="pipeline",
+    wafers=128,
+    link_bytes_per_s=150e9,
+    link_latency_s=0.5e-6,
+    tokens_per_s_per_user=12_345.6,
+    users=12_345,
+    tokens_per_s=148_451.0,
+    tokens_per_s_exact=False,
+    prefill_tokens_per_s=123_456.0,
+    ttft_s=0.123456,
+    mesh_hops_per_token=33.8e9,
+    wafer_link_bytes_per_token=474_123_456.0,
+    host_bytes_per_token=139e9,
+    crossing_fraction=0.7654,
+    sram_fullest_pe_fraction=1.0,
+    power_w=2_944_000.0,
+    joules_per_token=86.4321,
+    usd_per_million_tokens=12_345.678,
+    limited_by="hops",
+    cycles_by={"hops": 3.0, "launch": 1.0},
+    limit="hops: most of it; \x1b[31mred\x1b[0m",
+    best=("one_user",),
+)
+LESS = replace(ROW, mapping="region", chosen=None, tokens_per_s_per_user=1.5, best=("all_users",))
+REASON = ComparisonRow(mapping="tensor", wafers=7, reason="--wafers 7: too many \x1b[31m")
+RESULT = CompareResult(
+    inputs={"model": "big", "prompt_len": 1024, "new_tokens": 1024, "batch": 1, "wafers": [4, 8]}
+    | {"links": [{"bytes_per_s": 8e9, "latency_s": 2e-5}], "links_given": True},
+    model=ModelResult(
+        name="big", parameters=1, dtype="bfloat16", activations="bfloat16", accumulate="float32", bytes=2
+    ),
+    wafer={"name": "wse3", "rows": 1170, "cols": 755},
+    economics={},
+    rows=(ROW, LESS, *[replace(ROW, best=None)] * 108, REASON),
+    verdict=("Streaming <loses>.",),
+)
+
+
+def printed(
+    monkeypatch: pytest.MonkeyPatch, width: int, *, result: CompareResult = RESULT, detail: bool = False
+) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(width))
+    stream = io.StringIO()
+    print_comparison(result, stream, detail=detail)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()
+    return [line.strip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("width", "cells"),
+    [
+        (80, "128  150 GB/s 500 ns  auto: pipeline  12,346*  12,345  ≤ 148,451  12,346"),
+        (90, "128  150 GB/s 500 ns  auto: pipeline  12,346*  12,345  ≤ 148,451  12,346    76.5 %"),
+    ],
+)
+def test_wide_numbers_are_whole_and_columns_go_instead(monkeypatch: pytest.MonkeyPatch, width: int, cells: str) -> None:
+    lines = printed(monkeypatch, width)
+    assert next(line for line in lines if line.startswith("128")) == cells
+    assert len([line for line in lines if line.startswith("128")]) == 2, "the best alone"
+
+
+def test_the_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, 80)
+    assert lines[1:3] == ["big as bfloat16 on wse3, 1170x755 PEs; 1,024 + 1,024 tokens", "Streaming <loses>."]
+    assert "tensor on 7  --wafers 7: too many \\x1b[31m" in lines
+    assert "108 more rows with --detail." in lines
+    assert len(lines) <= 20
+
+
+def test_all_rows_and_inputs_in_detail(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, 80, detail=True)
+    assert len([line for line in lines if line.startswith("128")]) == 2 + 3 * 110 + 1
+    assert "links 8 GB/s 20 µs" in " ".join(lines)
+    assert sum("hops: most of it; \\x1b[31mred" in line for line in lines) == 1, "equal limits once"
+    assert sum(line.endswith("86.4 J") for line in lines) == 110
+
+
+def test_columns_are_explained_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow, wide = (printed(monkeypatch, width, detail=True) for width in (80, 100))
+    for title, text in (("crossing", "crossing: share of a token's time between wafers"), ("TTFT", "TTFT: time")):
+        for lines in (narrow, wide):
+            shown = title in next(line for line in lines if line.startswith("wafers")).split()
+            assert (text in " ".join(lines)) == shown, title
+    names = [[line.partition("  ")[0] for line in lines[lines.index("Columns") :]] for lines in (narrow, wide)]
+    assert ["prompt" in columns for columns in names] == [False, True]
+
+
+def test_a_mapping_that_cannot_be_on_any_number_of_wafers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was tried on some of them alone; one that can be on others only with ``--detail``."""
+    rows = (*(replace(ROW, wafers=wafers) for wafers in (1, 2)), replace(ROW, mapping="pipeline"))
+    other = replace(RESULT, rows=(*rows, REASON, replace(REASON, mapping="pipeline", wafers=1, reason="none")))
+    other = replace(other, rows=(*other.rows, replace(REASON, wafers=2)), inputs={**RESULT.inputs, "wafers": [1, 2, 7]})
+    for detail in (False, True):
+        lines = printed(monkeypatch, 100, result=other, detail=detail)
+        assert "tensor on 7, tensor on 2  --wafers 7: too many \\x1b[31m" in lines
+        assert any(line.startswith("pipeline on 1  ") for line in lines) == detail
+
+
+def test_a_percentage_stays_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in range(80, 101):
+        lines = printed(monkeypatch, width, result=replace(RESULT, verdict=("One user is 12.3 % slower, " * 9,)))
+        assert not [line for line in lines if line.startswith("%")]
+
+
+def test_equal_reasons_are_told_once() -> None:
+    rows = [ComparisonRow(mapping=name, wafers=wafers, reason="r") for name in "ab" for wafers in (1, 2)]
+    assert reasons([*rows, ROW]) == [("a on 1, a on 2, b on 1, b on 2", "r")]
+
+
+def test_a_table_of_text_has_a_line_a_row() -> None:
+    row = {"mapping": 'a,"b"\nc', "wafers": 2, "tpot_s": 0.1, "unknown": 1}
+    assert as_csv([row, {"wafers": 3}], COLUMNS) == 'mapping,wafers,tpot_s\n"a,""b""\\nc",2,0.1\n,3,\n'

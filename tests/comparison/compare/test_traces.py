@@ -1,0 +1,145 @@
+"""Two executed runs side by side: their reports' numbers, and differences that add up."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.models.helpers import write_model
+from wse.comparison.compare.summary import print_traces
+from wse.errors import BadInput, BadTrace
+from wse.fabric.causes import CAUSES
+from wse.inspect.query.compare import check_traces, compare_traces
+from wse.report.as_json import Report
+from wse.report.comparison_row import COLUMNS
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
+from wse.studies.compile.choose import compile_program
+from wse.studies.run.execute import execute
+
+Runs = tuple[list[Report], list[Path], Report]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The same prompt on one wafer and on two: both reports, both traces, their comparison."""
+    folder = tmp_path_factory.mktemp("runs")
+    model = str(write_model(folder))
+    reports, paths = [], []
+    for wafers in (1, 2):
+        request = RunRequest(
+            model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9, schedule="released"
+        )
+        prepared = prepare(request)
+        paths.append(folder / f"on{wafers}.h5")
+        reports.append(execute(prepared, compile_program(prepared), trace=paths[-1]).to_dict())
+    return reports, paths, compare_traces(*paths).to_dict()
+
+
+def test_a_row_has_the_numbers_of_the_run(runs: Runs) -> None:
+    reports, paths, compared = runs
+    for report, path, row in zip(reports, paths, compared["rows"], strict=True):
+        by = report["decode"]["cycles_by"]
+        want = {
+            "trace": str(path),
+            "mapping": report["system"]["mapping"],
+            "wafers": report["system"]["wafers"],
+            "users": 1,
+            "tokens_per_s_per_user": report["decode"]["tokens_per_s_per_user"],
+            "tokens_per_s": report["decode"]["tokens_per_s"],
+            "prefill_tokens_per_s": report["prefill"]["tokens_per_s"],
+            "mesh_hops_per_token": report["fabric"]["wavelet_hops_per_token"],
+            "wafer_link_bytes_per_token": report["crossing"]["bytes_per_token"],
+            "host_bytes_per_token": report["crossing"]["host_bytes_per_token"],
+            "crossing_fraction": by["crossing"] / sum(by.values()),
+            "sram_fullest_pe_fraction": report["sram"]["fullest_pe_fraction"],
+        }
+        assert {key: row[key] for key in want} == {
+            key: value if isinstance(value, str) else pytest.approx(value) for key, value in want.items()
+        }
+        assert set(row) <= {*COLUMNS, "cycles_by"}
+        assert row["limited_by"] == max(by, key=lambda cause: by[cause])
+        assert row["power_w"] > 0
+    assert not compared["same_program"]
+
+
+def test_differences_add_up_and_the_largest_comes_first(runs: Runs) -> None:
+    reports, _, compared = runs
+    for phase, total in (("decode", "cycles_per_token"), ("prefill", "cycles")):
+        changes = compared["changes"][phase]
+        (whole,) = (change for change in changes if change["kind"] == "all")
+        assert [whole["first"], whole["second"]] == pytest.approx([report[phase][total] for report in reports])
+        for kind in ("cause", "op"):
+            mine = [change["change"] for change in changes if change["kind"] == kind]
+            assert sum(mine) == pytest.approx(whole["change"])
+            assert [abs(change) for change in mine] == sorted(map(abs, mine), reverse=True)
+        causes = {change["name"]: change for change in changes if change["kind"] == "cause"}
+        assert set(causes) <= set(CAUSES)
+        crossing = causes["crossing"]
+        assert crossing["first"] == 0
+        assert crossing["second"] > 0
+    traffic = {change["name"]: change for change in compared["changes"]["decode"] if change["kind"] == "traffic"}
+    for name, section, key in (
+        ("words", "fabric", "words_per_token"),
+        ("wavelet hops", "fabric", "wavelet_hops_per_token"),
+        ("between wafers", "crossing", "bytes_per_token"),
+    ):
+        want = [report[section][key] for report in reports]
+        assert [traffic[name]["first"], traffic[name]["second"]] == pytest.approx(want), name
+
+
+def test_limits_and_energy_of_runs_are_printed(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, paths, compared = runs
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = io.StringIO()
+    print_traces(compare_traces(*paths), stream)
+    words = " ".join(stream.getvalue().split())
+    assert all(" ".join(row["limit"].split()[:4]) in words for row in compared["rows"])
+    assert " energy " in words
+
+
+def test_a_run_does_not_differ_from_itself(runs: Runs) -> None:
+    _, (path, _), _ = runs
+    compared = compare_traces(path, path).to_dict()
+    assert compared["same_program"]
+    assert [change["kind"] for phase in compared["changes"].values() for change in phase] == ["all", "all"]
+
+
+def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) -> None:
+    _, (path, _), _ = runs
+    mine = tmp_path / "mine.toml"
+    mine.write_text('base = "wse2"\n')
+    model = str(path.parent)
+    prepared = prepare(
+        RunRequest(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=9, schedule="released")
+    )
+    execute(prepared, compile_program(prepared), trace=tmp_path / "other.h5")
+    known, unknown = compare_traces(path, tmp_path / "other.h5").to_dict()["rows"]
+    assert {"power_w", "joules_per_token", "usd_per_million_tokens"} <= set(known)
+    assert not {"power_w", "joules_per_token", "usd_per_million_tokens"} & set(unknown)
+    assert unknown["tokens_per_s"] == known["tokens_per_s"]
+
+
+def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
+    _, (path, _), _ = runs
+    request = RunRequest(model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1, schedule="released")
+    prepared = prepare(request)
+    execute(prepared, compile_program(prepared), trace=tmp_path / "one.h5")
+    with pytest.raises(BadTrace, match=r"one\.h5: has no pass that decoded a token"):
+        compare_traces(path, tmp_path / "one.h5")
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["a.h5", "story"], "'story' is no trace, and 'a.h5' is one"),
+        (["story", "a.h5.partial"], "'story' is no trace, and 'a.h5.partial' is one"),
+        (["story", "story"], "give one model, or two files that wse run wrote"),
+        (["a.h5"], "1 name: give one model, or two traces"),
+    ],
+)
+def test_names_that_cannot_be_compared(names: list[str], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        check_traces(names)

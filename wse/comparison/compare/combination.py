@@ -1,0 +1,100 @@
+"""Combination: a mapping on a number of wafers, timed with every link; the unit of a comparison's work.
+
+A link changes how long crossings take, and with that which of several layouts is the fastest: where a mapping has
+several, each link has a search of its own.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from wse.comparison.compare.curve.wafers import WaferMachine, wafer_machine
+from wse.comparison.compare.rows import row_of
+from wse.comparison.compare.tables import link_text, mapping_text
+from wse.errors import BadInput, DoesNotFit
+from wse.hardware.spec import WaferSpec
+from wse.report.comparison_row import ComparisonRow
+from wse.report.terminal import plural
+from wse.request.compare_request import CompareRequest, WaferLink
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.estimate import estimate_of
+from wse.studies.results.placement import ModelResult, model_result
+
+
+class Combination(NamedTuple):
+    """A combination that is compiled."""
+
+    mapping: str
+    wafers: int
+
+    def __str__(self) -> str:
+        return f"{self.mapping}, {plural(self.wafers, 'wafer')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinationRows:
+    """The rows of a combination, one a link, and the model; the traceback where it ended in a bug of ours.
+
+    ``machines`` has, where GPUs are set beside them, the wafers of each row, or the reason why they serve nobody.
+    """
+
+    rows: tuple[ComparisonRow, ...] = ()
+    machines: tuple[WaferMachine | str, ...] = ()
+    model: ModelResult | None = None
+    bug: str = ""
+
+
+def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
+    """Compile a combination and time it with every link; one row with the reason where it cannot be compiled."""
+    base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
+    try:
+        return _combination_rows(request, base)
+    except (DoesNotFit, BadInput) as error:
+        return CombinationRows(rows=(impossible_row(combination, str(error)),))
+    except Exception:
+        return CombinationRows(bug=traceback.format_exc())
+
+
+def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
+    """The row of a combination that cannot be compiled, with the reason."""
+    return ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=reason)
+
+
+def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
+    prepared = prepare_estimate(base)
+    chosen = compile_fastest(prepared)
+    links: Sequence[WaferLink | None] = request.links(prepared.wafer) if chosen.program.wafers > 1 else (None,)
+    rows, machines = [], []
+    for link in links:
+        linked = with_link(prepared, link)
+        again = len(chosen.trials) > 1 and linked.wafer != prepared.wafer
+        program = compile_fastest(linked).program if again else chosen.program
+        estimate = estimate_of(linked, program)
+        row = row_of(estimate, str(base.mapping), link, prepared.economics, request.streams)
+        rows.append(row)
+        if request.gpu is not None:
+            said = link_text(row) if len(links) > 1 else ""
+            machines.append(
+                wafer_machine(
+                    estimate, prepared.economics, mapping_text(row), said, prepared.new_tokens, request.streams
+                )
+            )
+    return CombinationRows(
+        rows=tuple(rows), machines=tuple(machines), model=model_result(prepared.spec, chosen.program)
+    )
+
+
+def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
+    """A request on wafers with another link between them; the same where None is given."""
+    if link is None:
+        return prepared
+    return replace(prepared, wafer=_with_link(prepared.wafer, link), whole=_with_link(prepared.whole, link))
+
+
+def _with_link(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
+    return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)

@@ -1,0 +1,51 @@
+"""CurveResult: wafers and GPUs side by side as the batch varies, published speeds, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from wse.comparison.compare.curve.public import PublicPoint
+from wse.comparison.compare.curve.row import CurveRow
+from wse.comparison.compare.curve.tables import curve_tables
+from wse.comparison.compare.result import AssumptionResult
+from wse.report.result import Doc, Result
+from wse.report.table import Table
+from wse.report.terminal import WIDEST, printable
+from wse.studies.results.placement import ModelResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveResult(Result):
+    """A model on wafers and on GPUs: tokens a second of a user, dollars and joules of a token, by users."""
+
+    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    note: Annotated[str | None, Doc("what was decided unasked: lengths that the model was made for")] = None
+    model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
+    wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on, by machine")]
+    rows: Annotated[tuple[CurveRow, ...], Doc("wafers, then GPUs; of each machine the fewest users first")]
+    public: Annotated[tuple[PublicPoint, ...], Doc("published speeds of services of the model, the fastest first")]
+    impossible: Annotated[Mapping[str, str] | None, Doc("wafers that cannot be, with the reason")] = None
+    verdict: Annotated[tuple[str, ...], Doc("the answer, in two sentences that follow from the rows by rule")]
+
+    @property
+    def title(self) -> str:
+        """The model and the tokens, in a line."""
+        inputs = self.inputs
+        tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens"
+        return f"{printable(self.model.name)} as {self.model.dtype} on wafers and GPUs; {tokens}"
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Tiers, the rows that are best of their kind, and published speeds; all rows with ``detail``."""
+        return curve_tables(self.rows, self.public, detail=detail)
+
+    def plot(self) -> Figure:
+        """Dollars and joules of a token over tokens a second of a user: a figure of matplotlib."""
+        from wse.comparison.compare.curve.plot import curve_figure
+
+        return curve_figure(self)

@@ -1,0 +1,44 @@
+"""A comparison of wafers and GPUs on a terminal: the verdict, tiers, users at the same time, published speeds."""
+
+from __future__ import annotations
+
+from typing import Final, TextIO
+
+from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.summary import input_texts, print_text
+from wse.comparison.compare.tables import notes
+from wse.report.table import pair_table
+from wse.report.terminal import console_on, heading, plural, printable
+from wse.report.terminal_table import print_table, print_tables, shown_columns
+
+KEY: Final = (
+    "a user: tokens/s of a user while it decodes, prompts of the others read meanwhile; USD/M: dollars of a million "
+    "generated tokens of all users; J/token: at the power of the whole system"
+)
+"""Columns in a few words."""
+
+
+def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) -> None:
+    """Print the verdict first; with ``detail`` all rows, what cannot be, the assumptions and inputs."""
+    console = console_on(stream)
+    heading(console, result.title)
+    for sentence in (*result.verdict, *([result.note] if result.note else ())):
+        print_text(console, sentence)
+    tables = result.tables(detail=detail)
+    print_tables(console, tables[:2])
+    print_text(console, KEY, style="bright_black")
+    print_tables(console, tables[2:])
+    if detail:
+        if result.impossible:
+            print_table(console, pair_table([*result.impossible.items()], "What cannot be"))
+        print_table(console, pair_table(notes(shown_columns(console, tables[1])), "Columns"))
+        heading(console, "Asked for")
+        print_text(console, ", ".join(input_texts(result.inputs)))
+        print_table(console, pair_table(assumption_texts(result), "Assumptions"))
+    elif others := sum(not row.best for row in result.rows):
+        print_text(console, f"{plural(others, 'more row')} with --detail.", style="bright_black")
+
+
+def assumption_texts(result: CurveResult) -> list[tuple[str, str]]:
+    """Name and text of each assumption."""
+    return [(name, printable(assumed.text)) for name, assumed in result.economics.items()]

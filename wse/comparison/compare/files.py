@@ -1,0 +1,53 @@
+"""The files that ``wse compare`` writes in addition to its report: paths checked first, content written last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+from wse.comparison.compare.curve.page import curve_as_html
+from wse.comparison.compare.curve.plot import curve_as_png
+from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.curve.row import COLUMNS as CURVE_COLUMNS
+from wse.comparison.compare.page.page import as_html, traces_as_html
+from wse.comparison.compare.plot import as_png
+from wse.comparison.compare.result import CompareResult
+from wse.inspect.query.compare import TracesResult
+from wse.report.comparison_row import COLUMNS
+from wse.report.output_file import output_path, write_output
+from wse.report.rows_csv import as_csv
+
+Compared: TypeAlias = CompareResult | CurveResult | TracesResult
+"""What is compared: a model on wafers, on wafers and GPUs, or two runs."""
+
+
+def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
+    """The paths of the options that were given, by kind.
+
+    Raises:
+        BadInput: a path is empty, a folder or one of what is ``compared``, or its folder is missing.
+    """
+    inputs = [Path(name) for name in compared]
+    return {kind: output_path(f"--{kind}", text, inputs=inputs) for kind, text in files.items() if text is not None}
+
+
+def write_files(result: Compared, files: dict[str, Path]) -> None:
+    """Write a result to each file.
+
+    Raises:
+        BadInput: one cannot be written.
+    """
+    for kind, path in files.items():
+        write_output(f"--{kind}", path, _content(result, kind))
+
+
+def _content(result: Compared, kind: str) -> bytes:
+    if kind == "csv":
+        columns = CURVE_COLUMNS if isinstance(result, CurveResult) else COLUMNS
+        return as_csv([row.to_dict() for row in result.rows], columns).encode()
+    if kind == "png":
+        return curve_as_png(result) if isinstance(result, CurveResult) else as_png(result)
+    if isinstance(result, CurveResult):
+        return curve_as_html(result)
+    return traces_as_html(result) if isinstance(result, TracesResult) else as_html(result)

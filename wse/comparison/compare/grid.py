@@ -1,0 +1,217 @@
+"""``wse compare MODEL``: a row for each number of wafers, mapping and link, on all cores, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from wse.comparison.compare.combination import Combination, CombinationRows, combination_rows
+from wse.comparison.compare.result import CompareResult
+from wse.comparison.compare.rows import assumptions_of, with_best, without_duplicates
+from wse.comparison.compare.verdict import verdict
+from wse.compiler.demand import demand_of
+from wse.compiler.strategies import strategy
+from wse.errors import BadInput, DoesNotFit, WseBug
+from wse.report.as_json import Report
+from wse.report.progress import OnProgress, ignore
+from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
+from wse.request.engine_option import THIS_MACHINE, EngineChoice
+from wse.request.mapping_file import load_mapping
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.search.remedies import MOST_WAFERS as MOST_TRIED
+from wse.studies.estimate.estimate import inputs
+from wse.studies.results.placement import ModelResult
+from wse.studies.workers.engine_pool import Pool, engine_pool
+from wse.studies.workers.pool import KilledItem, Queue, Task, outputs
+
+
+def compare(
+    request: CompareRequest,
+    on_progress: OnProgress = ignore,
+    *,
+    jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
+) -> CompareResult:
+    """A row for each number of wafers, mapping and link, and the verdict.
+
+    A combination that cannot be is a row with its ``reason``. A mapping that chose another one has no row where that
+    other one's says the same.
+
+    Args:
+        request: What is compared.
+        on_progress: Called with (done, all, name) at the start and after each combination.
+        jobs: Processes; all cores by default, or all CPUs of a cluster. One on this machine is this process itself.
+        engine: Whose processes they are.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used, or the system killed a process.
+        DoesNotFit: no combination can be.
+        WseBug: a combination ended in a bug of ours.
+    """
+    check(request)
+    with engine_pool(engine, jobs) as pool:
+        return _compare(request, on_progress, pool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The combinations that a request asks for, compiled and timed.
+
+    Attributes:
+        first: The request on the fewest wafers.
+        names: The mappings.
+        counts: The numbers of wafers.
+        results: What came of each combination, mapping by mapping.
+    """
+
+    first: PreparedEstimate
+    names: Sequence[str]
+    counts: tuple[int, ...]
+    results: Sequence[CombinationRows]
+
+    @property
+    def model(self) -> ModelResult:
+        """The model, its element types and its bytes."""
+        return next(rows.model for rows in self.results if rows.model is not None)
+
+
+def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Grid:
+    """The combinations of a request, on all processes of a pool; errors as of `compare`."""
+    on_progress(0, 1, str(request.base.model))
+    fewest, first = fewest_wafers(request)
+    counts = _counts(request, wafer_counts(fewest, first.spec.layer_count))
+    on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
+    names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
+    combinations = [Combination(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
+    rows_of = _all_rows(request, combinations, on_progress, pool)
+    results = [rows_of[combination] for combination in combinations]
+    if not any(row.possible for result in results for row in result.rows):
+        first_row = results[0].rows[0]
+        refusal = f"{first_row.mapping} on {first_row.wafers}: {first_row.reason}"
+        message = f"none of the {len(combinations)} combinations can be: {refusal}; give other --wafers or --mapping"
+        raise DoesNotFit(message)
+    return Grid(first=first, names=names, counts=counts, results=results)
+
+
+def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
+    """The result of `compare`."""
+    grid = grid_of(request, on_progress, pool)
+    first = grid.first
+    rows = with_best(without_duplicates(row for result in grid.results for row in result.rows))
+    return CompareResult(
+        inputs=grid_inputs(request, grid),
+        note=first.note,
+        model=grid.model,
+        wafer=wafer_size(first),
+        economics=assumptions_of(first.economics),
+        rows=rows,
+        verdict=verdict(rows),
+    )
+
+
+def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
+    """``wafer``: name, rows and columns."""
+    return {"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols}
+
+
+def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
+    """The mappings that are tried on a number of wafers: those that were asked for, or those that apply.
+
+    Without experts there are none to place apart, and on one wafer nothing spans several. Where no number of wafers was
+    asked for, a mapping file has its own.
+    """
+    if request.mappings is not None:
+        any_number = (None, wafers)
+        return tuple(n for n in request.names() if request.wafers or load_mapping(n).wafers in any_number)
+    demand = demand_of(first.spec, first.wafer, replace(first.options, wafers=wafers))
+    return tuple(name for name in request.names() if strategy(name).differs(demand))
+
+
+def _counts(request: CompareRequest, unasked: tuple[int, ...]) -> tuple[int, ...]:
+    """The numbers of wafers that are compared: those asked for, or some ``unasked`` and those of mapping files."""
+    if request.wafers is not None:
+        return request.wafers
+    own = [load_mapping(name).wafers for name in request.names()]
+    return tuple(sorted({*(unasked if None in own else ()), *(wafers for wafers in own if wafers is not None)}))
+
+
+def _all_rows(
+    request: CompareRequest, combinations: Sequence[Combination], on_progress: OnProgress, pool: Pool
+) -> dict[Combination, CombinationRows]:
+    """The rows of all combinations."""
+    rows_of: dict[Combination, CombinationRows] = {}
+    alone = pool.processes == 1 and pool.outputs is outputs
+    for combination, rows in (
+        _in_this_process(request, combinations) if alone else _in_processes(request, combinations, pool)
+    ):
+        if rows.bug:
+            message = f"{combination} ended in a bug\n{rows.bug}"
+            raise WseBug(message)
+        rows_of[combination] = rows
+        on_progress(len(rows_of), len(combinations), str(combination))
+    return rows_of
+
+
+def _in_this_process(
+    request: CompareRequest, combinations: Sequence[Combination]
+) -> Iterator[tuple[Combination, CombinationRows]]:
+    for combination in combinations:
+        yield combination, combination_rows(request, combination)
+
+
+def _in_processes(
+    request: CompareRequest, combinations: Sequence[Combination], pool: Pool
+) -> Iterator[tuple[Combination, CombinationRows]]:
+    """Combinations with their rows, by several processes, in the order in which combinations are done."""
+    task = Task(
+        function=combination_rows,
+        arguments=lambda item: (request, combinations[item]),
+        owner="the comparison",
+        start_remedy="free some memory, and give the same command again",
+        kill_remedy="if memory ran out, compare fewer --wafers or --mapping at once",
+    )
+    queue = Queue([item] for item in range(len(combinations)))
+    for item, rows in pool.outputs(queue, min(pool.processes, len(combinations)), task):
+        if isinstance(rows, KilledItem):
+            message = f"{combinations[item]}: {rows.reason}"
+            raise BadInput(message)
+        yield combinations[item], rows
+
+
+def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
+    """The fewest wafers: those given, or those that hold the model with one of the mappings; the request on them.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+    """
+    wafers = None if request.wafers is None else min(request.wafers)
+    candidates: list[PreparedEstimate] = []
+    refusals: list[BadInput] = []
+    for name in request.names():
+        try:
+            candidates.append(prepare_estimate(replace(request.base, mapping=name, wafers=wafers)))
+        except BadInput as error:  # some mappings are not for every model
+            refusals.append(error)
+        if candidates and wafers is not None:
+            break
+    if not candidates:
+        raise refusals[0]
+    first = min(candidates, key=lambda prepared: prepared.options.wafers)
+    return first.options.wafers, first
+
+
+def wafer_counts(fewest: int, layers: int) -> tuple[int, ...]:
+    """Numbers of wafers that are compared unasked."""
+    most = max(fewest, min(layers, MOST_TRIED))
+    return tuple(fewest * times for times in TIMES_THE_FEWEST if fewest * times <= most)
+
+
+def grid_inputs(request: CompareRequest, grid: Grid) -> Report:
+    """``inputs``: what was asked for, with defaults filled in."""
+    first, names, counts = grid.first, grid.names, grid.counts
+    common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
+    links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]
+    links_are_given = request.link_gb_per_s is not None or request.link_latency_us is not None
+    streams = {} if request.streams is None else {"streams": request.streams}
+    link_inputs = {"links_given": True} if links_are_given else {}
+    return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **link_inputs, **streams}

@@ -1,0 +1,127 @@
+"""Rows of a comparison of models: a row for each estimate, and the marks of the best rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from wse.comparison.compare.result import AssumptionResult
+from wse.errors import WseBug
+from wse.report.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
+from wse.report.limits import StreamLimits, fraction, limits_of
+from wse.request.compare_request import WaferLink
+from wse.serving.cost import power_and_cost
+from wse.serving.economics import Economics
+from wse.studies.estimate.pipelining import PipeliningResult
+from wse.studies.estimate.result import EstimateResult
+
+
+def row_of(
+    result: EstimateResult, mapping: str, link: WaferLink | None, economics: Economics, streams: int | None = None
+) -> ComparisonRow:
+    """The row of an estimate.
+
+    Args:
+        result: The estimate, with decoded tokens.
+        mapping: The mapping that was asked for.
+        link: The link between wafers that it is for; None with one wafer, which has no use for one.
+        economics: The assumptions that power and dollars follow from.
+        streams: Batches in flight, at most those whose caches fit; None for as many as fit.
+    """
+    decode, pipelining, crossing, batch = result.decode, result.schedule, result.crossing, result.batch
+    if decode is None or pipelining is None or crossing is None or result.bounds is None:
+        message = "a row of a comparison is of an estimate with decoded tokens"
+        raise WseBug(message)
+    system, chosen = result.system, result.system.mapping
+    room = pipelining.kv_limited_streams
+    flying = room if streams is None else min(streams, room)
+    # M streams finish min(M, T / s) passes in the time T that one takes alone, s being the slowest server's share
+    at_most = pipelining.tokens_per_s_at_saturation * pipelining.single_stream_tpot_s / batch
+    of_all = decode.tokens_per_s * max(1.0, min(float(flying), at_most))
+    cost: dict[str, Any] = {**power_and_cost(system.wafers, of_all, decode.tokens_per_s, economics)}
+    limits = limits_of(
+        decode.cycles_by,
+        longest_line=max(max(stage.rows, stage.cols) for stage in system.stages),
+        layers=1 + max(stage.layers[1] for stage in system.stages if stage.layers),
+        crossing_bytes=crossing.bytes_per_token,
+        link=None if link is None else (link.bytes_per_s, link.latency_s),
+        arithmetic_cycles=result.bounds.token.bounds["arithmetic"],
+        streams=_stream_limits(pipelining),
+    )
+    return ComparisonRow(
+        mapping=mapping,
+        chosen=None if chosen == Path(mapping).name else chosen,  # a file is known by its name without folders
+        wafers=system.wafers,
+        link_bytes_per_s=None if link is None else link.bytes_per_s,
+        link_latency_s=None if link is None else link.latency_s,
+        tokens_per_s_per_user=decode.tokens_per_s_per_user,
+        tpot_s=result.latency.tpot_s,
+        users=flying * batch,
+        tokens_per_s=of_all,
+        tokens_per_s_exact=all(row.exact for row in pipelining.rows),
+        tokens_per_s_per_user_of_all=of_all / (flying * batch),
+        prefill_tokens_per_s=result.prefill.tokens_per_s,
+        ttft_s=result.latency.ttft_s,
+        mesh_hops_per_token=result.fabric.wavelet_hops_per_token,
+        wafer_link_bytes_per_token=crossing.bytes_per_token,
+        host_bytes_per_token=crossing.host_bytes_per_token,
+        crossing_fraction=fraction(decode.cycles_by, "crossing"),
+        prefill_crossing_fraction=fraction(result.prefill.cycles_by, "crossing"),
+        sram_fullest_pe_fraction=result.sram.fullest_pe_fraction,
+        cycles_by={str(cause): cycles for cause, cycles in decode.cycles_by.items()},
+        **cost,
+        **limits._asdict(),
+    )
+
+
+def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
+    return StreamLimits(
+        limited_by=pipelining.limited_by,
+        users_per_stream=pipelining.users_per_stream,
+        streams_to_saturate=pipelining.streams_to_saturate,
+        kv_limited_streams=pipelining.kv_limited_streams,
+        context_tokens=pipelining.context_tokens,
+        busiest_server=max(pipelining.servers, key=lambda server: server.decode_busy_s).name,
+    )
+
+
+def without_duplicates(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
+    """The rows without those of a mapping that chose another one, where the row of that other one says the same."""
+    rows = list(rows)
+    named = {(row.mapping, row.wafers, row.link): row.tpot_s for row in rows if row.possible}
+    return [
+        row for row in rows if row.chosen is None or named.get((row.chosen, row.wafers, row.link), 0.0) != row.tpot_s
+    ]
+
+
+def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
+    """The rows, those marked that are the best of as many wafers and the same link for one user, and for all users."""
+    groups: dict[object, list[int]] = {}
+    for index, row in enumerate(rows):
+        if row.possible:
+            groups.setdefault((row.wafers, row.link), []).append(index)
+    best: dict[int, tuple[str, ...]] = {}
+    for group in groups.values():
+        for users, key in _BEST.items():
+            first = max(group, key=lambda index: key(rows[index]))
+            best[first] = (*best.get(first, ()), users)
+    return tuple(replace(row, best=best.get(index)) for index, row in enumerate(rows))
+
+
+_BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
+    ONE_USER: lambda row: row.tokens_per_s_per_user or 0.0,
+    ALL_USERS: lambda row: row.tokens_per_s or 0.0,
+}
+
+
+def assumptions_of(economics: Economics) -> dict[str, AssumptionResult]:
+    """The two assumptions that a row's power and dollars rest on, by name."""
+    sources = {name: economics.sources[name] for name in ("wafer_power_w", "wafer_usd_per_hour")}
+    return {
+        name: AssumptionResult(
+            value=source.value, unit=source.unit, grade=source.grade, source=source.source, range=source.range
+        )
+        for name, source in sources.items()
+    }
