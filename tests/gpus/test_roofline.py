@@ -9,7 +9,7 @@ import pytest
 
 from wse.errors import BadInput, DoesNotFit
 from wse.gpus.load import load_gpu, load_stack
-from wse.gpus.roofline import Layout, Roofline, RooflineModel, Tokens
+from wse.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.gpus.server import GpuServer
 from wse.gpus.weights import FORMATS, model_bytes, weight_format
 from wse.models.catalogue import CONFIGURATIONS
@@ -24,18 +24,22 @@ def spec_of(name: str) -> ModelSpec:
     return read_config(CONFIGURATIONS[name])
 
 
-def roofline(name: str, weights: str, *groups: Tokens, layout: Layout | None = None, gpu: str = "h100") -> Roofline:
-    return RooflineModel(spec_of(name), FORMATS[weights], load_gpu(gpu), layout or Layout()).of(groups)
+def roofline(
+    name: str, weights: str, *groups: Tokens, parallelism: Parallelism | None = None, gpu: str = "h100"
+) -> Roofline:
+    return RooflineModel(spec_of(name), FORMATS[weights], load_gpu(gpu), parallelism or Parallelism()).of(groups)
 
 
-def server(name: str, weights: str, gpus: int = 1, gpu: str = "h100", stack: str = "vllm", **layout: bool) -> GpuServer:
+def server(
+    name: str, weights: str, gpus: int = 1, gpu: str = "h100", stack: str = "vllm", **parallelism: bool
+) -> GpuServer:
     spec = load_gpu(gpu)
     return GpuServer(
         spec=spec_of(name),
         weights=FORMATS[weights],
         gpu=spec,
         stack=load_stack(stack, spec.generation),
-        layout=Layout(gpus=gpus, **layout),
+        parallelism=Parallelism(gpus=gpus, **parallelism),
     )
 
 
@@ -64,19 +68,21 @@ def test_experts_touched(users: int) -> None:
 def test_whole_experts_are_touched_unevenly() -> None:
     tokens = Tokens(users=16, new=1, context=1)
     cut, whole = (
-        roofline("gpt-oss-120b", "mxfp4", tokens, layout=Layout(gpus=8, whole_experts=choice)).experts_s
+        roofline("gpt-oss-120b", "mxfp4", tokens, parallelism=Parallelism(gpus=8, whole_experts=choice)).experts_s
         for choice in (False, True)
     )
     assert cut < whole <= roofline("gpt-oss-120b", "mxfp4", tokens).experts_s / 8 * 128 / 50
     many = Tokens(users=10_000, new=1, context=1)
     assert roofline(
-        "gpt-oss-120b", "mxfp4", many, layout=Layout(gpus=8, whole_experts=True)
+        "gpt-oss-120b", "mxfp4", many, parallelism=Parallelism(gpus=8, whole_experts=True)
     ).experts_s == pytest.approx(roofline("gpt-oss-120b", "mxfp4", many).experts_s / 8)
 
 
 def test_a_latent_cache_is_one_vector_and_whole_on_every_gpu() -> None:
     one, eight = (
-        roofline("deepseek-r1", "fp8", Tokens(users=2, new=1, context=500), layout=Layout(gpus=gpus), gpu="b200")
+        roofline(
+            "deepseek-r1", "fp8", Tokens(users=2, new=1, context=500), parallelism=Parallelism(gpus=gpus), gpu="b200"
+        )
         for gpus in (1, 8)
     )
     assert one.cache_s * 7.7e12 == pytest.approx(2 * 500 * 61 * 576)
@@ -85,7 +91,7 @@ def test_a_latent_cache_is_one_vector_and_whole_on_every_gpu() -> None:
         "deepseek-r1",
         "fp8",
         Tokens(users=8, new=1, context=500),
-        layout=Layout(gpus=8, attention_by_data=True),
+        parallelism=Parallelism(gpus=8, attention_by_data=True),
         gpu="b200",
     )
     assert by_data.cache_s == pytest.approx(one.cache_s / 2), "each GPU has one of eight users"
@@ -105,7 +111,9 @@ def test_a_window_is_read_as_far_as_it_goes() -> None:
 
 def test_heads_of_keys_are_cut_over_as_many_gpus_as_there_are() -> None:
     caches = [
-        roofline("llama-3.1-70b", "fp8", Tokens(users=1, new=1, context=100), layout=Layout(gpus=gpus)).cache_s
+        roofline(
+            "llama-3.1-70b", "fp8", Tokens(users=1, new=1, context=100), parallelism=Parallelism(gpus=gpus)
+        ).cache_s
         for gpus in (1, 4, 8, 16)
     ]
     assert [round(caches[0] / cache) for cache in caches] == [1, 4, 8, 8]

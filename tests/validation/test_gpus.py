@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from wse.gpus.load import load_stack
-from wse.gpus.roofline import Layout
+from wse.gpus.roofline import Parallelism
 from wse.report.progress import ignore
 from wse.validation.gpu_calibration import CALIBRATIONS, calibration_rows
 from wse.validation.gpu_errors import gpu_errors
 from wse.validation.gpu_fit import FitRow, fit, fit_rows
-from wse.validation.measured.gpu_terms import gpu_of, layout_of, stack_of
+from wse.validation.measured.gpu_terms import gpu_of, parallelism_of, stack_of
 from wse.validation.measured.measurements import TABLES, Measurement, parse, read
 from wse.validation.predictors.gpus import ServingRow, predict, serving_row, value_of
 from wse.validation.validate import BUNDLED, compare
@@ -81,9 +81,9 @@ def test_gpus_and_layouts_by_their_names() -> None:
         "L40S",
     ]
     assert [gpu_of(measurement(system=name)) for name in names] == ["gb200", "b200", "a100-40gb", "a100", None]
-    by_data = layout_of(measurement(chips="8", parallelism="TP1 ADP8 EP8"))
-    assert by_data == Layout(gpus=8, attention_by_data=True, whole_experts=True)
-    assert layout_of(measurement(chips="")) is None
+    by_data = parallelism_of(measurement(chips="8", parallelism="TP1 ADP8 EP8"))
+    assert by_data == Parallelism(gpus=8, attention_by_data=True, whole_experts=True)
+    assert parallelism_of(measurement(chips="")) is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from wse.comparison.compare.combination import with_link
 from wse.comparison.compare.streaming import weights_of
 from wse.errors import DoesNotFit
 from wse.gpus.load import load_gpu, load_stack
-from wse.gpus.roofline import Layout
+from wse.gpus.roofline import Parallelism
 from wse.gpus.server import GpuServer
 from wse.gpus.weights import weight_format
 from wse.hardware.load import load_wafer
@@ -81,7 +81,7 @@ class Laboratory:
             weights=weight_format(spec, dtype),
             gpu=machine,
             stack=load_stack(stack, machine.generation),
-            layout=Layout(gpus=gpus),
+            parallelism=Parallelism(gpus=gpus),
         )
 
     def gpu(

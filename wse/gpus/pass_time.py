@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, dataclass
 
-from wse.gpus.roofline import Layout, Roofline
+from wse.gpus.roofline import Parallelism, Roofline
 from wse.gpus.spec import GpuSpec, StackSpec
 from wse.models.spec import ModelSpec
 
@@ -50,14 +50,16 @@ class PassTime:
         )
 
 
-def pass_time(roofline: Roofline, spec: ModelSpec, gpu: GpuSpec, layout: Layout, stack: StackSpec) -> PassTime:
+def pass_time(
+    roofline: Roofline, spec: ModelSpec, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec
+) -> PassTime:
     """The time of a pass of a model on GPUs that a stack serves."""
     reads = (roofline.weights_s - roofline.four_bit_s) / stack.bandwidth_ratio
     reads += roofline.four_bit_s / stack.four_bit_ratio + roofline.experts_s / stack.expert_ratio
     products = (roofline.products_s + roofline.rows_s) / stack.compute_ratio + roofline.row_s / stack.attention_ratio
     expert_layers = sum(layer.experts for layer in spec.layers)
-    wait, crossing = _all_reduce(roofline.vector_bytes, gpu, layout, stack)
-    all_reduces = spec.layer_count * (1 if layout.attention_by_data else ALL_REDUCES_PER_LAYER)
+    wait, crossing = _all_reduce(roofline.vector_bytes, gpu, parallelism, stack)
+    all_reduces = spec.layer_count * (1 if parallelism.attention_by_data else ALL_REDUCES_PER_LAYER)
     return PassTime(
         weights_s=reads,
         cache_s=roofline.cache_s / stack.cache_ratio + roofline.cache_steps * stack.cache_token_s,
@@ -69,14 +71,14 @@ def pass_time(roofline: Roofline, spec: ModelSpec, gpu: GpuSpec, layout: Layout,
     )
 
 
-def _all_reduce(vector_bytes: float, gpu: GpuSpec, layout: Layout, stack: StackSpec) -> tuple[float, float]:
+def _all_reduce(vector_bytes: float, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec) -> tuple[float, float]:
     """Seconds of an all-reduce: waiting for the others, and moving bytes.
 
     With attention by data it is an all-gather of the users' vectors and the scattering of their sums.
     """
-    gpus = layout.gpus
+    gpus = parallelism.gpus
     if gpus == 1:
         return 0.0, 0.0
-    is_one_shot = vector_bytes <= stack.one_shot_bytes and not layout.attention_by_data
+    is_one_shot = vector_bytes <= stack.one_shot_bytes and not parallelism.attention_by_data
     vectors = gpus - 1 if is_one_shot else 2 * (gpus - 1) / gpus
     return stack.all_reduce_s * math.log2(gpus), vectors * vector_bytes / gpu.link_bytes_per_s / stack.link_ratio

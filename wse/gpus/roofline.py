@@ -37,7 +37,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Parallelism:
     """GPUs that hold a model together. ``attention_by_data``, ``whole_experts``: see the module."""
 
     gpus: int = 1
@@ -83,8 +83,8 @@ class Roofline:
 class RooflineModel:
     """Rooflines of a model's passes on GPUs."""
 
-    def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, layout: Layout) -> None:
-        self.spec, self.weights, self.gpu, self.layout = spec, weights, gpu, layout
+    def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, parallelism: Parallelism) -> None:
+        self.spec, self.weights, self.gpu, self.parallelism = spec, weights, gpu, parallelism
         self.kinds = layer_kinds(spec)
         self._plain_bytes = plain_bytes_per_value(spec, weights)
         self._plain_rate = gpu.bf16_flops_per_s if self._plain_bytes > 1 else gpu.flops_per_s(weights.product_bits)
@@ -92,9 +92,9 @@ class RooflineModel:
 
     def of(self, groups: Sequence[Tokens]) -> Roofline:
         """The roofline of a pass over some groups of tokens."""
-        gpus, bandwidth = self.layout.gpus, self.gpu.hbm_bytes_per_s
+        gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
-        attention_share = 1 if self.layout.attention_by_data else 1 / gpus
+        attention_share = 1 if self.parallelism.attention_by_data else 1 / gpus
         weights = experts = products = cache = row = rows = 0.0
         for kind in self.kinds:
             weights += kind.count * (kind.attention * attention_share + kind.block / gpus) * self._plain_bytes
@@ -132,11 +132,11 @@ class RooflineModel:
         experts = self.spec.experts
         assert experts is not None  # a layer has some
         probability = 1 - (1 - experts.active / experts.count) ** count
-        own = experts.count / self.layout.gpus
+        own = experts.count / self.parallelism.gpus
         mean = own * probability
-        if not self.layout.whole_experts or self.layout.gpus == 1:
+        if not self.parallelism.whole_experts or self.parallelism.gpus == 1:
             return mean, experts.active
-        spread = math.sqrt(2 * math.log(self.layout.gpus) * own * probability * (1 - probability))
+        spread = math.sqrt(2 * math.log(self.parallelism.gpus) * own * probability * (1 - probability))
         return min(own, mean + spread), experts.active
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
@@ -144,9 +144,13 @@ class RooflineModel:
         seen = group.context + (group.new - 1) / 2  # of the tokens before, on average
         span = min(seen, kind.span) if kind.span else seen
         reach = min(group.context, kind.span) if kind.span else group.context
-        parts = self.layout.gpus if self.layout.attention_by_data else min(self.layout.gpus, self.spec.kv_head_count)
+        parts = (
+            self.parallelism.gpus
+            if self.parallelism.attention_by_data
+            else min(self.parallelism.gpus, self.spec.kv_head_count)
+        )
         entry = self.spec.cache_features * self.weights.cache_bits / 8
-        token_s = span * self._token_flops / self.layout.gpus / self.gpu.bf16_flops_per_s
+        token_s = span * self._token_flops / self.parallelism.gpus / self.gpu.bf16_flops_per_s
         return (
             kind.count * group.users * reach * entry / parts,
             kind.count * group.users * token_s,

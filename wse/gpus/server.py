@@ -8,7 +8,7 @@ from functools import cached_property
 
 from wse.errors import BadInput, DoesNotFit
 from wse.gpus.pass_time import PassTime, pass_time
-from wse.gpus.roofline import Layout, Roofline, RooflineModel, Tokens
+from wse.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.gpus.spec import GpuSpec, StackSpec
 from wse.gpus.weights import WeightFormat, model_bytes, plain_bytes_per_value
 from wse.models.spec import ModelSpec
@@ -31,21 +31,22 @@ class GpuServer:
     weights: WeightFormat
     gpu: GpuSpec
     stack: StackSpec
-    layout: Layout = field(default_factory=Layout)
+    parallelism: Parallelism = field(default_factory=Parallelism)
 
     def __post_init__(self) -> None:
         """Refuse more GPUs than their links join."""
-        if self.layout.gpus > self.gpu.linked_gpus:
+        gpus = self.parallelism.gpus
+        if gpus > self.gpu.linked_gpus:
             msg = (
-                f"--gpus {self.layout.gpus}: {self.gpu.linked_gpus} {self.gpu.name} are linked; a model over several "
-                f"machines is not modelled; give at most {self.gpu.linked_gpus}"
+                f"--gpus {gpus}: {self.gpu.linked_gpus} {self.gpu.name} are linked; a model over several machines is "
+                f"not modelled; give at most {self.gpu.linked_gpus}"
             )
             raise BadInput(msg)
 
     @cached_property
     def rooflines(self) -> RooflineModel:
         """Rooflines of the model's passes on these GPUs."""
-        return RooflineModel(self.spec, self.weights, self.gpu, self.layout)
+        return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
         """The roofline of a pass over some groups of tokens."""
@@ -57,7 +58,7 @@ class GpuServer:
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
         """The time by term of a pass with a roofline, as a stack runs it."""
-        return pass_time(roofline, self.spec, self.gpu, self.layout, stack)
+        return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
 
     def decode_s(self, users: float, context_tokens: float) -> float:
         """A pass over one new token of each user, with ``context_tokens`` in the cache of each."""
@@ -75,16 +76,16 @@ class GpuServer:
     def weight_bytes(self) -> float:
         """Bytes of weights on all GPUs; with attention by data each has all weights of attention."""
         extra = 0.0
-        if self.layout.attention_by_data:
+        if self.parallelism.attention_by_data:
             attention = sum(kind.count * kind.attention for kind in self.rooflines.kinds)
-            extra = (self.layout.gpus - 1) * attention * plain_bytes_per_value(self.spec, self.weights)
+            extra = (self.parallelism.gpus - 1) * attention * plain_bytes_per_value(self.spec, self.weights)
         return model_bytes(self.spec, self.weights) + extra
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
         """Bytes that a token adds to the caches of all GPUs together, where no window forgets it."""
-        whole = self.layout.attention_by_data
-        copies = 1 if whole else self.layout.gpus / min(self.layout.gpus, self.spec.kv_head_count)
+        whole = self.parallelism.attention_by_data
+        copies = 1 if whole else self.parallelism.gpus / min(self.parallelism.gpus, self.spec.kv_head_count)
         return self.spec.layer_count * self.spec.cache_features * self.weights.cache_bits / 8 * copies
 
     @cached_property
@@ -95,13 +96,13 @@ class GpuServer:
             DoesNotFit: the weights alone take more; with how many GPUs hold them.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
-        room = usable * self.layout.gpus - self.weight_bytes
+        room = usable * self.parallelism.gpus - self.weight_bytes
         if room <= 0:
             fewest = self.fewest_gpus()
             remedy = f"give --gpus {fewest}" if fewest else "give fewer bits with --dtype, or a GPU with more memory"
             msg = (
                 f"{self.spec.name} as {self.weights.name}: {self.weight_bytes / 1e9:,.1f} GB of weights, "
-                f"{self.layout.gpus} {self.gpu.name} hold {usable * self.layout.gpus / 1e9:,.1f} GB; {remedy}"
+                f"{self.parallelism.gpus} {self.gpu.name} hold {usable * self.parallelism.gpus / 1e9:,.1f} GB; {remedy}"
             )
             raise DoesNotFit(msg)
         return room

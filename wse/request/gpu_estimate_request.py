@@ -10,7 +10,7 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.gpus.load import load_gpu, load_stack
-from wse.gpus.roofline import Layout
+from wse.gpus.roofline import Parallelism
 from wse.gpus.server import GpuServer
 from wse.gpus.weights import weight_format
 from wse.models.load import load_model
@@ -101,13 +101,13 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         weights=weight_format(spec, request.dtype),
         gpu=gpu,
         stack=stack,
-        layout=Layout(
+        parallelism=Parallelism(
             gpus=request.gpus or 1, attention_by_data=parallelism == DATA, whole_experts=parallelism in (EXPERTS, DATA)
         ),
     )
     if request.gpus is None:
-        layout = dataclasses.replace(server.layout, gpus=server.fewest_gpus() or gpu.linked_gpus)
-        server = dataclasses.replace(server, layout=layout)
+        fewest = dataclasses.replace(server.parallelism, gpus=server.fewest_gpus() or gpu.linked_gpus)
+        server = dataclasses.replace(server, parallelism=fewest)
     prompt, new = request.lengths(spec.context_limit)
     if prompt + new > spec.context_limit:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
@@ -132,7 +132,7 @@ def _check_users(server: GpuServer, users: int, tokens: int) -> None:
     most = server.users_that_fit(tokens)
     if users <= most:
         return
-    machine = f"{server.layout.gpus} {server.gpu.name}"
+    machine = f"{server.parallelism.gpus} {server.gpu.name}"
     remedy = f"give --batch {most}" if most else "give shorter --prompt-len and --new-tokens"
     msg = (
         f"--batch {users}: beside {server.spec.name} as {server.weights.name} the KV cache of {machine} holds {most:,} "

@@ -25,7 +25,7 @@ def groups_of(row: ServingRow, m: Measurement) -> list[str]:
     groups = ["mixtures" if is_mixture else "dense"]
     if row.model.endswith("-70b"):
         groups.append("dense 70B")
-    if row.model == "llama-3-8b" and row.layout.gpus == 1:
+    if row.model == "llama-3-8b" and row.parallelism.gpus == 1:
         groups.append("8B on one GPU")
     if not row.begin_together and row.gpu in ("h100", "h200"):
         groups.append("H100 and H200, users that come and go")

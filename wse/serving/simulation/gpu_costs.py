@@ -1,7 +1,7 @@
 """GpuCosts: pass costs of a model on GPUs, from `wse.gpus.server`.
 
 A pass has the tokens that are decoded and the pieces of prompts together, as continuous batching runs them (Sarathi,
-arXiv 2308.16369). GPUs of one layout hold the whole model, so a round is a pass and a first token is out at its end.
+arXiv 2308.16369). All GPUs together hold the model, so a round is a pass and a first token is out at its end.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     read_s = server.prefill_s(prepared.prompt_tokens)
     most = server.users_that_fit(prepared.prompt_tokens + prepared.new_tokens)
     answered = _grade(prepared)
-    energy = None if economics is None else gpu_energy(server.layout.gpus, batch.tokens_per_s, economics)
-    cost = None if economics is None else gpu_cost(server.layout.gpus, batch.tokens_per_s, economics)
+    energy = None if economics is None else gpu_energy(server.parallelism.gpus, batch.tokens_per_s, economics)
+    cost = None if economics is None else gpu_cost(server.parallelism.gpus, batch.tokens_per_s, economics)
     return GpuEstimateResult(
         inputs=_inputs(prepared),
         batch=prepared.users,
@@ -70,7 +70,10 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             hbm_bytes_per_s=server.gpu.hbm_bytes_per_s,
         ),
         system=GpuSystemResult(
-            gpus=server.layout.gpus, stack=prepared.stack, software=server.stack.title, parallelism=prepared.parallelism
+            gpus=server.parallelism.gpus,
+            stack=prepared.stack,
+            software=server.stack.title,
+            parallelism=prepared.parallelism,
         ),
         memory=GpuMemoryResult(
             weight_bytes=round(server.weight_bytes),
@@ -111,7 +114,7 @@ def batch_result(prepared: PreparedGpuEstimate, users: int, economics: GpuEconom
     beside = [_decoded(prepared, users - 1)] if users > 1 else []
     read = server.pass_time([*beside, Tokens(users=1, new=prompt, context=0)]).total_s
     rate = users / tpot
-    gpus = server.layout.gpus
+    gpus = server.parallelism.gpus
     return GpuBatchResult(
         users=users,
         tokens_per_s_per_user=1 / tpot,
@@ -162,7 +165,7 @@ def _grade(prepared: PreparedGpuEstimate) -> GradeResult:
 def _unused(server: GpuServer) -> frozenset[str]:
     """Constants that play no part for a model on some GPUs."""
     keys = {"workspace_bytes", "memory_ratio"}
-    if server.layout.gpus == 1:
+    if server.parallelism.gpus == 1:
         keys |= {"link_ratio", "all_reduce_s", "one_shot_bytes"}
     if server.spec.experts is None:
         keys |= {"expert_ratio", "expert_layer_s", f"expert_layer_s.{server.gpu.generation}"}
@@ -202,7 +205,7 @@ def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
     inputs: dict[str, str | int] = {
         "model": prepared.model,
         "gpu": prepared.gpu,
-        "gpus": prepared.server.layout.gpus,
+        "gpus": prepared.server.parallelism.gpus,
         "stack": prepared.stack,
         "parallelism": prepared.parallelism,
         "dtype": prepared.server.weights.name,

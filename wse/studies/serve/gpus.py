@@ -15,7 +15,7 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int) -> Machine:
     server = prepared.server
     costs = GpuCosts(server=server, context=context)
     economics = load_gpu_economics(server.gpu, prepared.economics)
-    gpus = server.layout.gpus
+    gpus = server.parallelism.gpus
     return Machine(
         costs=costs,
         model=ModelResult(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wse.gpus.roofline import Layout
+from wse.gpus.roofline import Parallelism
 from wse.gpus.weights import FORMATS, WeightFormat
 from wse.models.spec import ModelSpec
 from wse.validation.measured.measurements import Measurement
@@ -77,7 +77,7 @@ def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: s
     return bool(dated) and dated[1] < month  # type: ignore[index]
 
 
-def layout_of(m: Measurement) -> Layout | None:
+def parallelism_of(m: Measurement) -> Parallelism | None:
     """The GPUs of a row and how the model is cut; None where it does not say how many there are.
 
     ``ADP`` is attention by data; ``EP`` experts that are whole on a GPU.
@@ -85,7 +85,7 @@ def layout_of(m: Measurement) -> Layout | None:
     gpus, cut = count(m.text("chips")), m.text("parallelism")
     if gpus is None:
         return None
-    return Layout(gpus=gpus, attention_by_data="ADP" in cut, whole_experts="EP" in cut)
+    return Parallelism(gpus=gpus, attention_by_data="ADP" in cut, whole_experts="EP" in cut)
 
 
 def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:

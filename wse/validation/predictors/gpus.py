@@ -12,14 +12,14 @@ from typing import Final
 
 from wse.errors import DoesNotFit
 from wse.gpus.load import load_gpu, load_stack
-from wse.gpus.roofline import Layout, Roofline, Tokens
+from wse.gpus.roofline import Parallelism, Roofline, Tokens
 from wse.gpus.server import GpuServer
 from wse.gpus.spec import StackSpec
 from wse.gpus.weights import FORMATS
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
-from wse.validation.measured.gpu_terms import format_of, gpu_of, layout_of, stack_of, users_of
+from wse.validation.measured.gpu_terms import format_of, gpu_of, parallelism_of, stack_of, users_of
 from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.service_terms import NO_DRAFT, drafts, lengths
 from wse.validation.measured.shapes import configuration_of
@@ -46,7 +46,7 @@ class ServingRow:
     weights: str
     gpu: str
     stack: str
-    layout: Layout
+    parallelism: Parallelism
     users: int
     prompt: int
     new: int
@@ -77,10 +77,10 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
         return None
     if metric not in METRICS:
         return decline("a fact about a GPU, a draft or its power, which the model of passes does not give")
-    name, gpu, stack, layout = configuration_of(m.text("model")), gpu_of(m), stack_of(m), layout_of(m)
+    name, gpu, stack, parallelism = configuration_of(m.text("model")), gpu_of(m), stack_of(m), parallelism_of(m)
     if name is None:
         return decline(f"no configuration is known for the model {m.text('model')[:40] or '(none named)'}")
-    if gpu is None or layout is None:
+    if gpu is None or parallelism is None:
         return decline("the row does not name a GPU that is known, and how many")
     if stack is None:
         return decline("no constants were fitted for the software that served the model")
@@ -103,7 +103,7 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
         weights=weights.name,
         gpu=gpu,
         stack=stack,
-        layout=layout,
+        parallelism=parallelism,
         users=users,
         prompt=prompt,
         new=new,
@@ -123,7 +123,7 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
     if metric in TIMES_MS:
         return MS_PER_S * pass_s
     total = load.tokens_per_s(stack, pass_s)
-    return total / {"output_tok_s_per_gpu": row.layout.gpus, "output_tok_s_per_user": row.users}.get(metric, 1)
+    return total / {"output_tok_s_per_gpu": row.parallelism.gpus, "output_tok_s_per_user": row.users}.get(metric, 1)
 
 
 def bound_ms(row: ServingRow) -> float:
@@ -186,7 +186,7 @@ class _Load:
 def _load(row: ServingRow, memory_ratio: float) -> _Load:
     gpu = load_gpu(row.gpu)
     stack = load_stack(row.stack, gpu.generation)
-    server = GpuServer(spec=row.spec, weights=FORMATS[row.weights], gpu=gpu, stack=stack, layout=row.layout)
+    server = GpuServer(spec=row.spec, weights=FORMATS[row.weights], gpu=gpu, stack=stack, parallelism=row.parallelism)
     users = max(1, min(row.users, server.users_that_fit(row.prompt + row.new)))
     decoded = Tokens(users=users, new=1, context=row.prompt + row.new / 2)
     return _Load(

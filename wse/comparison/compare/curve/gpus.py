@@ -40,7 +40,7 @@ class GpuMachine:
     @property
     def chips(self) -> int:
         """How many GPUs."""
-        return self.prepared.server.layout.gpus
+        return self.prepared.server.parallelism.gpus
 
     @property
     def software(self) -> str:
