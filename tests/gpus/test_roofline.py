@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from wse.errors import BadInput, DoesNotFit
@@ -16,6 +17,10 @@ from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, parameters_per_token
+from wse.serving.simulation.continuous import ContinuousPolicy, simulate_continuous
+from wse.serving.simulation.gpu_costs import GpuCosts
+from wse.serving.simulation.statistics import first_token_s
+from wse.serving.simulation.workload import plain_workload
 
 H100 = load_gpu("h100")
 
@@ -192,3 +197,24 @@ def test_users_share_the_prompts_of_others() -> None:
     mixed = one.pass_time([Tokens(users=33, new=1, context=1536), Tokens(users=1, new=1024, context=0)]).total_s
     assert others.total_s == pytest.approx(32 / 1024 * (mixed - decode.total_s))
     assert one.served_time(1, 1024, 1024)[1].total_s == pytest.approx(0, abs=1e-15)
+
+
+def test_the_first_token_beside_others_is_the_mean_of_random_arrivals() -> None:
+    """Of requests that come one by one at random and are all taken in, event by event, at the same number of users."""
+    one = server("llama-3-8b", "bfloat16")
+    prompt, new = 2_000, 100
+    rate = 12.0
+    work = plain_workload(
+        np.random.Generator(np.random.Philox(4)).exponential(1 / rate, 6_000).cumsum(),
+        np.full(6_000, prompt),
+        np.full(6_000, new),
+    )
+    policy = ContinuousPolicy(most_users=1_000, prompt_tokens=1_000_000)
+    outcome = simulate_continuous(work, GpuCosts(server=one, context=prompt + new), policy)
+    users = outcome.user_s / outcome.makespan_s
+    assert 15 < users < 25
+    expected = one.first_token_s(1 + round(users), prompt, new)
+    assert first_token_s(outcome).mean() == pytest.approx(expected, rel=0.03)
+    alone = one.prefill_s(prompt)
+    assert expected > 1.5 * alone
+    assert one.first_token_s(1, prompt, new) == alone

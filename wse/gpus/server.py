@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from wse.errors import BadInput, DoesNotFit
@@ -73,6 +73,16 @@ class GpuServer:
         return self.pass_time([Tokens(users=users, new=tokens, context=context_tokens)]).total_s
 
     @cached_property
+    def draft_head(self) -> GpuServer:
+        """A head that drafts for the model: its last layer with its output table, as MTP and EAGLE heads are."""
+        return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]))
+
+    def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
+        """A pass of a draft over ``tokens`` new ones of each user, which the host schedules with the pass it is for."""
+        time = self.pass_time([Tokens(users=users, new=tokens, context=context_tokens)])
+        return time.total_s - time.host_s
+
+    @cached_property
     def weight_bytes(self) -> float:
         """Bytes of weights on all GPUs; with attention by data each has all weights of attention."""
         extra = 0.0
@@ -130,6 +140,25 @@ class GpuServer:
         share = (users - 1) / new_tokens
         nothing = decode.plus(decode, -1)
         return decode, nothing.plus(mixed, share).plus(decode, -share)
+
+    def first_token_s(self, users: int, prompt_tokens: int, new_tokens: int) -> float:
+        """The expected seconds from a prompt's arrival to its first token, while the others of ``users`` come and go.
+
+        Prompts of the others come at random, as a Poisson process, (users - 1) / new_tokens in a pass. A pass takes D
+        to decode, and M more for each of K prompts that it reads: E[X] = D + E[K] M, E[X²] = E[X]² + E[K] M². An
+        arrival finds the rest of a pass under way, E[X²] / (2 E[X]), and is read in the next one with the prompts that
+        came in the same pass, E[K] E[X²] / E[X]² of them, for a longer pass has more arrivals (renewal theory: Cox,
+        1962). Nobody waits for a seat.
+        """
+        if users == 1:
+            return self.prefill_s(prompt_tokens)
+        decoded = Tokens(users=users - 1, new=1, context=prompt_tokens + new_tokens / 2)
+        decode_s = self.pass_time([decoded]).total_s
+        prompt_s = self.pass_time([decoded, Tokens(users=1, new=prompt_tokens, context=0)]).total_s - decode_s
+        prompts = (users - 1) / new_tokens
+        mean_s = decode_s + prompts * prompt_s
+        square = 1 + prompts * (prompt_s / mean_s) ** 2  # E[X²] / E[X]²
+        return mean_s * square / 2 + decode_s + prompt_s * (1 + prompts * square)
 
     def fewest_gpus(self) -> int | None:
         """The fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not."""

@@ -13,10 +13,12 @@ from wse.gpus.load import load_gpu, load_stack
 from wse.gpus.roofline import Parallelism
 from wse.gpus.server import GpuServer
 from wse.gpus.weights import weight_format
-from wse.models.load import load_model
+from wse.models.load import LoadedModel, load_model
+from wse.request.acceptance_option import DraftAcceptance, read_acceptance
+from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import check_counts
-from wse.request.prepare_estimate import MOST_USERS
+from wse.request.prepare_estimate import MOST_USERS, check_drafts, load_draft_model
 
 STACK: Final = "vllm"
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
@@ -25,7 +27,7 @@ PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
 SHARED: Final = frozenset(
     (
         *("model", "dtype", "batch", "prompt_len", "new_tokens", "verify_tokens", "economics"),
-        *("gpu", "gpus", "stack", "parallelism"),
+        *("gpu", "gpus", "stack", "parallelism", "draft", "draft_model", "draft_place"),
     )
 )
 """Options that mean the same for GPUs as for wafers, and those of GPUs alone."""
@@ -34,9 +36,17 @@ OF_GPUS: Final = frozenset(("gpus", "stack", "parallelism"))
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedGpuEstimate:
-    """A request with everything loaded and its defaults filled in."""
+    """A request with everything loaded and its defaults filled in.
+
+    ``draft`` is its draft model on the same GPUs, ``draft_model`` that model's name, ``draft_acceptance`` what was
+    asked for as ``acceptance``.
+    """
 
     server: GpuServer
+    draft: GpuServer | None
+    draft_model: str | None
+    draft_acceptance: str | None
+    acceptance: DraftAcceptance | None
     stack: str
     gpu: str
     parallelism: str
@@ -46,6 +56,11 @@ class PreparedGpuEstimate:
     verify_tokens: int
     economics: str | Path | None
     model: str
+
+    @property
+    def middle_context(self) -> float:
+        """Tokens before the one in the middle of what is generated."""
+        return self.prompt_tokens + self.new_tokens / 2
 
 
 def check_machine(request: EstimateRequest, given: Collection[str] = ()) -> None:
@@ -91,7 +106,12 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     parallelism = request.parallelism or TENSOR
     if parallelism not in PARALLELISMS:
         raise UnknownName("parallelism", parallelism, PARALLELISMS)
-    gpu, spec = load_gpu(request.gpu), load_model(request.model, with_weights=False).spec
+    check_drafts(request)
+    if request.draft_place not in (None, SAME):
+        msg = f"--draft-place {request.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
+        raise BadInput(msg)
+    loaded = load_model(request.model, with_weights=False)
+    gpu, spec = load_gpu(request.gpu), loaded.spec
     if spec.experts is None and parallelism != TENSOR:
         msg = f"--parallelism {parallelism}: {spec.name} has no experts; leave it out, or give {TENSOR}"
         raise BadInput(msg)
@@ -115,6 +135,10 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     _check_users(server, request.batch, prompt + new)
     return PreparedGpuEstimate(
         server=server,
+        draft=None if request.draft_model is None else _draft(request, loaded, server),
+        draft_model=None if request.draft_model is None else str(request.draft_model),
+        draft_acceptance=request.draft,
+        acceptance=None if request.draft is None else read_acceptance(request.draft),
         stack=str(request.stack or STACK),
         gpu=str(request.gpu),
         parallelism=parallelism,
@@ -125,6 +149,14 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         economics=request.economics,
         model=str(request.model),
     )
+
+
+def _draft(request: EstimateRequest, target: LoadedModel, server: GpuServer) -> GpuServer:
+    """The draft model on the GPUs of its model, in the format of its own checkpoint."""
+    assert request.draft_model is not None
+    loaded = load_draft_model(request.draft_model, target)
+    parallelism = Parallelism(gpus=server.parallelism.gpus)
+    return dataclasses.replace(server, spec=loaded.spec, weights=weight_format(loaded.spec), parallelism=parallelism)
 
 
 def _check_users(server: GpuServer, users: int, tokens: int) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import BadInput, UnknownName
-from wse.models.load import load_model
+from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
 from wse.request.basis import (
@@ -80,12 +81,10 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         raise BadInput(message)
     if request.capacity not in (REFUSE, REPORT):
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
-    _check_drafts(request)
+    check_drafts(request)
     basis = load_basis(request)
     if request.draft_model is not None:
-        draft = load_model(request.draft_model, with_weights=False)
-        remedy = "give a draft with the model's own vocabulary, or leave it out for a head"
-        check_vocabulary(f"--draft-model {request.draft_model}", draft, basis.loaded, remedy)
+        load_draft_model(request.draft_model, basis.loaded)
     economics = load_economics(basis.whole, request.economics)
     wafer = basis.mesh or basis.whole
     prompt_len, new_tokens = _lengths(request, basis.spec)
@@ -111,7 +110,15 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     )
 
 
-def _check_drafts(request: EstimateRequest) -> None:
+def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
+    """The draft model of a name, without weights. Raises BadInput where its vocabulary is another than the target's."""
+    draft = load_model(name, with_weights=False)
+    remedy = "give a draft with the model's own vocabulary, or leave it out for a head"
+    check_vocabulary(f"--draft-model {name}", draft, target, remedy)
+    return draft
+
+
+def check_drafts(request: EstimateRequest) -> None:
     """Check that the options of drafts go together.
 
     Raises:

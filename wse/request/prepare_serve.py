@@ -22,6 +22,8 @@ MOST_REQUESTS: Final = 1_000_000
 LONGEST: Final = 4
 """Times the mean that requests of different lengths may have, where no context was asked for."""
 MOST_CV: Final = 10.0
+MOST_DRAFTED: Final = 64
+"""Tokens of a draft; no measured one has as many."""
 
 
 Placement = PreparedEstimate | PreparedGpuEstimate
@@ -65,6 +67,7 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     _check(request)
     is_drawn = str(request.arrivals) in ARRIVALS
     workload, context = _drawn(request) if is_drawn else _read(request, _arrivals_path(request))
+    _check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
     placement = request.estimate_request(prompt_len=prompt, new_tokens=answer, context=context)
     return PreparedServe(
@@ -90,6 +93,7 @@ def _check(request: ServeRequest) -> None:
         prefill_gpus=request.prefill_gpus,
         prefix_tokens=request.prefix_tokens,
         prefixes=request.prefixes,
+        draft_tokens=request.draft_tokens,
     )
     if request.requests is not None and request.requests > MOST_REQUESTS:
         message = f"--requests {request.requests}: give at most {MOST_REQUESTS:,}"
@@ -113,6 +117,7 @@ def _check(request: ServeRequest) -> None:
         ("--prefix-cache", request.prefix_cache, "--batching continuous", not is_static),
         ("--prefix-cache", request.prefix_cache, "--prefill same", not has_own),
         ("--fast-share", request.fast_share > 0, "--batching continuous", not is_static),
+        ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
     ):
         if is_given and not is_there:
             message = f"{option}: needs {needs}; give that too, or leave it out"
@@ -126,6 +131,13 @@ def _check(request: ServeRequest) -> None:
         if is_given and on_gpus:
             message = f"{option}: is of wafers; leave it out, or leave out --gpu"
             raise BadInput(message)
+
+
+def _check_draft_tokens(request: ServeRequest, context: int) -> None:
+    most = min(MOST_DRAFTED, context - 2)
+    if request.draft_tokens is not None and request.draft_tokens > most:
+        message = f"--draft-tokens {request.draft_tokens}: of a context of {context:,} tokens give at most {most}"
+        raise BadInput(message)
 
 
 def _check_numbers(request: ServeRequest) -> None:
@@ -214,6 +226,7 @@ def _prepare(placement: EstimateRequest) -> Placement:
 
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
     """The placement that reads prompts: on wafers or GPUs of its own, or on a part of the wafers that decode."""
+    placement = replace(placement, draft=None, draft_model=None, draft_place=None)
     if placement.gpu is not None:
         return prepare_gpu_estimate(replace(placement, gpus=request.prefill_gpus or placement.gpus))
     if request.prefill_mesh is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
+from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import Option, OptionsOf
 from wse.request.placement_request import MappingName
@@ -32,12 +33,30 @@ class ServeRequest:
         EstimateRequest,
         OptionsOf(
             without=(
-                *("mapping", "batch", "verify_tokens", "draft", "draft_model", "draft_place"),
+                *("mapping", "batch", "verify_tokens", "draft"),
                 *("capacity", "network", "sensitivity", "trace"),
             )
         ),
     ]
     mapping: MappingName = MAPPING
+    draft: Annotated[
+        str | None,
+        Option(
+            doc="Decode by passes that verify drafts, accepted as often as this says: a measured model of "
+            "acceptance.toml or typical, shares such as 0.8,0.7,0.6 by position, or a TOML file.",
+            panel="Drafts",
+            metavar="NAME|SHARES|FILE",
+            known_values=known_names.acceptances,
+        ),
+    ] = None
+    draft_tokens: Annotated[
+        int | None,
+        Option(
+            doc="Tokens that are drafted for each pass. Default: as many as gain most for a user who is alone.",
+            panel="Drafts",
+            metavar="N",
+        ),
+    ] = None
     arrivals: Annotated[
         str | Path,
         Option(
@@ -158,5 +177,5 @@ class ServeRequest:
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
     ) -> EstimateRequest:
         """The placement that serves, with other lengths than ``base``; on GPUs no context is compiled."""
-        lengths = replace(self.base, prompt_len=prompt_len, new_tokens=new_tokens, context=None)
+        lengths = replace(self.base, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft)
         return lengths if self.base.gpu is not None else replace(lengths, mapping=self.mapping, context=context)

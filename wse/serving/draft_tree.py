@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from typing import Final
@@ -70,18 +70,31 @@ class DraftMachine:
     """The times of a machine that drafts are chosen for, whichever it is.
 
     Attributes:
-        verify_s: Seconds of a pass of the model over so many new tokens of each user; those over more than one have
-            what comes besides with every draft, such as ids on their way.
+        verify_s: Seconds of a pass of the model over so many new tokens of each user.
         draft_s: Seconds of a pass of the draft over so many tokens of each user.
+        ways_s: Seconds that come besides with a pass over so many tokens, of which all but one are drafted, such as ids
+            on their way.
+        shared_s: Seconds that pass for each token besides, with drafts as without, such as prompts of other users.
     """
 
     verify_s: Callable[[int], float]
     draft_s: Callable[[int], float]
+    ways_s: Callable[[int], float] = field(default=lambda _: 0.0)
+    shared_s: float = 0.0
+
+    @property
+    def token_s(self) -> float:
+        """Seconds of a token without drafts."""
+        return self.verify_s(1) + self.shared_s
+
+    def check_s(self, draft_tokens: int) -> float:
+        """Seconds of the pass that verifies so many drafted tokens, and of what comes besides with it."""
+        return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 
     def speed_up(self, tree: DraftTree) -> float:
         """How many times faster tokens come than one by one, with drafts of that tree."""
-        drafts_s = sum(self.draft_s(width) for width in tree.draft_widths)
-        return tree.tokens_per_pass * self.verify_s(1) / (self.verify_s(len(tree.parents) + 1) + drafts_s)
+        pass_s = self.check_s(len(tree.parents)) + sum(self.draft_s(width) for width in tree.draft_widths)
+        return self.token_s / (pass_s / tree.tokens_per_pass + self.shared_s)
 
 
 def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None = None) -> DraftTree:

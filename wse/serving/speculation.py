@@ -25,31 +25,32 @@ from wse.errors import BadInput
 from wse.hardware.number import Grade, weakest
 
 
-def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
+def speed_up(
+    yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0, shared_cost: float = 0.0
+) -> float:
     """The speed-up of drafts: how many times faster tokens come than one by one.
 
-    E / (n c + v) for ``yielded_tokens`` E a pass, ``draft_tokens`` n, ``draft_cost`` c: the time of drafting one token
-    over that of a plain pass, and ``verify_cost`` v: the time of the pass that checks n + 1 tokens over that of a plain
-    one. In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for weights whatever the
-    number of tokens; where weights lie in SRAM it is more.
+    (1 + s) / ((n c + v) / E + s) for ``yielded_tokens`` E a pass, ``draft_tokens`` n, ``draft_cost`` c: the time of
+    drafting one token over that of a plain pass, and ``verify_cost`` v: the time of the pass that checks n + 1 tokens
+    over that of a plain one. In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for
+    weights whatever the number of tokens; where weights lie in SRAM it is more. ``shared_cost`` s is what passes for
+    each token besides, with drafts as without, such as the prompts of other users.
 
     Raises:
         BadInput: a cost that is below 0, no number, or nothing in all.
     """
     time = draft_tokens * draft_cost + verify_cost
-    if not (draft_cost >= 0 and verify_cost >= 0 and 0 < time < math.inf):
+    if not (draft_cost >= 0 and verify_cost >= 0 and shared_cost >= 0 and 0 < time + shared_cost < math.inf):
         message = (
             f"draft cost {draft_cost}, verify cost {verify_cost}: give times over that of a plain pass, of at least 0, "
             "and not both 0"
         )
         raise BadInput(message)
-    return yielded_tokens / time
+    return yielded_tokens * (1 + shared_cost) / (time + yielded_tokens * shared_cost)
 
 
 def best_draft(
-    curve: Acceptance,
-    draft_cost: float,
-    verify_cost: Callable[[int], float],
+    curve: Acceptance, draft_cost: float, verify_cost: Callable[[int], float], shared_cost: float = 0.0
 ) -> tuple[int, float]:
     """The draft length with the largest `speed_up` on a curve, and that speed-up; (0, 1.0) where none gains.
 
@@ -59,7 +60,7 @@ def best_draft(
     """
     best, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):
-        gain = speed_up(curve.at(n), n, draft_cost, verify_cost(n + 1))
+        gain = speed_up(curve.at(n), n, draft_cost, verify_cost(n + 1), shared_cost)
         if gain <= best and length:
             break
         if gain > best:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -41,3 +42,13 @@ def test_a_user_alone_has_tokens_at_the_pace_of_decoding() -> None:
     passes = [costs().server.decode_s(1, 1000 + number) for number in range(200)]
     assert per_token_s(outcome)[0] == pytest.approx(np.mean(passes), rel=1e-6)
     assert outcome.first_s[0] == pytest.approx(costs().server.prefill_s(1000))
+
+
+def test_a_round_with_drafts_verifies_them_and_makes_them() -> None:
+    """For all users together: a pass over one token more than are drafted, and as many of the head."""
+    server = costs().server
+    drafted = replace(costs(), draft=server.draft_head, draft_tokens=3)
+    head_s = server.draft_head.draft_s(7, 1, 500)
+    assert drafted.round_s(7, 500, ()) == pytest.approx(server.verify_s(7, 4, 500) + 3 * head_s)
+    assert drafted.round_s(0, 0, [Piece(300, 64)]) == costs().round_s(0, 0, [Piece(300, 64)])
+    assert 1 / 32 < head_s / server.decode_s(7, 500) < 1 / 4  # one of 32 layers, and the table

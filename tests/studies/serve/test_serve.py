@@ -136,6 +136,50 @@ def test_gpus_serve_by_the_same_policies() -> None:
     assert "1 GPU h100" in same.title
 
 
+def test_drafts_bring_tokens_in_bursts_at_the_pace_of_their_passes() -> None:
+    """Of users who are alone: the pass over four tokens and the draft, over the mean tokens of a pass."""
+    served = wse.serve_sim(**GPUS, rate=0.01, draft="0.9,0.8,0.7", draft_tokens=3)
+    drafts, estimate = (
+        served.drafts,
+        wse.estimate("llama-3-8b", gpu="h100", prompt_len=512, new_tokens=128, draft="0.9"),
+    )
+    assert drafts is not None
+    assert served.served is not None
+    assert served.served.gaps is not None
+    assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
+    assert estimate.drafts.lengths[2].verify_s == pytest.approx(drafts.verify_s)
+    assert served.served.tokens_per_pass == pytest.approx(drafts.tokens_per_pass, rel=0.03)  # less what is dropped
+    pass_s = drafts.verify_s + drafts.draft_s
+    assert served.served.all.tpot.mean == pytest.approx(pass_s / served.served.tokens_per_pass, rel=0.02)
+    assert served.served.gaps.p50 == 0
+    assert served.served.gaps.p90 == pytest.approx(pass_s, rel=0.02)
+    assert served.inputs["draft_tokens"] == 3
+
+
+def test_drafts_of_a_length_that_nobody_gave_are_the_best_for_one_user() -> None:
+    given = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "draft": "glm-5.2"}
+    plan = wse.estimate(**given).drafts
+    drafts = wse.serve_sim(**given, requests=50, rate=1.0).drafts
+    assert drafts.draft_tokens == plan.draft_tokens > 1
+
+
+def test_drafts_that_never_gain_are_not_made() -> None:
+    plain, drafted = (wse.serve_sim(**STORY, rate=200.0, draft=draft) for draft in (None, "0.01"))
+    assert drafted.drafts is not None
+    assert drafted.drafts.draft_tokens == 0
+    assert drafted.served == plain.served
+    assert "none gains" in str(drafted.tables()[-1].rows)
+
+
+@pytest.mark.slow
+def test_drafts_on_wafers_are_faster_for_one_user_and_take_of_capacity() -> None:
+    """A pass that verifies is one user's, a plain one may be that of several."""
+    story = STORY | {"mesh": "96x96"}
+    plain, drafted = (wse.serve_sim(**story, rate=20.0, draft=draft) for draft in (None, "0.95,0.9,0.9"))
+    assert drafted.served.all.tpot.p50 < plain.served.all.tpot.p50
+    assert drafted.load.capacity_requests_per_s < plain.load.capacity_requests_per_s
+
+
 def test_at_low_load_gpus_serve_as_an_estimate_of_one_user_says() -> None:
     estimate = wse.estimate("llama-3-8b", gpu="h100", prompt_len=512, new_tokens=128)
     served = wse.serve_sim(**GPUS, rate=0.01, chunk=512).served
@@ -217,6 +261,14 @@ def test_files_hold_what_was_served(tmp_path: Path) -> None:
         ({"prefill": "own", "prefill_gpus": 2}, "--prefill-gpus: needs --gpu"),
         ({"prefix_tokens": 64}, "--prefix-tokens 64: give fewer than the 64 of --prompt-len"),
         ({"prompt_len": 4096}, "tokens are more than"),
+        ({"draft_tokens": 2}, "--draft-tokens: needs --draft; give that too, or leave it out"),
+        ({"draft": "0.8", "draft_tokens": 0}, "--draft-tokens 0: give a number of at least 1"),
+        ({"draft": "0.8", "draft_tokens": 65}, "--draft-tokens 65: of a context of 128 tokens give at most 64"),
+        ({"draft": "0.8,1.2"}, "--draft 0.8,1.2: an acceptance of 1.2 is outside of 0 to 1"),
+        ({"draft": "typicl"}, "did you mean 'typical'?"),
+        ({"draft_model": "story-draft"}, "say how often drafts are accepted too"),
+        ({"draft": "0.8", "draft_place": "gpu"}, "known: host, same, wafer"),
+        ({"draft": "0.8", "draft_model": "llama-3-8b"}, "has a vocabulary of 128,256 ids, story one of 1,024"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_a_line(changes: dict[str, Any], said: str) -> None:

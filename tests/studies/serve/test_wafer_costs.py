@@ -15,9 +15,10 @@ from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.search import Compilation
 from wse.serving.simulation.pass_costs import Piece
 from wse.serving.simulation.staged_costs import StagedCosts
-from wse.studies.compile.choose import compile_with_remedies
+from wse.studies.compile.choose import compile_with_remedies, pass_cost
 from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.serve.wafer_costs import wafer_costs
+from wse.studies.serve.wafer_drafts import drafted_costs
 
 REQUEST = EstimateRequest(
     model="story", mesh="24x24", mapping="region", schedule="released", prompt_len=64, new_tokens=64
@@ -92,3 +93,28 @@ def test_the_room_for_caches_is_that_of_the_memory_map(
     program: Program = for_prompts(prepared, compilation, prompts, chunk).program
     assert costs.kv_capacity_tokens == most * kv_capacity_tokens(program)
     assert costs.kv_block_tokens == max(stage.rect.rows for stage in program.stages)
+
+
+@pytest.mark.parametrize("model", [None, "story-draft"])
+def test_passes_that_verify_drafts_are_compiled_for_as_many_tokens(
+    compiled: tuple[PreparedEstimate, Compilation, StagedCosts], model: str | None
+) -> None:
+    """With the time of the draft; on a stage that is one region nothing overlaps with a head that drafts on it."""
+    prepared, compilation, plain = compiled
+    drafting = replace(prepared.request, draft="0.9,0.8,0.7", draft_model=model)
+    costs, drafts = drafted_costs(prepare_estimate(drafting), compilation, plain, 3)
+    assert drafts is not None
+    assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
+    verify = pass_cost(prepared, compilation, 4).cycles / prepared.wafer.clock_hz
+    middle = prepared.middle_context[0]
+    assert costs.round_s(1, middle, ()) == pytest.approx(verify + drafts.draft_s, rel=0.02)
+    assert drafts.verify_s == pytest.approx(verify, rel=1e-9 if model is None else 0.05)
+    work, whole = costs.work_s(1, middle, ()), costs.round_s(1, middle, ())
+    if prepared.options.wafers > 1:
+        assert drafts.draft_s < work < whole
+    elif model is None:
+        assert work == pytest.approx(whole)
+    else:  # a region of its own
+        assert work == pytest.approx(verify, rel=0.02)
+    assert costs.round_s(8, middle, ()) == pytest.approx(8 * work)
+    assert costs.kv_capacity_tokens == plain.kv_capacity_tokens

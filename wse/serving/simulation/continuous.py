@@ -10,6 +10,9 @@ At the begin of each round
 
 With a machine of its own for prompts (`PrefillMachine`) a request is admitted when that is free and there is room for
 its cache where it will be decoded; its prompt is read there alone, and its cache moved.
+
+With drafts (`Drafts`) a pass brings a user several tokens, and an answer takes as many passes as were drawn for it.
+Contexts are counted in passes then: between a prompt and its end they grow by the mean of a pass.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
-from wse.serving.simulation.decode_times import DecodeTimes
+from wse.serving.simulation.decode_times import DecodeTimes, decode_times
+from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.outcome import Outcome, Recorder
 from wse.serving.simulation.pass_costs import PassCosts, Piece
@@ -64,10 +68,14 @@ def simulate_continuous(
     policy: ContinuousPolicy,
     *,
     prefill: PrefillMachine | None = None,
+    drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> Outcome:
-    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then."""
-    return _Continuous(workload, costs, policy, prefill, on_done).run()
+    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then.
+
+    With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes.
+    """
+    return _Continuous(workload, costs, policy, prefill, drafts, on_done).run()
 
 
 _NEVER: Final = math.inf
@@ -80,6 +88,7 @@ class _Continuous:
         costs: PassCosts,
         policy: ContinuousPolicy,
         prefill: PrefillMachine | None,
+        drafts: Drafts | None,
         on_done: OnDone,
     ) -> None:
         self.costs, self.policy, self.prefill = costs, policy, prefill
@@ -88,7 +97,8 @@ class _Continuous:
         keeps = policy.prefix_cache
         self.room = KvRoom(workload, costs.kv_capacity_tokens, costs.kv_block_tokens, prefix_cache=keeps)
         self.prompts: list[int] = workload.prompt_tokens.tolist()
-        self.answers: list[int] = workload.new_tokens.tolist()
+        self.of_answers = answer_passes(workload, drafts)
+        self.passes, self.contexts = self.of_answers.passes, self.of_answers.contexts
         self.tiers: list[int] = workload.tier.tolist()
         self.is_tiered = len(set(self.tiers)) > 1
         self.read_tokens = [0] * len(workload)  # of prompts
@@ -98,8 +108,8 @@ class _Continuous:
         self.seats = policy.most_users  # free ones
         self.rounds = self.users = 0
         self.finish: list[tuple[int, int]] = []  # the round after which a user is done
-        self.longest: list[tuple[int, int]] = []  # less the context of users at round 0
-        self.context_sum = 0  # of contexts at round 0
+        self.longest: list[tuple[int, int]] = []  # less the context of users at round 0, in passes
+        self.context_sum = 0  # of contexts at round 0, in passes
         self.done = bytearray(len(workload))
         self.prefill_free_s = -_NEVER
         self.released_s = self.taken_s = -_NEVER  # when a request last left, and when one was last admitted
@@ -193,15 +203,15 @@ class _Continuous:
             if self.prefill is None:
                 self.record.first_s[request] = out + self.costs.host_s
             self.room.keep_prefix(request)
-            if self.answers[request] == 1:
+            if not self.passes[request]:
                 self.record.end_s[request] = self.record.first_s[request]
                 self._leave(request, out)
                 continue
-            context = self.prompts[request] - self.rounds
+            context = self.contexts[request] - self.rounds
             self.users += 1
             self.context_sum += context
             heappush(self.longest, (-context, request))
-            heappush(self.finish, (self.rounds + self.answers[request] - 1, request))
+            heappush(self.finish, (self.rounds + self.passes[request], request))
 
     def _leave(self, request: int, at_s: float) -> None:
         if self.released_s < self.record.now:
@@ -214,7 +224,7 @@ class _Continuous:
         self.record.leave(request, at_s)
 
     def _context(self) -> int:
-        """The context that a pass of the users in flight costs by."""
+        """The context that a pass of the users in flight costs by, in passes."""
         if self.costs.context_use == "mean":
             return self.context_sum // self.users + self.rounds
         longest = self.longest
@@ -225,7 +235,9 @@ class _Continuous:
     def _decode(self) -> None:
         """Run decode passes until a user is done, or what may change does."""
         record, users, context = self.record, self.users, self._context()
-        times, work = self.times.get(users) or self._new_times(users)
+        if users not in self.times:
+            self.times[users] = decode_times(self.costs, users, self.of_answers.tokens_per_pass)
+        times, work = self.times[users]
         most = self.finish[0][0] - self.rounds
         until = self._next_change() - record.now
         passes = most if until == _NEVER else times.passes_until(context, until, most)
@@ -233,14 +245,6 @@ class _Continuous:
         record.decode_run(times.pass_s(context), times.pass_s(context + passes - 1), passes, users, seconds)
         record.work_s += work.run_s(context, passes)
         self._end_rounds(passes, seconds)
-
-    def _new_times(self, users: int) -> tuple[DecodeTimes, DecodeTimes]:
-        costs = self.costs
-        self.times[users] = (
-            DecodeTimes(costs.contexts, lambda context: costs.round_s(users, context, ())),
-            DecodeTimes(costs.contexts, lambda context: costs.work_s(users, context, ())),
-        )
-        return self.times[users]
 
     def _round_with_prompts(self) -> None:
         """Run one round that reads pieces of prompts; their first tokens are out a little after its end."""
@@ -267,7 +271,7 @@ class _Continuous:
                 if piece.ends:
                     ended.append((queue.popleft(), piece))
         users = self.users
-        context = self._context() if users else 0
+        context = round(self._context() * self.of_answers.tokens_per_pass) if users else 0
         seconds = self.costs.round_s(users, context, pieces)
         record.work_s += self.costs.work_s(users, context, pieces)
         if users:
@@ -287,5 +291,5 @@ class _Continuous:
             request = heappop(finish)[1]
             record.end_s[request] = record.now + self.costs.host_s
             self.users -= 1
-            self.context_sum -= self.prompts[request] + self.answers[request] - 1 - self.rounds
+            self.context_sum -= self.contexts[request] + self.passes[request] - self.rounds
             self._leave(request, record.now)

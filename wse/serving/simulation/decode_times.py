@@ -11,6 +11,8 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+from wse.serving.simulation.pass_costs import PassCosts
+
 
 class DecodeTimes:
     """Seconds of decode passes of a number of users, by the context before them."""
@@ -62,3 +64,15 @@ class DecodeTimes:
     def _part(self, at: int, passes: int) -> float:
         """Seconds of the first passes from a grid point on: passes × first + slope × passes (passes - 1) / 2."""
         return passes * (self._seconds[at] + self._slopes[at] * (passes - 1) / 2)
+
+
+def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[DecodeTimes, DecodeTimes]:
+    """The seconds of rounds of so many users, and those of the slowest stage's work in them.
+
+    Contexts are counted in passes, each of which makes them longer by ``tokens_per_pass``.
+    """
+    contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
+    return (
+        DecodeTimes(contexts, lambda context: costs.round_s(users, round(context * tokens_per_pass), ())),
+        DecodeTimes(contexts, lambda context: costs.work_s(users, round(context * tokens_per_pass), ())),
+    )

@@ -24,10 +24,18 @@ CONTEXTS: Final = 9
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCosts:
-    """The costs of GPUs; see `wse.serving.simulation.pass_costs.PassCosts`. ``context``: of the longest request."""
+    """The costs of GPUs; see `wse.serving.simulation.pass_costs.PassCosts`.
+
+    Attributes:
+        server: The model on its GPUs.
+        context: Tokens of the longest request.
+        draft: What drafts for it; decode passes verify ``draft_tokens`` of it then, which are drafted one by one.
+    """
 
     server: GpuServer
     context: int
+    draft: GpuServer | None = None
+    draft_tokens: int = 0
 
     @cached_property
     def kv_capacity_tokens(self) -> int:
@@ -65,10 +73,13 @@ class GpuCosts:
         return 0.0
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Seconds of a pass."""
-        groups = [Tokens(users=users, new=1, context=context)] if users else []
+        """Seconds of a pass, and of the drafts that it verifies."""
+        groups = [Tokens(users=users, new=1 + self.draft_tokens, context=context)] if users else []
         groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
-        return self.server.pass_time(groups).total_s
+        drafting_s = 0.0
+        if users and self.draft is not None:
+            drafting_s = self.draft_tokens * self.draft.draft_s(users, 1, context)
+        return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
         """The whole round."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
-from wse.serving.simulation.decode_times import DecodeTimes
+from wse.serving.simulation.decode_times import DecodeTimes, decode_times
+from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.outcome import Outcome, Recorder
 from wse.serving.simulation.pass_costs import PassCosts, Piece
 from wse.serving.simulation.progress import OnDone, ignore, reporter
@@ -25,15 +25,25 @@ class StaticPolicy:
     longest_wait_s: float = math.inf
 
 
-def simulate_static(workload: Workload, costs: PassCosts, policy: StaticPolicy, *, on_done: OnDone = ignore) -> Outcome:
-    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then."""
+def simulate_static(
+    workload: Workload,
+    costs: PassCosts,
+    policy: StaticPolicy,
+    *,
+    drafts: Drafts | None = None,
+    on_done: OnDone = ignore,
+) -> Outcome:
+    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then.
+
+    With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes; contexts are
+    counted in passes then.
+    """
     record, report = Recorder(workload), reporter(on_done, len(workload))
+    of_answers = answer_passes(workload, drafts)
     prompts: list[int] = workload.prompt_tokens.tolist()
-    answers: list[int] = workload.new_tokens.tolist()
     block = costs.kv_block_tokens
-    needs = [-(-(prompt + answer) // block) * block for prompt, answer in zip(prompts, answers, strict=True)]
-    times: dict[int, DecodeTimes] = {}
-    works: dict[int, DecodeTimes] = {}
+    needs: list[int] = (-(-(workload.prompt_tokens + workload.new_tokens) // block) * block).tolist()
+    times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
         after = _seated(first, needs, costs.kv_capacity_tokens, policy.seats)
@@ -44,19 +54,19 @@ def simulate_static(workload: Workload, costs: PassCosts, policy: StaticPolicy, 
         begin = leaves + costs.round_s(0, 0, pieces) + costs.drain_s(pieces[-1])
         users = len(riders)
         if users not in times:
-            times[users] = DecodeTimes(costs.contexts, partial(_pass_s, costs, users))
-            works[users] = DecodeTimes(costs.contexts, partial(_work_s, costs, users))
-        context = _context(costs, [piece.tokens for piece in pieces])
-        passes = max(answers[rider] for rider in riders) - 1
-        end = begin + times[users].run_s(context, passes)
+            times[users] = decode_times(costs, users, of_answers.tokens_per_pass)
+        of_users, work = times[users]
+        context = _context(costs, [of_answers.contexts[rider] for rider in riders])
+        passes = [of_answers.passes[rider] for rider in riders]
+        end = begin + of_users.run_s(context, max(passes))
         record.busy_s += end - leaves
-        record.work_s += costs.work_s(0, 0, pieces) + works[users].run_s(context, passes)
+        record.work_s += costs.work_s(0, 0, pieces) + work.run_s(context, max(passes))
         record.advance(end)
         decoded = 0
-        for done, rider in enumerate(sorted(riders, key=lambda rider: answers[rider])):
-            decoded = _decode(record, times[users], context, decoded, answers[rider] - 1, users - done)
+        for done, (until, rider) in enumerate(sorted(zip(passes, riders, strict=True))):
+            decoded = _decode(record, of_users, context, decoded, until, users - done)
             record.start_s[rider], record.first_s[rider] = leaves, begin + costs.host_s
-            left = begin + times[users].run_s(context, decoded)
+            left = begin + of_users.run_s(context, decoded)
             record.end_s[rider] = left + costs.host_s
             record.leave(rider, left)
         first = riders.stop
@@ -73,16 +83,8 @@ def _seated(first: int, needs: list[int], capacity: int, seats: int) -> int:
     return after
 
 
-def _context(costs: PassCosts, prompts: list[int]) -> int:
-    return max(prompts) if costs.context_use == "longest" else sum(prompts) // len(prompts)
-
-
-def _pass_s(costs: PassCosts, users: int, context: int) -> float:
-    return costs.round_s(users, context, ())
-
-
-def _work_s(costs: PassCosts, users: int, context: int) -> float:
-    return costs.work_s(users, context, ())
+def _context(costs: PassCosts, contexts: list[int]) -> int:
+    return max(contexts) if costs.context_use == "longest" else sum(contexts) // len(contexts)
 
 
 def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, until: int, users: int) -> int:

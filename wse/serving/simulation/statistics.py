@@ -53,7 +53,10 @@ def per_token_s(outcome: Outcome) -> F64:
 
 
 def gap_distribution(outcome: Outcome) -> Distribution | None:
-    """The distribution of the gaps between two tokens of a user, over all tokens; None where none follows another."""
+    """The distribution of the gaps between two tokens of a user, over all tokens; None where none follows another.
+
+    Of the tokens that a pass brings a user, as with drafts, the first comes after the pass and the others with it.
+    """
     first, last, passes, users = outcome.gaps.T
     if not len(first):
         return None
@@ -61,10 +64,11 @@ def gap_distribution(outcome: Outcome) -> Distribution | None:
     number = np.arange(parts.sum()) - np.repeat(parts.cumsum() - parts, parts)
     of_part = np.repeat(first, parts) + np.repeat(last - first, parts) * (number + 0.5) / np.repeat(parts, parts)
     weights = np.repeat(passes * users / parts, parts)
+    total = float((outcome.workload.new_tokens - 1).sum())
+    of_part, weights = np.append(of_part, 0.0), np.append(weights, total - (passes * users).sum())
     order = of_part.argsort()
     of_part, sums = of_part[order], weights[order].cumsum()
     at = np.searchsorted(sums, np.array(QUANTILES) * sums[-1])
-    total = float((passes * users).sum())
     mean = float(((first + last) / 2 * passes * users).sum()) / total
     p50, p90, p99 = of_part[np.minimum(at, len(of_part) - 1)].tolist()
     return Distribution(mean, p50, p90, p99, float(np.maximum(first, last).max()))

@@ -1,8 +1,8 @@
 """Workload: requests with their arrival, lengths and tier; and arrivals and lengths drawn from distributions.
 
 Random numbers come from Philox, a counter-based generator (Salmon, Moraes, Dror and Shaw, Parallel random numbers: as
-easy as 1, 2, 3, SC 2011), with one stream each for arrivals, lengths, tiers and prefixes: a change of one leaves the
-others as they are.
+easy as 1, 2, 3, SC 2011), with one stream each for arrivals, lengths, tiers, prefixes and drafts: a change of one
+leaves the others as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ ARRIVALS: Final[tuple[Arrivals, ...]] = ("poisson", "constant", "bursts")
 FAST, NORMAL = 0, 1
 """Tiers, in the order in which they are served."""
 NO_PREFIX: Final = -1
-_ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES = range(5)
+_ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
+"""Streams of random numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,10 +120,10 @@ def draw_workload(options: WorkloadOptions) -> Workload:
     prompts = _lengths(options, _PROMPTS, options.prompt_tokens, np.full(count, most_prompt))
     prompts = np.maximum(prompts, prefix_tokens + 1)
     answers = _lengths(options, _ANSWERS, options.new_tokens, options.context - prompts)
-    tiers = np.where(_generator(options, _TIERS).random(count) < options.fast_share, FAST, NORMAL)
+    tiers = np.where(random_stream(options.seed, _TIERS).random(count) < options.fast_share, FAST, NORMAL)
     prefix = np.full(count, NO_PREFIX)
     if prefix_tokens:
-        prefix = _generator(options, _PREFIXES).integers(options.prefixes, size=count)
+        prefix = random_stream(options.seed, _PREFIXES).integers(options.prefixes, size=count)
     return Workload(
         arrival_s=_arrivals(options),
         prompt_tokens=prompts,
@@ -138,7 +139,7 @@ def _arrivals(options: WorkloadOptions) -> F64:
     count, burst = options.requests, options.burst if options.arrivals == "bursts" else 1
     if options.arrivals == "constant":
         return np.arange(count, dtype=np.float64)
-    gaps = _generator(options, _ARRIVALS).exponential(burst, math.ceil(count / burst))
+    gaps = random_stream(options.seed, _ARRIVALS).exponential(burst, math.ceil(count / burst))
     return np.asarray(np.repeat(gaps.cumsum() - gaps[0], burst)[:count])
 
 
@@ -148,9 +149,10 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, most: I64) -> I64
     if not cv:
         return np.asarray(np.minimum(mean, most))
     variance = math.log1p(cv * cv)
-    drawn = _generator(options, stream).lognormal(math.log(mean) - variance / 2, math.sqrt(variance), count)
+    drawn = random_stream(options.seed, stream).lognormal(math.log(mean) - variance / 2, math.sqrt(variance), count)
     return np.asarray(np.clip(np.rint(drawn), 1, most), np.int64)
 
 
-def _generator(options: WorkloadOptions, stream: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=options.seed, counter=[0, 0, 0, stream]))
+def random_stream(seed: int, stream: int) -> np.random.Generator:
+    """The random numbers of a stream."""
+    return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, stream]))

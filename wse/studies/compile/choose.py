@@ -68,7 +68,13 @@ def compile_fastest(prepared: Placeable) -> Compilation:
 
 
 def pass_cost(prepared: Placeable, compilation: Compilation, tokens: int) -> PhaseCost:
-    """The cost of a pass over so many new tokens of the first user, compiled for the regions of a compilation.
+    """The cost of a pass over so many new tokens of the first user, in the middle of what is asked for."""
+    options = replace(prepared.options, verify_tokens=tokens)
+    return pass_fabric(prepared, compilation, tokens).verify_cost(replace(prepared, options=options).middle_before_pass)
+
+
+def pass_fabric(prepared: Placeable, compilation: Compilation, tokens: int) -> Fabric:
+    """The fabric model of a pass over so many new tokens of a user, compiled for the regions of a compilation.
 
     It has the rewrites and trees that pay for it; what it needs of SRAM besides need not fit.
     """
@@ -80,7 +86,7 @@ def pass_cost(prepared: Placeable, compilation: Compilation, tokens: int) -> Pha
     of_prompts = replace(compilation.choice, prefill_chunk=1)
     choice = verify_choice(p.spec, p.wafer, p.software, options, of_prompts, _timing(p))
     program = compile_choice(p.spec, p.wafer, p.software, options, choice)
-    return Fabric(program, p.wafer, p.software, p.meshes).verify_cost(p.middle_before_pass)
+    return Fabric(program, p.wafer, p.software, p.meshes)
 
 
 def _prompt_cycles(fabric: Fabric) -> float:

@@ -75,15 +75,24 @@ def draft_plan(
         BadInput and its kinds: the draft model cannot be used, or has another vocabulary.
         DoesNotFit: it fits no number of wafers.
     """
-    request, acceptance = prepared.request, prepared.acceptance
-    if acceptance is None or decode is None:
+    if prepared.acceptance is None or decode is None:
         return None
-    place = request.draft_place or SAME
-    if request.draft_model is None:
-        machine = head_machine(prepared, compilation, decode)
-    else:
-        machine = model_machine(prepared, compilation, _compiled(prepared, str(request.draft_model), place))
-    return plan_of(acceptance, machine, HEAD if request.draft_model is None else str(request.draft_model), place)
+    draft, place = drafter(prepared)
+    return plan_of(prepared.acceptance, draft_machine(prepared, compilation, decode), draft, place)
+
+
+def drafter(prepared: PreparedEstimate) -> tuple[str, str]:
+    """The name of a request's draft, and the place where it is made."""
+    request = prepared.request
+    return HEAD if request.draft_model is None else str(request.draft_model), request.draft_place or SAME
+
+
+def draft_machine(prepared: PreparedEstimate, compilation: Compilation, decode: DecodeResult) -> DraftMachine:
+    """The times of a request's model and of its draft; ``decode`` is of its estimate. Errors as of `draft_plan`."""
+    draft, place = drafter(prepared)
+    if draft == HEAD:
+        return head_machine(prepared, compilation, decode)
+    return model_machine(prepared, compilation, _compiled(prepared, draft, place))
 
 
 def plan_of(acceptance: DraftAcceptance, machine: DraftMachine, draft: str, place: str) -> DraftPlanResult:
@@ -101,14 +110,14 @@ def plan_of(acceptance: DraftAcceptance, machine: DraftMachine, draft: str, plac
         place=place,
         draft_tokens=best.draft_tokens,
         speed_up=best.gain,
-        tokens_per_s_per_user=best.gain / plain_s,
+        tokens_per_s_per_user=best.gain / machine.token_s,
         lengths=tuple(
             DraftLengthResult(
                 draft_tokens=n,
                 tokens_per_pass=curve.at(n),
                 draft_s=n * machine.draft_s(1),
-                verify_s=machine.verify_s(n + 1),
-                speed_up=speed_up(curve.at(n), n, best.draft_cost, machine.verify_s(n + 1) / plain_s),
+                verify_s=machine.check_s(n),
+                speed_up=speed_up(curve.at(n), n, best.draft_cost, machine.check_s(n) / plain_s, best.shared_cost),
             )
             for n in range(1, most + 1)
         ),
@@ -153,8 +162,8 @@ def _compiled(target: PreparedEstimate, name: str, place: str) -> CompiledDraft:
 _PLACES: Final = {SAME: "on the model's wafer", WAFER: "on another wafer", HOST: "on the host"}
 
 
-def draft_table(plan: DraftPlanResult) -> Table:
-    """The drafts that were tried, with the time of each and what it gains."""
+def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
+    """The drafts that were tried, with the time of each and what it gains; ``place`` of GPUs, in words."""
     rows = [
         {
             "draft": f"{row.draft_tokens} in a row" + (" (best)" if row.draft_tokens == plan.draft_tokens else ""),
@@ -179,5 +188,6 @@ def draft_table(plan: DraftPlanResult) -> Table:
     who = "a head of one layer" if plan.draft == HEAD else printable(plan.draft)
     columns = [Column(key="draft"), *(number(key, formatter=str) for key in ("yield", "drafting", "pass", "gain"))]
     best = f"{count(plan.tokens_per_s_per_user)} tokens/s/user" if plan.draft_tokens else "none gains"
-    note = f"{who} {_PLACES[plan.place]}, accepted as of {printable(plan.acceptance)} ({plan.grade}); best: {best}"
+    where, whose = place or _PLACES[plan.place], printable(plan.acceptance)
+    note = f"{who} {where}, accepted as of {whose} ({plan.grade}); best: {best}"
     return Table(columns=tuple(columns), rows=rows, title="Drafts", note=note)

@@ -40,6 +40,7 @@ class Drafting:
         gain: Times as many tokens a second as without drafts.
         draft_cost: The time of drafting a token over that of a plain pass.
         check_cost: The time of a pass over one more token than are drafted, over that of a plain pass.
+        shared_cost: What passes for each token besides, over the time of a plain pass.
         grade: The grade of the weakest number that it rests on.
     """
 
@@ -47,12 +48,14 @@ class Drafting:
     gain: float
     draft_cost: float
     check_cost: float
+    shared_cost: float = 0.0
     grade: Grade
 
     @property
     def tokens_per_pass(self) -> float:
         """Tokens that a pass brings on average."""
-        return self.gain * (self.draft_tokens * self.draft_cost + self.check_cost)
+        pass_cost = self.draft_tokens * self.draft_cost + self.check_cost
+        return self.gain * pass_cost / (1 + self.shared_cost * (1 - self.gain))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,13 +70,14 @@ class CompiledDraft:
 def best_drafting(curve: Acceptance, machine: DraftMachine) -> Drafting:
     """The best draft on a curve of tokens per pass by draft length, for a machine."""
     plain_s = machine.verify_s(1)
-    cost = machine.draft_s(1) / plain_s
-    length, gain = best_draft(curve, cost, lambda tokens: machine.verify_s(tokens) / plain_s)
+    cost, shared = machine.draft_s(1) / plain_s, machine.shared_s / plain_s
+    length, gain = best_draft(curve, cost, lambda tokens: machine.check_s(tokens - 1) / plain_s, shared)
     return Drafting(
         draft_tokens=length,
         gain=gain,
         draft_cost=cost,
-        check_cost=machine.verify_s(length + 1) / plain_s,
+        check_cost=(machine.check_s(length) if length else plain_s) / plain_s,
+        shared_cost=shared,
         grade=weakest((curve.grade, COST_GRADE)),
     )
 
@@ -97,17 +101,16 @@ def model_machine(prepared: Placeable, compilation: Compilation, draft: Compiled
     float_bytes = ELEMENT_BYTES[program.element_type("act")]
     weights = stored_bytes(draft.prepared.spec, program.weight_type, float_bytes)
 
-    def ways_cycles(tokens: int) -> float:
-        if tokens == 1:
-            return 0.0
+    def ways_s(tokens: int) -> float:
         ways = times.exchange_cycles(2, own, region) + times.exchange_cycles(tokens - 1, region, own)
-        return times.round_trip_cycles() + compilation.options.batch * ways
+        return (times.round_trip_cycles() + compilation.options.batch * ways) / wafer.clock_hz
 
     on_wafer = PassTimes(draft.prepared, draft.compilation)
     on_host_s = times.host_token_cycles(weights) / wafer.clock_hz
     return DraftMachine(
-        verify_s=lambda tokens: verify_s(tokens) + ways_cycles(tokens) / wafer.clock_hz,
+        verify_s=verify_s,
         draft_s=(lambda tokens: on_host_s) if draft.place == HOST else on_wafer,
+        ways_s=ways_s,
     )
 
 

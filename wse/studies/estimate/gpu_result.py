@@ -10,6 +10,7 @@ from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import WIDEST, count, in_bytes, plural, printable, seconds
+from wse.studies.estimate.draft_plan import DraftPlanResult, draft_table
 from wse.studies.estimate.grades import GradeResult
 
 Range = tuple[float, float]
@@ -94,7 +95,7 @@ class GpuTpotParts(Result):
 class GpuLatencyResult(Result):
     """Times that a user sees while others come and go."""
 
-    ttft_s: Annotated[float, Doc("time to first token: half a pass of waiting, and the prompt beside others", "s")]
+    ttft_s: Annotated[float, Doc("expected time to first token: the rest of a pass, and the prompt beside others", "s")]
     tpot_s: Annotated[float, Doc("time per output token behind the first", "s")]
     tpot_by: Annotated[GpuTpotParts, Doc("the same by term")]
     bound_s: Annotated[float, Doc("the least that decoding takes at stated rates, with perfect software", "s")]
@@ -151,6 +152,8 @@ class GpuBatchResult(Result):
     ttft_s: Annotated[float, Doc("time to first token", "s")]
     joules_per_token: Annotated[float | None, Doc("energy of a generated token", "J")] = None
     usd_per_million_tokens: Annotated[float | None, Doc("price of a million tokens", "USD")] = None
+    draft_tokens: Annotated[int | None, Doc("best length of a draft, 0 where none gains; with `--draft`")] = None
+    draft_speed_up: Annotated[float | None, Doc("times as many tokens a second with it; with `--draft`")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,14 +170,16 @@ class GpuEstimateResult(Result):
     latency: Annotated[GpuLatencyResult, Doc("what a user waits for")]
     decode: Annotated[GpuDecodeResult, Doc("generated tokens")]
     verify: Annotated[GpuVerifyResult | None, Doc("a pass over several new tokens; with `--verify-tokens`")] = None
+    drafts: Annotated[DraftPlanResult | None, Doc("the drafts that gain most for the batch; with `--draft`")] = None
     energy: Annotated[GpuEnergyResult | None, Doc("joules of a token; absent for a GPU whose power is unknown")] = None
     cost: Annotated[GpuCostResult | None, Doc("dollars of a million tokens; absent where no price is known")] = None
     grades: Annotated[Mapping[str, GradeResult], Doc("by the key of a number, how well it is known")]
     batches: Annotated[tuple[GpuBatchResult, ...], Doc("the same for other numbers of users")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The request, the answer, the time of a token by term, and numbers of users."""
-        return (_inputs_table(self), _answer_table(self), _terms_table(self.latency), _batches_table(self))
+        """The request, the answer, the time of a token by term, drafts where they are asked for, numbers of users."""
+        drafts = () if self.drafts is None else (draft_table(self.drafts, "on the model's GPUs"),)
+        return (_inputs_table(self), _answer_table(self), _terms_table(self.latency), *drafts, _batches_table(self))
 
 
 def _inputs_table(result: GpuEstimateResult) -> Table:
@@ -201,7 +206,12 @@ def _answer_table(result: GpuEstimateResult) -> Table:
             f"of {asked} fit; {tokens}",
         ),
         ("prompt", "prefill.tokens_per_s", f"{count(result.prefill.tokens_per_s)} tokens/s", "one that is read alone"),
-        ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), "first token, beside the other users"),
+        (
+            "TTFT",
+            "latency.ttft_s",
+            seconds(latency.ttft_s),
+            "first token, expected beside others and their prompts",
+        ),
         (
             "TPOT",
             "latency.tpot_s",
@@ -281,7 +291,8 @@ def _batches_table(result: GpuEstimateResult) -> Table:
         number("ttft_s", "TTFT", seconds),
         number("tpot_s", "TPOT", seconds),
         number("usd_per_million_tokens", "USD/M tokens"),
-        number("joules_per_token", "J/token"),
+        number("joules_per_token", "J/token", priority=1),
+        *_draft_columns(result),
     )
     rows = [row for row in result.batches if row.users in (1, 4, 16, 64, 256, 1024, 4096, result.batch)]
     rows += [row for row in result.batches[-1:] if row not in rows]
@@ -292,3 +303,9 @@ def _batches_table(result: GpuEstimateResult) -> Table:
         note=f"up to {count(result.memory.kv_capacity_users)} fit",
         style=lambda row: "bold" if row.users == result.batch else "",
     )
+
+
+def _draft_columns(result: GpuEstimateResult) -> tuple[Column, ...]:
+    if result.drafts is None:
+        return ()
+    return (number("draft_tokens", "drafted"), number("draft_speed_up", "gain", "{:.2f} x".format))

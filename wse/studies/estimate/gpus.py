@@ -9,12 +9,16 @@ from typing import Final
 from wse.gpus.load import gpu_numbers, stack_numbers
 from wse.gpus.roofline import Tokens
 from wse.gpus.server import GpuServer
-from wse.hardware.number import SourcedNumber, weakest
+from wse.hardware.number import Grade, SourcedNumber, weakest
 from wse.models.tensors.model_tensors import parameter_count
+from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import PreparedGpuEstimate, prepare_gpu_estimate
 from wse.serving.economics import GpuEconomics, load_gpu_economics
 from wse.serving.gpu_cost import gpu_cost, gpu_energy
+from wse.studies.estimate.draft_plan import DraftPlanResult, plan_of
+from wse.studies.estimate.drafting import best_drafting
+from wse.studies.estimate.gpu_drafting import draft_name, gpu_draft_machine
 from wse.studies.estimate.gpu_result import (
     GpuBatchResult,
     GpuCostResult,
@@ -34,6 +38,10 @@ from wse.studies.estimate.grades import SOURCES, GradeResult
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 """Users at the same time that the table over batch sizes has, as far as they fit."""
+
+
+ARRIVALS_GRADE: Final[Grade] = "I"
+"""How well it is known that prompts come at random, and are read with all others that wait."""
 
 
 def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
@@ -91,10 +99,12 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         ),
         decode=GpuDecodeResult(tokens_per_s_per_user=batch.tokens_per_s_per_user, tokens_per_s=batch.tokens_per_s),
         verify=_verify(prepared),
+        drafts=_drafts(prepared),
         energy=None if energy is None or economics is None else _energy(energy, economics),
         cost=None if cost is None or economics is None else _cost(cost, economics),
         grades={
-            **dict.fromkeys(("latency.ttft_s", "latency.tpot_s", "decode.tokens_per_s_per_user"), answered),
+            "latency.ttft_s": _first_token_grade(prepared, answered),
+            **dict.fromkeys(("latency.tpot_s", "decode.tokens_per_s_per_user"), answered),
             **dict.fromkeys(("decode.tokens_per_s", "prefill.tokens_per_s", "memory.kv_capacity_tokens"), answered),
             **({} if energy is None else {"energy.joules_per_token": _with(answered, energy, "gpu_power_w")}),
             **({} if cost is None else {"cost.usd_per_million_tokens": _with(answered, cost, "gpu_usd_per_hour")}),
@@ -104,26 +114,34 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 
 
 def batch_result(prepared: PreparedGpuEstimate, users: int, economics: GpuEconomics | None) -> GpuBatchResult:
-    """What so many users at the same time get.
-
-    A prompt waits for half a pass in the mean, then is read beside the tokens of the others.
-    """
+    """What so many users at the same time get: rates while they come and go, and the expected first token."""
     server, prompt = prepared.server, prepared.prompt_tokens
     decode, others = server.served_time(users, prompt, prepared.new_tokens)
     tpot = decode.total_s + others.total_s
-    beside = [_decoded(prepared, users - 1)] if users > 1 else []
-    read = server.pass_time([*beside, Tokens(users=1, new=prompt, context=0)]).total_s
     rate = users / tpot
+    drafting = None
+    if prepared.acceptance is not None:
+        drafting = best_drafting(prepared.acceptance.curve, gpu_draft_machine(prepared, users))
     gpus = server.parallelism.gpus
     return GpuBatchResult(
         users=users,
         tokens_per_s_per_user=1 / tpot,
         tokens_per_s=rate,
         tpot_s=tpot,
-        ttft_s=read + (tpot / 2 if beside else 0),
+        ttft_s=server.first_token_s(users, prompt, prepared.new_tokens),
         joules_per_token=None if economics is None else gpu_energy(gpus, rate, economics).value,
         usd_per_million_tokens=None if economics is None else gpu_cost(gpus, rate, economics).value,
+        draft_tokens=None if drafting is None else drafting.draft_tokens,
+        draft_speed_up=None if drafting is None else drafting.gain,
     )
+
+
+def _drafts(prepared: PreparedGpuEstimate) -> DraftPlanResult | None:
+    """The best drafts for the users of a request that asks for them."""
+    if prepared.acceptance is None:
+        return None
+    machine = gpu_draft_machine(prepared, prepared.users)
+    return plan_of(prepared.acceptance, machine, draft_name(prepared), SAME)
 
 
 def batch_sizes(most: int, asked_for: int) -> Iterable[int]:
@@ -132,14 +150,14 @@ def batch_sizes(most: int, asked_for: int) -> Iterable[int]:
 
 
 def _decoded(prepared: PreparedGpuEstimate, users: int) -> Tokens:
-    return Tokens(users=users, new=1, context=prepared.prompt_tokens + prepared.new_tokens / 2)
+    return Tokens(users=users, new=1, context=prepared.middle_context)
 
 
 def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
     """A pass over several new tokens of each user; None where it is not asked for."""
     if not prepared.verify_tokens:
         return None
-    server, context = prepared.server, prepared.prompt_tokens + prepared.new_tokens / 2
+    server, context = prepared.server, prepared.middle_context
     verify, decode = (
         server.verify_s(prepared.users, prepared.verify_tokens, context),
         server.decode_s(prepared.users, context),
@@ -160,6 +178,13 @@ def _grade(prepared: PreparedGpuEstimate) -> GradeResult:
     grade = weakest(number.grade for number in numbers.values())
     name = next(name for name, number in numbers.items() if number.grade == grade)
     return GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
+
+
+def _first_token_grade(prepared: PreparedGpuEstimate, answered: GradeResult) -> GradeResult:
+    """The grade of the first token: beside other users it rests on when their prompts come, which is assumed."""
+    if prepared.users == 1 or weakest((answered.grade, ARRIVALS_GRADE)) == answered.grade:
+        return answered
+    return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
 
 
 def _unused(server: GpuServer) -> frozenset[str]:
@@ -202,7 +227,7 @@ def _cost(cost: SourcedNumber, economics: GpuEconomics) -> GpuCostResult:
 
 def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
     """The options with defaults filled in."""
-    inputs: dict[str, str | int] = {
+    inputs: dict[str, str | int | None] = {
         "model": prepared.model,
         "gpu": prepared.gpu,
         "gpus": prepared.server.parallelism.gpus,
@@ -213,4 +238,6 @@ def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
         "prompt_len": prepared.prompt_tokens,
         "new_tokens": prepared.new_tokens,
     }
-    return inputs | ({"verify_tokens": prepared.verify_tokens} if prepared.verify_tokens else {})
+    inputs |= {"verify_tokens": prepared.verify_tokens or None}
+    inputs |= {"draft": prepared.draft_acceptance, "draft_model": prepared.draft_model}
+    return {name: value for name, value in inputs.items() if value is not None}

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wse.models.tensors.model_tensors import parameter_count
+from wse.request.draft_option import SAME
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.economics import load_gpu_economics
 from wse.serving.simulation.gpu_costs import GpuCosts
+from wse.studies.estimate.gpu_drafting import draft_name, draft_server, gpu_draft_machine
 from wse.studies.results.placement import ModelResult
+from wse.studies.serve.drafts import drafts_result
 from wse.studies.serve.machine import Machine, MachineResult, times
 
 
-def gpu_machine(prepared: PreparedGpuEstimate, context: int) -> Machine:
-    """The GPUs of a request, for requests of at most ``context`` tokens. Raises DoesNotFit where the weights do not."""
-    server = prepared.server
+def gpu_machine(prepared: PreparedGpuEstimate, context: int, draft_tokens: int | None) -> Machine:
+    """The GPUs of a request, for requests of at most ``context`` tokens, with drafts as long if it has any.
+
+    Raises DoesNotFit where the weights do not fit.
+    """
+    server, drafts = prepared.server, None
     costs = GpuCosts(server=server, context=context)
+    if prepared.acceptance is not None:
+        machine, name = gpu_draft_machine(prepared, 1), draft_name(prepared)
+        drafts = drafts_result(prepared.acceptance, machine, draft_tokens, name, SAME)
+        costs = replace(costs, draft=draft_server(prepared), draft_tokens=drafts.draft_tokens)
     economics = load_gpu_economics(server.gpu, prepared.economics)
     gpus = server.parallelism.gpus
     return Machine(
         costs=costs,
+        drafts=drafts,
         model=ModelResult(
             name=server.spec.name,
             parameters=parameter_count(server.spec),
@@ -50,6 +63,7 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int) -> Machine:
             "prompt_len": prepared.prompt_tokens,
             "new_tokens": prepared.new_tokens,
             "context": context,
+            **({} if prepared.draft_model is None else {"draft_model": prepared.draft_model}),
         },
         kv_bytes_per_token=server.kv_bytes_per_token,
         link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,

@@ -11,6 +11,7 @@ from wse.report.result import Doc, Result
 from wse.report.terminal import plural, printable
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.studies.results.placement import ModelResult
+from wse.studies.serve.drafts import DraftsResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,8 @@ class Machine:
     """A machine that serves.
 
     Attributes:
-        costs: Costs of its passes, and its room.
+        costs: Costs of its passes, and its room; decode passes verify drafts where it has any.
+        drafts: These drafts; None without.
         model: The model as it is held there.
         result: What is told about the machine.
         inputs: The options that it follows from, by name.
@@ -56,6 +58,7 @@ class Machine:
     """
 
     costs: PassCosts
+    drafts: DraftsResult | None = None
     model: ModelResult
     result: MachineResult
     inputs: Mapping[str, Any]

@@ -10,7 +10,9 @@ from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import WIDEST, count, percent, plural, printable, seconds
+from wse.studies.estimate.draft_plan import HEAD
 from wse.studies.results.placement import ModelResult
+from wse.studies.serve.drafts import DraftsResult
 from wse.studies.serve.machine import MachineResult
 
 
@@ -111,6 +113,9 @@ class ServedResult(Result):
     all: Annotated[WaitsResult, Doc("waits of all requests")]
     tiers: Annotated[Mapping[str, WaitsResult], Doc("waits by tier; of requests with a fast tier")]
     gaps: Annotated[DistributionResult | None, Doc("gaps between two tokens of a user, over all tokens", "s")] = None
+    tokens_per_pass: Annotated[
+        float | None, Doc("tokens of answers that a pass brought a user, on average; with drafts")
+    ] = None
     makespan_s: Annotated[float, Doc("from the first arrival until all are served", "s")]
     tokens_per_s: Annotated[float, Doc("generated tokens of all users in that time", "tokens/s")]
     goodput: Annotated[GoodputResult | None, Doc("of requests with a promise")] = None
@@ -133,6 +138,7 @@ class ServeResult(Result):
     prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, where that is another")] = (
         None
     )
+    drafts: Annotated[DraftsResult | None, Doc("the drafts that decode passes verify; with `--draft`")] = None
     requests: Annotated[RequestsResult, Doc("the requests")]
     load: Annotated[LoadResult, Doc("their load")]
     served: Annotated[ServedResult | None, Doc("what happened; absent where the queue would grow for ever")] = None
@@ -212,6 +218,8 @@ def _served_table(result: ServeResult, served: ServedResult) -> Table:
     ):
         if amount is not None:
             rows.append((name, f"{_amount(amount)} {unit}"))
+    if served.tokens_per_pass is not None:
+        rows.insert(1, ("drafts", f"a pass brings a user {served.tokens_per_pass:.2f} tokens on average"))
     goodput = served.goodput
     if goodput is not None:
         promised = [
@@ -252,7 +260,18 @@ def _machine_table(result: ServeResult) -> Table:
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
             grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
             rows.append(("", f"compiled: {grid}; chunks of {machine.chunk_tokens} tokens"))
+    if result.drafts is not None:
+        rows.append(("drafts", _drafts_text(result.drafts)))
     return pair_table(rows, "Rests on")
+
+
+def _drafts_text(drafts: DraftsResult) -> str:
+    who = "a head of one layer" if drafts.draft == HEAD else f"{printable(drafts.draft)} ({drafts.place})"
+    whose = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
+    if not drafts.draft_tokens:
+        return f"none gains for a user alone, of {who}, {whose}; so there are none"
+    times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)} for a user alone"
+    return f"{plural(drafts.draft_tokens, 'token')} of {who}, {whose}: {drafts.tokens_per_pass:.2f} a pass; {times}"
 
 
 def _amount(amount: AmountResult) -> str:

@@ -18,11 +18,13 @@ from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve
 from wse.request.serve_request import STATIC, ServeRequest
 from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous import ContinuousPolicy, PrefillMachine, simulate_continuous
+from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.workload import Workload
+from wse.studies.serve.drafts import drawn_drafts
 from wse.studies.serve.gpus import gpu_machine
 from wse.studies.serve.machine import Machine
 from wse.studies.serve.result import LoadResult, RequestsResult, ServeResult
@@ -56,10 +58,11 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     total = len(prepared.workload)
     on_progress(0, total, "compiling")
     decode = _machine(prepared, prepared.decode)
+    drafts = _drafts(prepared, decode)
     prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
     seats = min(request.max_users or decode.costs.most_users, decode.costs.most_users)
     _check_room(prepared.workload, decode.costs)
-    simulate = _policy(prepared, decode, prefill, seats)
+    simulate = _policy(prepared, decode, prefill, seats, drafts)
     on_progress(0, total, "capacity")
     capacity = capacity_requests_per_s(prepared.workload, seats, lambda held: simulate(held, _silent))
     workload = prepared.workload
@@ -77,6 +80,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         model=decode.model,
         machine=decode.result,
         prefill_machine=None if prefill is None else prefill.result,
+        drafts=decode.drafts,
         requests=RequestsResult(
             count=total,
             arrivals=str(request.arrivals),
@@ -97,20 +101,30 @@ def _silent(done: int, total: int) -> None:
 def _machine(prepared: PreparedServe, placement: Placement) -> Machine:
     """The machine of a placement, ready to serve."""
     if isinstance(placement, PreparedGpuEstimate):
-        return gpu_machine(placement, prepared.context)
-    return wafer_machine(placement, prepared.request.streams)
+        return gpu_machine(placement, prepared.context, prepared.request.draft_tokens)
+    return wafer_machine(placement, prepared.request.streams, prepared.request.draft_tokens)
 
 
-def _policy(prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int) -> Simulate:
+def _drafts(prepared: PreparedServe, decode: Machine) -> Drafts | None:
+    """The drafts that are drawn; None where there are none, or none gains."""
+    acceptance = prepared.decode.acceptance
+    if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
+        return None
+    return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared.request.seed)
+
+
+def _policy(
+    prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int, drafts: Drafts | None
+) -> Simulate:
     """The function that serves a workload as the request asks for."""
     request, costs = prepared.request, decode.costs
     if request.batching == STATIC:
         wait = math.inf if request.batch_wait is None else request.batch_wait
         bus = StaticPolicy(seats=seats, longest_wait_s=wait)
-        return lambda workload, on_done: simulate_static(workload, costs, bus, on_done=on_done)
+        return lambda workload, on_done: simulate_static(workload, costs, bus, drafts=drafts, on_done=on_done)
     policy = ContinuousPolicy(most_users=seats, prompt_tokens=request.chunk, prefix_cache=request.prefix_cache)
     machine = None if prefill is None else _prefill_machine(prepared, prefill)
-    run = partial(simulate_continuous, costs=costs, policy=policy, prefill=machine)
+    run = partial(simulate_continuous, costs=costs, policy=policy, prefill=machine, drafts=drafts)
     return lambda workload, on_done: run(workload, on_done=on_done)
 
 
@@ -144,6 +158,7 @@ def _inputs(prepared: PreparedServe, decode: Machine, seats: int) -> dict[str, A
     }
     names = (
         "rate",
+        "draft",
         "batch_wait",
         "streams",
         "prefill_wafers",
@@ -154,5 +169,7 @@ def _inputs(prepared: PreparedServe, decode: Machine, seats: int) -> dict[str, A
         "tpot",
     )
     given = {name: getattr(request, name) for name in names if getattr(request, name) is not None}
+    if decode.drafts is not None:
+        given |= {"draft_tokens": decode.drafts.draft_tokens}
     load = {} if request.rate is not None or prepared.has_times else {"load": prepared.load}
     return {**decode.inputs, "arrivals": str(request.arrivals), "max_users": seats} | own | load | given

@@ -52,6 +52,7 @@ def served_result(
         all=_waits(outcome, np.ones(len(workload), bool)),
         tiers={name: _waits(outcome, of_tier) for name, of_tier in tiers.items() if 0 < of_tier.sum() < len(workload)},
         gaps=None if gaps is None else _distribution(gaps),
+        tokens_per_pass=_tokens_per_pass(outcome) if decode.drafts is not None and decode.drafts.draft_tokens else None,
         makespan_s=outcome.makespan_s,
         tokens_per_s=tokens_per_s,
         goodput=None if request.ttft is None and request.tpot is None else _goodput(prepared, outcome),
@@ -70,6 +71,12 @@ def served_result(
         if request.prefix_cache
         else None,
     )
+
+
+def _tokens_per_pass(outcome: Outcome) -> float | None:
+    """Tokens of answers behind the first over passes of a user; None where there were none."""
+    passes = float((outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum())
+    return float((outcome.workload.new_tokens - 1).sum()) / passes if passes else None
 
 
 def _waits(outcome: Outcome, chosen: Bools) -> WaitsResult:

@@ -110,7 +110,7 @@ def _decode_passes(prepared: Placeable, compilation: Compilation, users: int, co
     routes = [as_loop(reader.route(program.decode, fabric.decode_cost(*(tokens,) * users))) for tokens in contexts]
     return _Passes(
         users=users,
-        times=tuple(_time(reader, prepared.wafer, route) for route in routes),
+        times=tuple(pass_time(reader, prepared.wafer, route) for route in routes),
         kv_tokens=users * kv_capacity_tokens(program),
     )
 
@@ -130,7 +130,7 @@ def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
         fabric = _fabric(prepared, compilation, (prompt,))
         reader, phases = RouteReader(fabric), enumerate(fabric.program.prefill)
         routes = [reader.route(phase, fabric.prefill_cost(index)) for index, phase in phases]
-        return tuple(_time(reader, prepared.wafer, route) for route in routes)
+        return tuple(pass_time(reader, prepared.wafer, route) for route in routes)
 
     ends = [times(before + length) for length in lengths]
     return ChunkGrid(
@@ -148,7 +148,7 @@ def _fabric(prepared: Placeable, compilation: Compilation, prompts: tuple[int, .
     return Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
 
 
-def _time(reader: RouteReader, wafer: WaferSpec, route: Route) -> PassTime:
+def pass_time(reader: RouteReader, wafer: WaferSpec, route: Route) -> PassTime:
     """A pass without the host's round trip, which is told apart: no request waits for that of another."""
     trips = sum(visit.latency_cycles for visit in route if reader.servers[visit.server].kind == HOST_LINK)
     return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, slowest(route)[1] / wafer.clock_hz)

@@ -11,14 +11,15 @@ from wse.studies.estimate.estimate import inputs
 from wse.studies.results.placement import model_result
 from wse.studies.serve.machine import Machine, MachineResult, times
 from wse.studies.serve.wafer_costs import wafer_costs
+from wse.studies.serve.wafer_drafts import drafted_costs
 
 WORD_BYTES: Final = 4
 NO_INPUTS: Final = ("batch", "capacity", "verify_tokens")
 """Options of estimates that serving has not."""
 
 
-def wafer_machine(prepared: PreparedEstimate, streams: int | None) -> Machine:
-    """The wafers of a request, compiled, with at most so many passes in flight.
+def wafer_machine(prepared: PreparedEstimate, streams: int | None, draft_tokens: int | None) -> Machine:
+    """The wafers of a request, compiled, with at most so many passes in flight, and drafts as long if it has any.
 
     What moves over the edge between two parts of a wafer goes as many words a cycle as its shorter side has PEs.
 
@@ -26,11 +27,14 @@ def wafer_machine(prepared: PreparedEstimate, streams: int | None) -> Machine:
         DoesNotFit: the model does not fit the wafers.
     """
     compilation = compile_with_remedies(prepared)
-    program, costs = compilation.program, wafer_costs(prepared, compilation, streams)
+    program = compilation.program
+    plain = wafer_costs(prepared, compilation, streams)
+    costs, drafts = drafted_costs(prepared, compilation, plain, draft_tokens)
     wafer, spec, sources = prepared.wafer, prepared.spec, prepared.economics.sources
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
     return Machine(
         costs=costs,
+        drafts=drafts,
         model=model_result(spec, program),
         result=MachineResult(
             name=wafer.name,

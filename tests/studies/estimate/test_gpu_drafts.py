@@ -1,0 +1,110 @@
+"""The best drafts on GPUs, by number of users: closed forms, and the gains that were measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import wse
+from wse.errors import BadInput
+from wse.gpus.load import load_gpu, load_stack
+from wse.gpus.roofline import Parallelism
+from wse.gpus.server import GpuServer
+from wse.gpus.weights import FORMATS
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.request.estimate_request import EstimateRequest
+from wse.request.gpu_estimate_request import prepare_gpu_estimate
+from wse.serving.speculation import acceptance_of, speed_up
+from wse.studies.estimate.gpu_drafting import draft_server, gpu_draft_machine
+from wse.studies.estimate.gpu_result import GpuEstimateResult
+
+EIGHT_H200: dict[str, Any] = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtype": "fp8"}
+
+
+def estimate(model: str = "llama-3.1-70b", **options: Any) -> GpuEstimateResult:
+    result = wse.estimate(model, **(EIGHT_H200 | options))
+    assert isinstance(result, GpuEstimateResult)
+    return result
+
+
+@pytest.mark.parametrize("stack", ["trtllm", "sglang"])
+def test_gains_of_deepseek_r1_on_eight_b200_are_those_that_were_measured(stack: str) -> None:
+    """1.78, 2.28 and 2.15 times with 1, 3 and 5 tokens of its own head, one user: TensorRT-LLM's tech blog 1.
+
+    Its lengths of acceptance are those of the same source; nothing of the model of passes was fitted on drafts.
+    """
+    gpu, spec = load_gpu("b200"), read_config(CONFIGURATIONS["deepseek-r1"])
+    server = GpuServer(
+        spec=spec,
+        weights=FORMATS["fp8"],
+        gpu=gpu,
+        stack=load_stack(stack, gpu.generation),
+        parallelism=Parallelism(gpus=8),
+    )
+    curve, plain = acceptance_of("DeepSeek-R1"), server.verify_s(1, 1, 2048)
+    head = server.draft_head.draft_s(1, 1, 2048) / plain
+    gains = {n: speed_up(curve.at(n), n, head, server.verify_s(1, n + 1, 2048) / plain) for n in (1, 3, 5)}
+    assert max(gains, key=lambda n: gains[n]) == 3
+    for n, measured in ((1, 1.78), (3, 2.28), (5, 2.15)):
+        assert gains[n] == pytest.approx(measured, rel=0.12)
+
+
+def test_drafts_share_the_time_of_a_token_with_prompts_of_others() -> None:
+    """A plan's rate is E over passes and drafts, with the prompts that are read beside each token as without drafts."""
+    result = estimate(batch=16, draft="0.8,0.7,0.6")
+    plan = result.drafts
+    assert plan is not None
+    prompts = result.latency.tpot_by.prompts_s
+    assert prompts > 0
+    for row in plan.lengths:
+        with_drafts = (row.verify_s + row.draft_s) / row.tokens_per_pass + prompts
+        assert row.speed_up == pytest.approx(result.latency.tpot_s / with_drafts)
+    best = max(row.speed_up for row in plan.lengths)
+    assert plan.speed_up == pytest.approx(best)
+    assert plan.tokens_per_s_per_user == pytest.approx(plan.speed_up * result.decode.tokens_per_s_per_user)
+    asked = next(row for row in result.batches if row.users == 16)
+    assert (asked.draft_tokens, asked.draft_speed_up) == (plan.draft_tokens, pytest.approx(plan.speed_up))
+
+
+def test_a_batch_that_is_bound_by_products_gains_less_of_drafts() -> None:
+    """At 64 users products of drafted tokens take time that a pass over one token waits for weights."""
+    batches = {row.users: row for row in estimate(draft="typical").batches}
+    assert batches[1].draft_speed_up > batches[4].draft_speed_up > batches[64].draft_speed_up > 1
+    assert batches[1].draft_tokens > batches[64].draft_tokens
+    assert estimate().drafts is None
+    assert "draft_tokens" not in estimate().to_dict()["batches"][0]
+
+
+def test_a_draft_model_is_on_one_gpu_where_that_is_sooner() -> None:
+    """A model of a billion parameters waits for its all-reduces on eight."""
+    drafts = {}
+    for model, smaller in (("llama-2-70b", "tinyllama-1.1b"), ("llama-3.1-70b", "llama-3-8b")):
+        request = EstimateRequest(model=model, gpu="b200", gpus=8, draft="0.7", draft_model=smaller)
+        prepared = prepare_gpu_estimate(request)
+        draft = drafts[smaller] = draft_server(prepared)
+        assert draft.spec.name == smaller
+        assert gpu_draft_machine(prepared, 4).draft_s(1) == draft.draft_s(4, 1, prepared.middle_context)
+    assert [draft.parallelism.gpus for draft in drafts.values()] == [1, 8]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"draft_model": "llama-3-8b"}, "--draft-model llama-3-8b: say how often drafts are accepted too"),
+        ({"draft": "1.2"}, "--draft 1.2: an acceptance of 1.2 is outside of 0 to 1"),
+        (
+            {"draft": "0.8", "draft_model": "qwen3-8b"},
+            "--draft-model qwen3-8b: has a vocabulary of 151,936 ids, llama-3.1-70b one of 128,256",
+        ),
+        (
+            {"draft": "0.8", "draft_model": "llama-3-8b", "draft_place": "host"},
+            "--draft-place host: drafts of GPUs are made on the same GPUs; leave it out",
+        ),
+    ],
+)
+def test_what_cannot_draft_is_refused_in_a_line(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        estimate(**options)
+    assert says in str(caught.value)

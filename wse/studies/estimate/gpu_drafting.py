@@ -1,0 +1,42 @@
+"""The gain of speculative decoding on GPUs: drafts of a head or of a model on the same GPUs, for a number of users.
+
+All users of a pass have their drafts verified in it, and their drafts made together. A draft is launched in one step
+with the pass that verifies it. Where no draft model is named it is a head of the model's last layer with its output
+table. A draft model is cut over all GPUs or is on one of them, whichever makes a token sooner; what its weights take of
+their memory is not taken off the room for caches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wse.gpus.roofline import Parallelism
+from wse.gpus.server import GpuServer
+from wse.request.gpu_estimate_request import PreparedGpuEstimate
+from wse.serving.draft_tree import DraftMachine
+from wse.studies.estimate.draft_plan import HEAD
+
+
+def draft_server(prepared: PreparedGpuEstimate) -> GpuServer:
+    """The draft of a request on its GPUs: a head, or the draft model."""
+    draft, server = prepared.draft, prepared.server
+    if draft is None:
+        return server.draft_head
+    apart = replace(draft, parallelism=Parallelism())
+    return min(apart, draft, key=lambda one: one.draft_s(1, 1, prepared.middle_context))
+
+
+def gpu_draft_machine(prepared: PreparedGpuEstimate, users: int) -> DraftMachine:
+    """The times of so many users who come and go: passes in the middle of their answers, and prompts of the others."""
+    server, draft, context = prepared.server, draft_server(prepared), prepared.middle_context
+    _, prompts = server.served_time(users, prepared.prompt_tokens, prepared.new_tokens)
+    return DraftMachine(
+        verify_s=lambda tokens: server.verify_s(users, tokens, context),
+        draft_s=lambda tokens: draft.draft_s(users, tokens, context),
+        shared_s=prompts.total_s,
+    )
+
+
+def draft_name(prepared: PreparedGpuEstimate) -> str:
+    """The name of a request's draft."""
+    return HEAD if prepared.draft_model is None else prepared.draft_model
