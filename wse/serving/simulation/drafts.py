@@ -58,7 +58,7 @@ class Drafts:
     @cached_property
     def _more_than(self) -> F64:
         """Probabilities of more than 1, 2 and so on tokens."""
-        return np.cumprod(self.acceptances)
+        return np.asarray(np.cumprod(self.acceptances), np.float64)
 
     def _yields(self, drawn: F64) -> I64:
         """Tokens of passes, of numbers that are drawn evenly from 0 to 1."""
