@@ -208,10 +208,10 @@ class Engine:
 
     def run(self, bound: BoundPhase) -> None:
         """Make the calls of a phase that was begun, or some of them."""
-        if self.step_times is not None:
-            self.step_times.run(bound.phase, bound.slots, bound.calls, bound.steps)
-        else:
-            with self._cores.steps():
+        with self._cores.steps():
+            if self.step_times is not None:
+                self.step_times.run(bound, self._cores.adapt)
+            else:
                 for first in range(0, len(bound.calls), CALLS_BETWEEN_LOOKS):
                     for function, arguments in bound.calls[first : first + CALLS_BETWEEN_LOOKS]:
                         function(*arguments)

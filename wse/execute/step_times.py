@@ -7,7 +7,7 @@ lanes of its rows, each counted once, or the elements that a transfer moves, onc
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from wse.arrays import F64, I64
 from wse.execute.arena import Arena
+from wse.execute.bind import BoundPhase
 from wse.execute.read_bandwidth import read_bytes_per_s
-from wse.execute.streams import Call
 from wse.isa.instructions import KERNELS
 from wse.isa.operands import VIEWS
 from wse.number_formats import ELEMENT_BYTES
@@ -48,7 +48,7 @@ class StepTimes:
     ``read_bytes_per_s`` measures how many bytes a second all cores read; without it the largest arena is read for that.
 
     Attributes:
-        passes_s: Seconds of the passes, with what is between the steps.
+        passes_s: Seconds of the calls of all passes.
     """
 
     def __init__(
@@ -83,17 +83,19 @@ class StepTimes:
     def _read_bytes_per_s(self) -> float:
         return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
-    def run(self, phase: Phase, slots: Slots, calls: Sequence[Call], steps: Sequence[int]) -> None:
-        """Carry out the ``calls`` of a phase with ``slots`` cache slots in use, each for one of ``steps``."""
-        clock = time.perf_counter_ns
-        stamps = [clock()]
-        for function, arguments in calls:
+    def run(self, bound: BoundPhase, look: Callable[[], None]) -> None:
+        """Make the calls of a phase, and ``look`` after each what cores there are, which is not timed."""
+        clock, calls_ns = time.perf_counter_ns, []
+        for function, arguments in bound.calls:
+            call_ns = clock()
             function(*arguments)
-            stamps.append(clock())
-        self.passes_s += (stamps[-1] - stamps[0]) / 1e9
-        times, ran = self._times_of(phase), np.bincount(np.array(steps, int), minlength=len(phase.steps)) > 0
-        times.s += np.bincount(np.array(steps, int), np.diff(stamps) / 1e9, len(phase.steps))
-        times.bytes += self._bytes(phase, slots) * ran
+            calls_ns.append(clock() - call_ns)
+            look()
+        self.passes_s += sum(calls_ns) / 1e9
+        times, steps = self._times_of(bound.phase), np.array(bound.steps, int)
+        count = len(bound.phase.steps)
+        times.s += np.bincount(steps, np.array(calls_ns) / 1e9, count)
+        times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
 
     def _times_of(self, phase: Phase) -> PassTimes:
         """The times of the steps of a phase, which are begun where there are none."""

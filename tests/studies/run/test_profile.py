@@ -15,6 +15,7 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.run.profile import ProfileResult
 from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
+from wse_kernels.shared_cores import SharedCores
 
 REQUEST = RunRequest(prompt="One day", new_tokens=5, mesh="16x16", dtype="float16", trace=None, schedule="released")
 PASSES = 4  # after the prompt, whose last one gives the first token
@@ -74,3 +75,11 @@ def test_a_path_that_cannot_be_is_refused_before_the_run(tmp_path: Path, path: s
     asked = RunRequest(model="no such model", profile=True, profile_output=tmp_path / path)
     with pytest.raises(BadInput, match=message):
         run(asked)
+
+
+def test_timed_passes_leave_cores_to_other_programs_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where other programs have the cores, passes on all of them take up to fifty times as long."""
+    looks: list[None] = []
+    monkeypatch.setattr(SharedCores, "adapt", lambda cores: looks.append(None))
+    run(replace(REQUEST, new_tokens=1, profile=True, profile_output=tmp_path / "flame.json"))
+    assert len(looks) > 100
