@@ -47,6 +47,14 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
         raise error(msg) from fault
 
 
+def path_exists(where: str) -> bool:
+    """Whether a text is the path of something that is there; what no path can be is not."""
+    try:
+        return Path(where).exists()
+    except (OSError, ValueError):  # longer than any file name, or with a character of none
+        return False
+
+
 def names_toml_file(where: str) -> bool:
     """Whether a text that may be a name or a path to a TOML file is a path: by its end, its form, or the file there."""
     try:

@@ -99,7 +99,7 @@ def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
     assert process.returncode == 130, err
     assert b"Traceback" not in err
     with open_trace(tmp_path / "wse-run.h5.partial") as trace:
-        assert not trace.complete
+        assert (trace.complete, trace.ending) == (False, "interrupted")
         assert trace.rows("token") > 0
 
 
@@ -112,6 +112,23 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b""
     assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
+def test_a_run_whose_reader_goes_away_goes_on_to_the_end_of_its_trace(tmp_path: Path) -> None:
+    """As of ``wse run | head -1``."""
+    process = start(tmp_path, "run", "--mesh", "14x14", "--schedule", "released", "--dtype", "float32")
+    assert process.stdout is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    assert process.stderr is not None
+    err = process.stderr.read()
+    assert process.wait(timeout=60) == 0, err
+    assert b"Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["wse-run.h5"]
+    with open_trace(tmp_path / "wse-run.h5") as trace:
+        assert trace.complete
+        assert len(trace.report()["tokens"]) > 20
 
 
 def test_the_version_is_printed(wse: Wse) -> None:

@@ -9,15 +9,24 @@ from typing import Any
 
 import pytest
 
-from wse.models.catalogue import BUNDLED, CONFIGURATIONS, names, origins
+from wse.models.catalogue import BUNDLED, CONFIGURATIONS, name_of_repository, names, origins
 from wse.models.configs.config import CONFIG_LIMIT_BYTES, read_config, read_weight_packing
 from wse.models.configs.json_file import read_object
 from wse.models.spec import Experts, Layer
 from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
 
 NAMES = sorted(CONFIGURATIONS)
-OWN = ("llama-2-70b", "mixtral-8x7b")
-"""Configurations of models that GPUs were measured with, which are not among the published files and counts."""
+PARAMETERS = {
+    "gemma-2-27b": 27_227_128_320,
+    "gemma-2-2b": 2_614_341_888,
+    "gemma-2-9b": 9_241_705_984,
+    "llama-3.1-8b": 8_030_261_248,
+    "phi-4": 14_659_507_200,
+    "qwen3-30b-a3b": 30_532_122_624,
+}
+"""Parameters that the pages of the models state, which tell a slip in any size."""
+OWN = ("kimi-k2", "llama-2-70b", "mixtral-8x7b", *PARAMETERS)
+"""Configurations that are not among the published files and counts at hand."""
 PUBLISHED = [name for name in NAMES if name not in OWN]
 
 
@@ -60,6 +69,35 @@ def test_kimi_k2_6_has_the_parameters_of_its_matrices() -> None:
     assert parameters_per_token(spec, input_table=True) == parameters(8, 2) == 32_861_500_928
     assert parameters_per_token(spec) == parameters(8, 1)
     assert kv_bytes_per_token(spec, 2) == 61 * (512 + 64) * 2
+
+
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
+def test_a_model_has_the_parameters_that_its_page_states(name: str) -> None:
+    assert parameter_count(read_config(CONFIGURATIONS[name])) == PARAMETERS[name]
+
+
+def test_3b_of_qwen3_30b_are_active_and_kimi_k2_has_the_layers_of_its_successor() -> None:
+    qwen = read_config(CONFIGURATIONS["qwen3-30b-a3b"])
+    assert round(parameters_per_token(qwen, input_table=True) / 1e9, 1) == 3.4  # published: 3.3, with one table
+    assert round(parameters_per_token(qwen) / 1e9, 1) == 3.0
+    first, second = (read_config(CONFIGURATIONS[name]) for name in ("kimi-k2", "kimi-k2.6"))
+    assert parameter_count(first) == parameter_count(second)
+    assert read_weight_packing(CONFIGURATIONS["kimi-k2"]) == read_weight_packing(CONFIGURATIONS["deepseek-v3"])
+
+
+@pytest.mark.parametrize(
+    ("repository", "name"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("meta-llama/Meta-Llama-3-8B-Instruct", "llama-3-8b"),
+        ("moonshotai/Kimi-K2-Instruct-0905", "kimi-k2"),
+        ("Qwen/Qwen3-32B-FP8", "qwen3-32b"),
+        ("unsloth/gemma-2-9b-it", "gemma-2-9b"),
+        ("nobody/qwen3", None),
+    ],
+)
+def test_the_configuration_of_a_repository(repository: str, name: str | None) -> None:
+    assert name_of_repository(repository) == name
 
 
 def test_llama_2_70b_and_mixtral_have_the_parameters_of_their_matrices() -> None:

@@ -60,8 +60,7 @@ KNOWN = ", ".join(sorted([*BUNDLED, *CONFIGURATIONS]))
     ("name", "nearest"),
     [
         ("storry", "story"),
-        ("llama-3-8B", "llama-3-8b"),
-        ("LLAMA-3.1-70B", "llama-3.1-70b"),
+        ("llama-3_8B", "llama-3-8b"),
         ("Qwen3_32B", "qwen3-32b"),
         ("gpt-oss120b", "gpt-oss-120b"),
         ("DeepSeek-V3.1", "deepseek-v3"),
@@ -77,6 +76,29 @@ def test_a_bundled_configuration_loads_by_name_without_weights() -> None:
     model = load_model("llama-3.1-405b")
     assert (model.spec.name, model.spec.layer_count) == ("llama-3.1-405b", 126)
     assert (model.checkpoint, model.tokenizer) == (None, None)
+
+
+def test_the_case_of_a_name_counts_for_nothing_where_no_folder_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_model("Llama-3-8B").spec == load_model("llama-3-8b").spec
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Llama-3-8B").mkdir()
+    write_model(tmp_path / "Llama-3-8B")
+    assert load_model("Llama-3-8B").spec.hidden_size == 12
+
+
+@pytest.mark.parametrize(
+    ("repository", "says"),
+    [
+        ("Qwen/Qwen3-8B", "its shape comes with wse: give qwen3-8b; or fetch it, hf download Qwen/Qwen3-8B "),
+        ("some.one/Model_1", "fetch it, hf download some.one/Model_1 --local-dir Model_1, and give the folder Model_1"),
+    ],
+)
+def test_a_name_of_a_hub_is_told_how_to_get_it(repository: str, says: str) -> None:
+    line = refusal(BadModel, load_model, repository)
+    assert line.startswith(f"{repository!r}: no such folder; wse fetches nothing from a hub: ")
+    assert says in line
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

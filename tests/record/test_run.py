@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ import pytest
 from interrupted_run import interrupted_run
 from tiers import slow_but
 
+from wse.errors import BadInput
+from wse.execute.backend import Backend
+from wse.inspect.print.views import print_view
+from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.record import run as recording
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
@@ -69,6 +74,28 @@ def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeyp
         assert not trace.complete
         assert generated == 20 - 2  # the prompt was heard first, the last token is not written yet
         assert trace.rows("pass") > generated
+
+
+def test_the_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_path: Path) -> None:
+    """A run that is killed in its first second, or that ends in an error."""
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=4, schedule="released"))
+    program = compile_program(prepared)
+    seen: list[tuple[int, int]] = []
+
+    def fail(program: object, *details: object, **more: object) -> Backend:
+        with open_trace(tmp_path / "run.h5.partial") as trace:
+            seen.append((trace.rows("stage"), trace.rows("op")))
+        message = "layer 2: the host is on fire"
+        raise BadInput(message)
+
+    with pytest.raises(BadInput):
+        execute(prepared, program, trace=tmp_path / "run.h5", make_backend=fail)
+    assert seen == [(1, len(program.op_names))]
+    with open_trace(tmp_path / "run.h5.partial") as trace:
+        assert trace.ending == "BadInput: layer 2: the host is on fire"
+    text = io.StringIO()
+    print_view(inspect_trace(InspectRequest(trace=tmp_path / "run.h5.partial")), text, top=None)
+    assert "its run ended with BadInput: layer 2: the host is on fire" in " ".join(text.getvalue().split())
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -14,7 +14,7 @@ from wse_traces import schema
 from wse_traces.chunks import storage_problems
 from wse_traces.errors import TraceError
 from wse_traces.header import ATTRIBUTES, Attribute, RunHeader
-from wse_traces.lookup import READ_ERRORS, attribute_of, dataset_of, object_of, reason_of
+from wse_traces.lookup import READ_ERRORS, attribute_of, dataset_of, has_attribute, object_of, reason_of
 from wse_traces.schema import ROWS, TABLES, Field
 
 _MESH_PES = 1 << 28
@@ -45,6 +45,8 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
     if item is None:
         message = "is missing"
         raise ValueError(message)
+    if attribute.added and not has_attribute(item, attribute.name):
+        return ""
     value = attribute_of(item, attribute.name, attribute.kind)
     if attribute.path == "/":
         return value
@@ -55,8 +57,15 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
     return parsed
 
 
-def header_of(file: Any, path: Path) -> tuple[RunHeader, int, bool]:
-    """The header, the version of the schema, and whether the run was completed.
+class RunState(NamedTuple):
+    """The state of a run: whether it was completed, and why it ended where it ended before."""
+
+    complete: bool
+    ending: str
+
+
+def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
+    """The header, the version of the schema, and the state of the run.
 
     Raises: TraceError if this is no trace for us.
     """
@@ -78,7 +87,7 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, int, bool]:
         message = f"{path}: {problems[0]}; not a trace or a damaged one, make it again"
         raise TraceError(message)
     header = RunHeader(**{name: values[name] for name in RunHeader.__dataclass_fields__})
-    return header, version, values["complete"]
+    return header, version, RunState(values["complete"], values["ending"])
 
 
 def row_counts(file: Any, path: Path) -> dict[str, int]:

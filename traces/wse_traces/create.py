@@ -20,6 +20,7 @@ from wse_traces import schema
 from wse_traces.header import ATTRIBUTES, RunHeader
 from wse_traces.schema import FIELDS, ROWS, TABLES, Field
 
+ENDING = next(attribute for attribute in ATTRIBUTES if attribute.name == "ending")
 _GZIP_LEVEL = 2  # 4 takes twice as long for two thirds of the bytes
 
 
@@ -40,12 +41,13 @@ def empty_trace(header: RunHeader) -> bytes:
             stored, typed = _storage(schema.chunk_of(field, header)), h5py.h5t.py_create(dtype, logical=True)
             _describe(h5py.h5d.create(file.id, field.path.encode(), typed, space, stored, groups), field)
         _describe(file.create_dataset(ROWS.path, data=np.zeros(len(TABLES), ROWS.dtype)).id, ROWS)
-        values = {"format": schema.FORMAT, "version": schema.VERSION, "complete": False}
+        values = {"format": schema.FORMAT, "version": schema.VERSION, "complete": False, ENDING.name: ""}
         for attribute in ATTRIBUTES:
             value = values.get(attribute.name, getattr(header, attribute.name, None))
             if attribute.path != "/":
                 value = json.dumps(value, ensure_ascii=False, sort_keys=True)
-            _write_attribute(file[attribute.path].id, attribute.name, *_attribute(value, attribute.kind))
+            stored = _attribute(value, attribute.kind, attribute.room_bytes)
+            _write_attribute(file[attribute.path].id, attribute.name, *stored)
     return image.getvalue()
 
 
@@ -59,13 +61,21 @@ def _storage(chunk: tuple[int, ...]) -> Any:
     return properties
 
 
-def _attribute(value: Any, kind: type[object]) -> tuple[Any, Any]:
+def write_ending(file: Any, ending: str) -> None:
+    """Write why a run ended into the room that there is for it, cut short where it does not fit."""
+    text = ending.encode()[: ENDING.room_bytes].decode(errors="ignore")
+    value, stored = _attribute(text, str, ENDING.room_bytes)
+    h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored)
+
+
+def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any, Any]:
     """A value and its type in HDF5; a text is stored in place, with a size that a reader can check before it reads."""
     if kind is not str:
         array: Any = np.array(value, {int: np.int64, float: np.float64, bool: np.bool_}[kind])
         return array, h5py.h5t.py_create(array.dtype, logical=True)
     data = str(value).encode()
-    return np.array(data), _text_type(max(1, len(data)))
+    size_bytes = max(1, len(data), room_bytes)
+    return np.array(data, f"S{size_bytes}"), _text_type(size_bytes)
 
 
 @cache

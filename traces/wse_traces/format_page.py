@@ -59,7 +59,8 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    where plain opening fails, and holds everything up to the last flush, each pass with all that it sends. (In that mode
    HDF5 waits for ever for damaged parts; `wse_traces.open_trace` fails at once.) The last rows of
    `steps` MAY then belong to no schedule yet, and the last bytes of `tokens/text` to no token. One that says that it is
-   complete was stopped in the moment before it was renamed: nothing of it is missing.
+   complete was stopped in the moment before it was renamed: nothing of it is missing. Where the run ended in an error,
+   or was interrupted, the root attribute `ending` says so; it is missing in files from before it.
 5. Steps are stored once for each *schedule*, a sequence of steps that many tokens repeat. A *pass* is one
    execution of a schedule: its steps are the rows `first_step` to `first_step + steps` of `steps`, and they
    start at `passes/start_cycle` plus their own `start_cycle`. How many rows of a region pass a cache entry up differs

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+INTERRUPTED: Final = "interrupted"
+"""The ending of a run that Ctrl-C stopped."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
@@ -27,18 +30,32 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of the root, or of a group where ``path`` says so."""
+    """An attribute of the root, or of a group where ``path`` says so.
+
+    A text that is known at the end alone has ``room_bytes`` from the start. One that is ``added`` is missing in files
+    from before it, which means the same as an empty text.
+    """
 
     name: str
     kind: type[object]
     doc: str
     path: str = "/"
+    room_bytes: int = 0
+    added: bool = False
 
 
 ATTRIBUTES: Final = (
     Attribute("format", str, "always `wse-trace`"),
     Attribute("version", int, "of the schema that the file follows"),
     Attribute("complete", bool, "false while the run goes on and for ever after a run that was stopped"),
+    Attribute(
+        "ending",
+        str,
+        f"why the run ended before it was complete: its error, or `{INTERRUPTED}`; empty while it goes on, "
+        "after a kill, and in a complete file",
+        room_bytes=1024,
+        added=True,
+    ),
     Attribute("created_by", str, "program and version that wrote the file"),
     Attribute("model", str, "name of the model"),
     Attribute("wafer", str, "name of the wafer"),

@@ -39,9 +39,14 @@ def dataset_of(file: Any, path: str) -> Any:
     return item if isinstance(item, h5py.h5d.DatasetID) else None
 
 
+def has_attribute(item: Any, name: str) -> bool:
+    """Whether a group or dataset has an attribute."""
+    return bool(h5py.h5a.exists(item, name.encode()))
+
+
 def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
     """The value of an attribute. Raises: ValueError if it is missing, too large, of another type or no UTF-8."""
-    if not h5py.h5a.exists(item, name.encode()):
+    if not has_attribute(item, name):
         message = f"attribute {name!r} is missing"
         raise ValueError(message)
     stored = h5py.h5a.open(item, name.encode())

@@ -46,7 +46,7 @@ class TraceFile:
         with ExitStack() as stack:
             self.file = stack.enter_context(open_file(path))
             self.header: RunHeader
-            self.header, self.version, self.complete = header_of(self.file, path)
+            self.header, self.version, (self.complete, self.ending) = header_of(self.file, path)
             self._rows = row_counts(self.file, path)
             self._datasets: dict[str, Any] = {}
             self._stack = stack.pop_all()

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wse_traces import schema
-from wse_traces.create import empty_trace, open_for_append
+from wse_traces.create import empty_trace, open_for_append, write_ending
 from wse_traces.errors import TraceError
-from wse_traces.header import RunHeader
+from wse_traces.header import INTERRUPTED, RunHeader
 from wse_traces.partial import PartialFile
 from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES
 from wse_traces.token_rows import Token, token_columns
@@ -33,6 +33,7 @@ Array = NDArray[Any]
 _BUFFER_BYTES = 4 << 20  # rows that wait in memory, at most
 _FLUSH_S = 1.0  # between flushes, at least
 _FLUSH_SHARE = 0.01  # of the run, at most, that flushing takes and that a kill can lose
+_FIRST_FLUSHES, _FIRST_FLUSH_S = 3, 0.125  # that come sooner, each after twice the time of the one before
 _ROOM_BYTES = 1 << 19  # for metadata of one flush
 
 
@@ -55,7 +56,7 @@ class TraceWriter:
         self._waiting_bytes = 0
         self._names: dict[str, int] = {}
         self._started = self._flushed = time.monotonic()
-        self._flush_took_s = 0.0
+        self._flush_took_s, self._flushes = 0.0, 0
         self._published = self._in_transaction = False
         self._file = open_for_append(self._disk.path)
         self._datasets: dict[str, WrittenDataset] = {}
@@ -196,11 +197,14 @@ class TraceWriter:
             raise self._failed from error
         self._waiting.clear()
         self._waiting_bytes = 0
+        self._flushes += 1
         self._flushed = time.monotonic()
         self._flush_took_s = self._flushed - began
 
-    def close(self, *, complete: bool = True) -> Path:
+    def close(self, *, complete: bool = True, ending: str = "") -> Path:
         """Flush and close; if complete, rename onto the target. Give the path of what there is now.
+
+        ``ending`` is why the run ends before it is complete.
 
         Raises: TraceError if the disk refuses. The partial file then holds what was flushed before.
         """
@@ -209,6 +213,7 @@ class TraceWriter:
         try:
             self.flush()
             self._file.attrs.modify("complete", np.bool_(complete))
+            write_ending(self._file, ending)
         finally:
             self._open = False
             self._waiting.clear()
@@ -234,7 +239,7 @@ class TraceWriter:
             self.close()
             return
         try:
-            self.close(complete=False)
+            self.close(complete=False, ending=_ending_of(error))
         except TraceError as second:
             if error is not None and error is not second:
                 error.add_note(str(second))
@@ -268,6 +273,8 @@ class TraceWriter:
     def _flush_if_due(self) -> None:
         now = time.monotonic()
         pause = max(_FLUSH_S, self._flush_took_s / _FLUSH_SHARE, _FLUSH_SHARE * (now - self._started))
+        if self._flushes < _FIRST_FLUSHES:  # the shorter a run has gone on, the less there is that a kill may take
+            pause = _FIRST_FLUSH_S * 2**self._flushes
         if not self._in_transaction and (self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause):
             self.flush()
 
@@ -290,3 +297,8 @@ class TraceWriter:
             dataset, rows = self._datasets[column.path], arrays[column.name]
             pieces = [plane[np.newaxis] for plane in rows] if column.planes else rows
             dataset.append(pieces, end)
+
+
+def _ending_of(error: BaseException | None) -> str:
+    """The error that ends a run, by its kind and what it says; Ctrl-C is no error of the run's own."""
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
 """The command line. One file a command: parse, call, print; it decides nothing.
 
 ``main`` is the border: what a user can mend leaves as one line on stderr and exit code 2, Ctrl-C as 130, a reader that
-went away as 0; only our own bugs show a traceback, with exit code 1.
+went away as 0, and only after all files that were asked for; our own bugs alone show a traceback, with exit code 1.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+
+from wse.cli.standard_output import drop_stdout
 
 INTERRUPTED = 130
 COMPLETION = "_WSE_COMPLETE"
@@ -33,12 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_stdout()
+        drop_stdout()
         return 0
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        _drop_stdout()
+        drop_stdout()
         sys.stderr.write("wse: standard output: no space left to write to; free some, or write elsewhere\n")
         return 2
     if is_process:
@@ -77,13 +79,3 @@ def _run(arguments: list[str]) -> int:
 def _say(message: str) -> None:
     sys.stdout.flush()
     sys.stderr.write(f"wse: {message}\n")
-
-
-def _drop_stdout() -> None:
-    """Give stdout nowhere to go, so that closing it at exit does not complain once more."""
-    try:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
-    except (OSError, ValueError):  # not a real file
-        pass

@@ -37,11 +37,11 @@ def claims(
     from wse.claims.claims import check_drawn, decide
     from wse.claims.page import write_page
     from wse.claims.plot import write_plot
-    from wse.report.output_file import output_path
+    from wse.report.output_file import output_path, picture_path
     from wse.report.progress import CLAIMING, progress_on
 
     page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
-    png_path = None if png is None else output_path("--png", png, suffix=".png", kind="a PNG image")
+    png_path = None if png is None else picture_path("--png", png)
     wanted = tuple(map(_number, number or ()))
     if png_path is not None:
         check_drawn(wanted)

@@ -25,12 +25,14 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
       wse run --new-tokens 8 --wavelets --trace wavelets.h5
       wse run --new-tokens 8 --record activations=layers.0.*,head
     """
+    from wse.cli.standard_output import while_read
     from wse.report.as_json import as_json
     from wse.report.progress import COMPILING, GENERATING, STORING, ignore, progress_on
     from wse.report.terminal import stream_text
     from wse.studies.run.result import print_run
     from wse.studies.run.run import run as execute
 
+    leaves_files = request.trace is not None or request.profile or request.checkpoint is not None
     with (
         progress_on(sys.stderr, STORING) as on_stored,
         progress_on(sys.stderr, COMPILING) as on_progress,
@@ -39,7 +41,7 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
     ):
         result = execute(
             request,
-            on_text=ignore if json else on_text,
+            on_text=ignore if json else while_read(on_text) if leaves_files else on_text,
             on_warning=opt.warn,
             on_stored=on_stored,
             on_progress=on_progress,

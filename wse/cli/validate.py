@@ -20,14 +20,13 @@ def validate(
         Option(
             repeats=True,
             metavar="FILE.csv",
-            doc="Measurements, one file or several. Default: $WSE_SHARED/reference or ../shared/reference where it "
-            "is, else what comes with wse.",
+            doc="Measurements, one file or several. Default: what comes with wse.",
         ),
     ] = None,
     rows: Annotated[
         str,
         Option(metavar="predicted|all|none", doc="Which rows to list one by one; the totals are always there."),
-    ] = "predicted",
+    ] = "none",
     page: Annotated[
         str | None, Option(metavar="FILE.md", doc="Also write a page of the results, and a plot beside it.")
     ] = None,
@@ -62,7 +61,7 @@ def validate(
 
     \b
       wse validate
-      wse validate --rows none
+      wse validate --rows predicted
       wse validate --page validation.md
       wse validate --against wavelet
       wse validate --leave-out --data gpu_baselines.csv

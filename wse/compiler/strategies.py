@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from wse.errors import UnknownName
+from wse.known_names import known_name
 from wse.plugins import STRATEGIES, with_plugins
 from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
@@ -23,7 +24,7 @@ def strategies() -> Mapping[str, Strategy]:
 
 
 def strategy(name: str, *, where: str = "") -> Strategy:
-    """The strategy of a name; packages of users are asked for names that are not bundled.
+    """The strategy of a name, without regard to case; packages of users are asked for names that are not bundled.
 
     Raises:
         UnknownName: there is none; ``where`` the name was given.
@@ -32,9 +33,10 @@ def strategy(name: str, *, where: str = "") -> Strategy:
     bundled = bundled_strategies()
     if name in bundled:
         return bundled[name]
-    if name not in strategies():
+    known = known_name(name, strategies())
+    if known is None:
         raise UnknownName("mapping", name, strategies(), where=where)
-    return strategies()[name]
+    return strategies()[known]
 
 
 @lru_cache(maxsize=1024)  # a search cuts one layout for several meshes and requests

@@ -17,6 +17,7 @@ from wse.files import names_toml_file, read_toml, short_repr
 from wse.gpus.spec import GENERATIONS, GpuSpec, StackSpec
 from wse.hardware.number import SourcedNumber, numeric_fields
 from wse.hardware.number_file import read_number
+from wse.known_names import known_name
 
 Numbers = dict[str, SourcedNumber]
 _HERE: Final = Path(__file__).parent
@@ -86,8 +87,8 @@ def stack_texts(name_or_path: str | Path) -> dict[str, str]:
 
 
 def _read(kind: _Kind, where: str) -> tuple[dict[str, str], Numbers]:
-    name = where.casefold()
-    if name in kind.names():
+    name = known_name(where, kind.names())
+    if name is not None:
         texts, numbers = _read_preset(kind, name)
         return dict(texts), dict(numbers)
     if names_toml_file(where):

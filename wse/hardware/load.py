@@ -18,6 +18,7 @@ from wse.files import names_toml_file, read_toml, short_repr
 from wse.hardware.number import SourcedNumber, numeric_fields
 from wse.hardware.number_file import read_number
 from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
+from wse.known_names import known_name
 
 Values = tuple[tuple[str, float], ...]
 """Numbers by field that take the place of a file's: as data that can be compared and sent."""
@@ -57,7 +58,9 @@ def known_software() -> tuple[str, ...]:
 
 
 def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
-    """The wafer of a preset's name or of a TOML file, some numbers replaced. A preset wins over a file so named.
+    """The wafer of a preset's name, without regard to case, or of a TOML file, some numbers replaced.
+
+    A preset wins over a file so named.
 
     Raises:
         UnknownName: no such preset, or an unknown key in the file or the values; the nearest known one is named.
@@ -108,8 +111,8 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
     Errors as of `load_wafer`.
     """
     where = str(name_or_path)
-    kind: _Kind[Any] = _SOFTWARE if where in _SOFTWARE.names() else _WAFER
-    if where not in (*_WAFER.names(), *_SOFTWARE.names()) and names_toml_file(where):
+    kind: _Kind[Any] = _SOFTWARE if known_name(where, _SOFTWARE.names()) else _WAFER
+    if known_name(where, (*_WAFER.names(), *_SOFTWARE.names())) is None and names_toml_file(where):
         table = read_toml(Path(where), BadWafer)
         if table.get("base") in _SOFTWARE.names() or table.keys() & numeric_fields(SoftwareProfile).keys():
             kind = _SOFTWARE
@@ -118,8 +121,9 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
 
 def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
     """The fields that are no numbers, and every field's number in the order of the dataclass."""
-    if where in kind.names():
-        texts, numbers = _read_preset(kind, where)
+    name = known_name(where, kind.names())
+    if name is not None:
+        texts, numbers = _read_preset(kind, name)
         return dict(texts), dict(numbers)
     if names_toml_file(where):
         return _read_file(kind, Path(where), f"set in {where}")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from wse.known_names import known_name
+
 _DATA: Final = Path(__file__).parents[1] / "data"
 _CONFIGS: Final = _DATA / "configs"
 
 BUNDLED: Final[dict[str, Path]] = {"story": _DATA / "story", "story-draft": _DATA / "story-draft"}
 """Folders of models with weights, by name."""
+
+_TUNED: Final = re.compile(r"(-(instruct|chat|it|hf|base|fp8|bf16|[0-9]{4}))+$")
 
 CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CONFIGS.glob("*.json"))}
 """Configurations without weights, by name, with Hugging Face's keys: timed alone, executed on random weights."""
@@ -42,6 +47,22 @@ def origins() -> dict[str, Origin]:
     """The origin of each of `CONFIGURATIONS`."""
     table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
     return {name: Origin(**entry | {"same_shape": tuple(entry.get("same_shape", ()))}) for name, entry in table.items()}
+
+
+def name_of_repository(repository: str) -> str | None:
+    """The name of the configuration of a repository, or of its tuned form; None where none has its shape.
+
+    >>> name_of_repository("meta-llama/Llama-3.1-8B-Instruct"), name_of_repository("nobody/gpt-9")
+    ('llama-3.1-8b', None)
+    """
+    model = _plain_model(repository)
+    by_model = {_plain_model(origin.repository): name for name, origin in origins().items()}
+    return by_model.get(model) or known_name(model, CONFIGURATIONS)
+
+
+def _plain_model(repository: str) -> str:
+    """The model of a repository in small letters, without what says that it was tuned or how its weights are held."""
+    return _TUNED.sub("", repository.rpartition("/")[2].casefold())
 
 
 def names() -> tuple[str, ...]:

@@ -5,18 +5,23 @@ What reads weights and tokenizers is imported where there are any: a config alon
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wse.errors import BadModel, UnknownName
-from wse.models.catalogue import BUNDLED, CONFIGURATIONS, names
+from wse.files import path_exists
+from wse.known_names import known_name
+from wse.models.catalogue import BUNDLED, CONFIGURATIONS, name_of_repository, names
 from wse.models.configs.config import read_config, read_weight_packing
 from wse.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from wse.models.tensors.checkpoint import Checkpoint
     from wse.models.tokenizers.token_text import Tokenizer
+
+_HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,28 +39,37 @@ def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
 
     Files of weights are neither needed nor looked at but ``with_weights``; then there is no checkpoint.
 
-    A bundled name wins over a folder of the same name; write ``./name`` for the folder. A config file, or the name of
-    a bundled configuration, gives the spec alone. A folder's tokenizer is None where it has none of a known form.
+    A bundled name wins over a folder of the same name; write ``./name`` for the folder. The case of its letters counts
+    for nothing where there is no folder or file that is so named. A config file, or the name of a bundled
+    configuration, gives the spec alone. A folder's tokenizer is None where it has none of a known form.
 
     Raises:
         UnknownName: it looks like a name and is not one.
         BadModel: there is no such folder or file, or what is in it cannot be used.
     """
-    path = (BUNDLED | CONFIGURATIONS).get(str(where), Path(where))
+    where, path = _named(str(where))
     config = path / "config.json"
     try:
         is_folder, exists, has_config = path.is_dir(), path.exists(), config.exists()
     except OSError as error:
         msg = f"{path}: cannot be read ({error}); check the path and its permissions"
         raise BadModel(msg) from error
-    if not exists or not str(where) or (str(where) in BUNDLED and not has_config):
-        raise _not_found(str(where), path)
+    if not exists or not where or (where in BUNDLED and not has_config):
+        raise _not_found(where, path)
     if not is_folder:
         return _one_file(path, with_weights=with_weights)
     if not has_config:
         msg = f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file"
         raise BadModel(msg)
     return _folder(path, config) if with_weights else _folder_without_weights(path, config)
+
+
+def _named(where: str) -> tuple[str, Path]:
+    """What names a model, as a bundled name where it is one, and the path that it stands for."""
+    bundled = BUNDLED | CONFIGURATIONS
+    if where not in bundled and not path_exists(where):
+        where = known_name(where, bundled) or where
+    return where, bundled.get(where, Path(where))
 
 
 def _folder_without_weights(path: Path, config: Path) -> LoadedModel:
@@ -109,6 +123,20 @@ def _not_found(where: str, path: Path) -> Exception:
         return BadModel(f"{path}: the bundled model {where!r} is missing; install wse again")
     if where and path.name == where and not path.suffix[1:].isalpha():  # looks like a name; "llama-3.1-8b" does too
         return UnknownName("model or folder", where, names())
+    if _HUB_NAME.fullmatch(where) and not path.parent.exists():
+        return BadModel(_hub_remedy(where))
     return BadModel(
         f"{where!r}: no such file or folder; give a model folder, a GGUF file, a config.json, or a name of `wse models`"
+    )
+
+
+def _hub_remedy(repository: str) -> str:
+    """What to do about a model's name on the hub: a bundled one of its shape, or its files."""
+    folder = repository.partition("/")[2]
+    bundled = name_of_repository(repository)
+    by_name = "" if bundled is None else f"its shape comes with wse: give {bundled}; or "
+    return (
+        f"{repository!r}: no such folder; wse fetches nothing from a hub: {by_name}fetch it, "
+        f"hf download {repository} --local-dir {folder}, and give the folder {folder} "
+        "(config.json alone is enough but for wse run)"
     )

@@ -54,8 +54,8 @@ def _options(prepared: Placeable) -> dict[str, Any]:
 
 
 def _defects(prepared: Placeable, program: Program) -> dict[str, Any]:
-    """``mesh``: rows and columns that programs see on a wafer with defects; nothing where it is whole."""
-    if prepared.defects is None:
+    """``mesh``: rows and columns that programs see on a wafer with defects; nothing where all of it is alive."""
+    if prepared.defects is None or not prepared.meshes:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]
     return {"defects": encode_names(prepared.defects.option), "defects_seed": prepared.defects.seed, "mesh": mesh}

@@ -62,6 +62,16 @@ class RunRecorder(Recorder):
         self._waiting: list[_PhaseRun] = []
         self._tokens: list[Token] = []
         self._passes, self._wrote_at = 0, time.monotonic()
+        self._flush_placement()
+
+    def _flush_placement(self) -> None:
+        """Write the Program and its placement at once, for whoever looks at a run that was killed early on."""
+        try:
+            self.writer.flush()
+        except TraceError as error:
+            with suppress(TraceError):  # the same
+                self.writer.close(complete=False, ending=str(error))
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -90,12 +90,14 @@ def _users(streams: StreamLimits) -> str:
     fitting, enough = (
         count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
     )
-    server = f"the {streams.busiest_server}".replace("the stage ", "stage ")
+    server = streams.busiest_server
+    is_one, is_stage = not server.startswith("stages "), server.startswith("stage")
+    server, be = server if is_stage else f"the {server}", "is" if is_one else "are"
     verb = "fits" if fitting == 1 else "fit"
     caches = f"KV cache: {plural(fitting, 'user')} of {streams.context_tokens:,} tokens {verb}"
     if fitting < enough:
         return f"{caches}, {enough:,} would keep {server} busy"
-    return f"{caches}, and {server} is busy all the time from {plural(enough, 'user')} on"
+    return f"{caches}, and {server} {be} busy all the time from {plural(enough, 'user')} on"
 
 
 def fraction(by: Mapping[Cause, float], cause: Cause) -> float:

@@ -39,6 +39,11 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
     return path
 
 
+def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
+    """The path of a picture that an option names: PNG is what is drawn. Raises BadInput as `output_path` does."""
+    return output_path(option, text, suffix=".png", kind="a PNG image", inputs=inputs)
+
+
 def write_output(option: str, path: Path, content: bytes) -> None:
     """Write what an option asked for. Raises BadInput when that cannot be."""
     with open_output(option, path) as file:

@@ -22,7 +22,7 @@ class Work(NamedTuple):
 
     Attributes:
         name: What is done.
-        start: The line once the work is slow; none where this is empty.
+        start: The line once the work is slow, with ``{total}`` for the number of all; none where this is empty.
         unit: What is counted, behind its number.
         says_name: Whether lines have the name of the piece.
     """
@@ -35,7 +35,7 @@ class Work(NamedTuple):
 
 STORING: Final = Work("storing weights", unit=" values")
 GENERATING: Final = Work("running", unit=" tokens")
-COMPILING: Final = Work("compiling kernels", "compiling kernels, once for this machine...")
+COMPILING: Final = Work("compiling kernels", "compiling kernels, {total} that no earlier run has kept...")
 PREDICTING: Final = Work("predicting measurements", "predicting measurements...")
 ESTIMATING: Final = Work("estimating", "estimating...")
 COMPARING: Final = Work("comparing", "comparing...")
@@ -119,7 +119,7 @@ class _Lines:
             return
         elif self._last_line_s is None:
             if now - self._start_s > PATIENCE_S:
-                self._write(work.start, now)
+                self._write(work.start.format(total=total), now)
         elif count > self._done_before and now - self._last_line_s >= EVERY_S:
             left_s = (now - self._start_s) / (count - self._done_before) * (total - count)
             piece = f", {name}" if work.says_name and name else ""

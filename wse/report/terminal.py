@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TextIO, cast
 
@@ -151,6 +151,30 @@ def short_number(number: float) -> str:
     return f"{number:.0f}"
 
 
+def three_figures(number: float) -> str:
+    """Three figures that count, or all of those before the point; never in powers of ten.
+
+    >>> three_figures(1.2345), three_figures(96.84), three_figures(999.6), three_figures(1938.2)
+    ('1.23', '96.8', '1,000', '1,938')
+    """
+    return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Ascending whole numbers, three and more that follow each other as a range.
+
+    >>> number_ranges([0, 1, 2, 3, 5, 6, 9])
+    '0–3, 5, 6, 9'
+    """
+    stretches: list[list[int]] = []
+    for number in numbers:
+        if stretches and number == stretches[-1][-1] + 1:
+            stretches[-1].append(number)
+        else:
+            stretches.append([number])
+    return ", ".join(f"{s[0]}–{s[-1]}" if len(s) > 2 else ", ".join(map(str, s)) for s in stretches)
+
+
 def percent(fraction: float) -> str:
     """A share; what is not nothing never reads as zero."""
     if 0 < fraction < 0.001:
@@ -171,7 +195,7 @@ def seconds(number: float) -> str:
     """A time with a unit of fitting size."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if number * scale >= 1:
-            return f"{number * scale:.3g} {unit}"
+            return f"{three_figures(number * scale)} {unit}"
     return f"{number * 1e9:.3g} ns"
 
 

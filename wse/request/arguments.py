@@ -133,7 +133,7 @@ def argument_value(field: RequestField, value: Any) -> Any:
     """
     if isinstance(value, str) and field.is_text:
         return field.value((value,) if field.option.repeats else value)
-    return checked_value(argument_name(field), field.hint, value, _form(field))
+    return field.spelled(checked_value(argument_name(field), field.hint, value, _form(field)))
 
 
 def _bind(function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,13 +56,14 @@ def logical_wafer(
     """A wafer as programs see it, and where its PEs are on each of some.
 
     With ``grow_to`` programs see the ``wafer``'s own mesh, on a corner of that one which is larger where PEs are dead,
-    or all of it.
+    or all of it. There are no meshes where nothing is dead on what programs see of any wafer.
     """
     if defects is None:
         return wafer, ()
     around = corner_meshes(defects, grow_to, wafer, wafers) if grow_to else None
     meshes = around or largest_live_meshes(defects, grow_to or wafer, wafers)
-    return live_wafer(wafer, meshes), meshes
+    faulty = any(mesh.fabric.dead.any() or mesh.fabric.links for mesh in meshes)
+    return live_wafer(wafer, meshes), meshes if faulty else ()
 
 
 def fewest_wafers_with_defects(wafer: WaferSpec, defects: Defects | None, fewest: Callable[[WaferSpec], int]) -> int:

@@ -16,6 +16,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wse.errors import BadInput
+from wse.files import path_exists
+from wse.known_names import known_name
 
 R = TypeVar("R")
 
@@ -107,8 +109,22 @@ class RequestField:
             BadInput: the text is none that the option takes.
         """
         if self.option.repeats:
-            return tuple(map(self._read, argument)) if argument else self.default
+            return tuple(self._read(self.spelled(text)) for text in argument) if argument else self.default
+        argument = self.spelled(argument)
         return self._read(argument) if self.is_text and argument is not None else argument
+
+    def spelled(self, argument: Any) -> Any:
+        """An argument whose letters are those of a known name, but for their case, as that name; a path stays.
+
+        Of names with commas between them each is looked at alone.
+        """
+        if not isinstance(argument, str) or not self.option.known_values or argument == argument.lower():
+            return argument
+        values = self.option.known_values
+        names = values if isinstance(values, tuple) else tuple(values())
+        if "," in argument:
+            return ",".join(known_name(part, names) or part for part in argument.split(","))
+        return argument if argument in names or path_exists(argument) else known_name(argument, names) or argument
 
     def _read(self, text: str) -> Any:
         if self.option.none and text == self.option.none:

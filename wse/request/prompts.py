@@ -146,12 +146,14 @@ def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) 
 
 
 def end_ids(loaded: LoadedModel, *, chat: bool) -> tuple[int, ...]:
-    """The ids that end generation: the config's; with ``chat`` generation_config.json's or a GGUF's end of turn too.
+    """The ids that end generation: the config's and the tokenizer's; with ``chat`` those that end a turn too.
+
+    These are in generation_config.json, or in a GGUF file.
 
     Raises:
         BadModel: generation_config.json is damaged.
     """
-    model_ids = loaded.spec.eos_token_ids
+    model_ids = loaded.spec.eos_token_ids + (() if loaded.tokenizer is None else loaded.tokenizer.end_ids)
     if not chat or loaded.tokenizer is None or loaded.tokenizer.chat is None:
         return model_ids
     generation_ids = generation_end_ids(loaded.path, loaded.spec.vocab_size)

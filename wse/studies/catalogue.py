@@ -15,7 +15,7 @@ from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import console_on, count, heading, hertz, in_bytes, printable
+from wse.report.terminal import console_on, count, heading, hertz, in_bytes, printable, three_figures
 from wse.report.terminal_table import print_table
 from wse.studies.bundled_result import (
     ActiveExperts,
@@ -114,7 +114,7 @@ def print_models(content: ModelsResult, stream: TextIO) -> None:
 
 def _parameters(parameters: int) -> str:
     """A number of parameters with three digits."""
-    return f"{parameters / 1e9:.3g} B" if parameters >= 1e9 else f"{parameters / 1e6:.3g} M"
+    return f"{three_figures(parameters / 1e9)} B" if parameters >= 1e9 else f"{three_figures(parameters / 1e6)} M"
 
 
 def wafers() -> WafersResult:

@@ -1,8 +1,7 @@
-"""Validation: the measurements of files, or of the data that is at hand, each with its prediction."""
+"""Validation: the measurements of files, or of those that come with wse, each with its prediction."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
 
 
 def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress: OnProgress = ignore) -> Validation:
-    """Predict every row of some files of measurements; of the data at hand where no file is given.
+    """Predict every row of some files of measurements; of those that come with wse where no file is given.
 
     Args:
         files: CSV files with the columns of one of `wse.validation.measured.measurements.TABLES`.
@@ -104,10 +103,5 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
 
 
 def default_files() -> list[Path]:
-    """The files in ``$WSE_SHARED/reference`` or ``../shared/reference``; where there are none, those of wse."""
-    shared_folder = os.environ.get("WSE_SHARED")
-    for folder in ([Path(shared_folder)] if shared_folder else []) + [Path("..") / "shared"]:
-        tables = sorted((folder / "reference").glob("*.csv"))
-        if tables:
-            return tables
+    """The files that come with wse."""
     return sorted(BUNDLED.glob("*.csv"))

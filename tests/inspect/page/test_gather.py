@@ -92,7 +92,7 @@ def test_a_run_that_was_stopped_says_so(tmp_path: Path) -> None:
         file.attrs.modify("complete", np.bool_(False))  # noqa: FBT003
     facts = view_trace(path, kept)
     assert not facts["complete"]
-    assert facts["notes"][0].startswith("The run goes on or was stopped")
+    assert facts["notes"][0].startswith("Incomplete, its run goes on or was killed: ")
 
 
 def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.MonkeyPatch) -> None:

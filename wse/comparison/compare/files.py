@@ -15,7 +15,7 @@ from wse.comparison.compare.plot import as_png
 from wse.comparison.compare.result import CompareResult
 from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import COLUMNS
-from wse.report.output_file import output_path, write_output
+from wse.report.output_file import output_path, picture_path, write_output
 from wse.report.rows_csv import as_csv
 
 Compared: TypeAlias = CompareResult | CurveResult | TracesResult
@@ -26,10 +26,13 @@ def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]
     """The paths of the options that were given, by kind.
 
     Raises:
-        BadInput: a path is empty, a folder or one of what is ``compared``, or its folder is missing.
+        BadInput: a path is empty, a folder or one of what is ``compared``, its folder is missing, or that of the plot
+            does not end in .png.
     """
     inputs = [Path(name) for name in compared]
-    return {kind: output_path(f"--{kind}", text, inputs=inputs) for kind, text in files.items() if text is not None}
+    checks = {kind: picture_path if kind == "png" else output_path for kind in files}
+    given = {kind: text for kind, text in files.items() if text is not None}
+    return {kind: checks[kind](f"--{kind}", text, inputs=inputs) for kind, text in given.items()}
 
 
 def write_files(result: Compared, files: dict[str, Path]) -> None:

@@ -8,7 +8,16 @@ from typing import Any, Final
 from wse.report.comparison_row import ComparisonRow
 from wse.report.result import docs_of
 from wse.report.table import Column, Table
-from wse.report.terminal import count, in_bytes, percent, printable, rate_and_latency, seconds, short_number
+from wse.report.terminal import (
+    count,
+    in_bytes,
+    percent,
+    printable,
+    rate_and_latency,
+    seconds,
+    short_number,
+    three_figures,
+)
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:
@@ -75,7 +84,7 @@ TRAFFIC: Final = (
 RESOURCES: Final = (
     _number("sram_fullest_pe_fraction", "SRAM", percent, priority=1),
     _number("power_w", "power", lambda watts: f"{watts / 1e3:,.0f} kW", priority=2),
-    _number("joules_per_token", "energy", lambda joules: f"{joules:.3g} J", priority=2),
+    _number("joules_per_token", "energy", lambda joules: f"{three_figures(joules)} J", priority=2),
 )
 LIMIT: Final = _column("limit", "one user; all users", doc="", wraps=True)
 

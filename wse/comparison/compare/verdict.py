@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.report.comparison_row import ComparisonRow
-from wse.report.terminal import percent, plural
+from wse.report.terminal import count, percent, plural
 
 CAUSE_WORDS: Final = {
     "hops": "words on their way",
@@ -150,7 +150,7 @@ def rate(tokens_per_s: float) -> str:
 def _change_text(change: float) -> str:
     """A relative change in words: percent faster or slower, or a multiple."""
     if change >= 1:
-        return f"{1 + change:.2g} times as fast"
+        return f"{count(1 + change)} times as fast"
     return f"{percent(abs(change))} {'slower' if change < 0 else 'faster'}"
 
 

@@ -121,6 +121,7 @@ def run_attributes(trace: Trace) -> Report:
         "options": dict(header.options),
         "versions": dict(header.versions),
         "complete": trace.complete,
+        **({"ending": trace.ending} if trace.ending else {}),
         "report": trace.report(),
     }
 

@@ -14,7 +14,7 @@ from wse.inspect.page.timeline import timeline_data
 from wse.inspect.page.work import work_data
 from wse.inspect.query.compare import is_trace
 from wse.inspect.query.pe import mesh_of
-from wse.inspect.query.view import trace_at
+from wse.inspect.query.view import outcome_of, trace_at
 from wse.report.as_json import Report
 from wse_traces.read import Trace
 
@@ -52,7 +52,7 @@ def view_trace(path: Path, pack: Pack) -> Report:
     notes: list[str] = []
     with trace_at(path) as trace:
         if not trace.complete:
-            notes.append("The run goes on or was stopped: this is what it had written up to its last flush.")
+            notes.append(f"Incomplete, {outcome_of(trace.ending)}: this is what was written up to the last flush.")
         return {
             **_header(trace),
             **memory_data(trace, notes),

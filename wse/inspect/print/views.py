@@ -20,10 +20,8 @@ from wse.inspect.query.check import CheckView
 from wse.inspect.query.diff import DiffView
 from wse.inspect.query.groups import GroupsView
 from wse.inspect.query.tokens import TokensView
-from wse.inspect.query.view import View
+from wse.inspect.query.view import View, outcome_of
 from wse.report.terminal import console_on, count, printable
-
-INCOMPLETE: Final = "is incomplete: {} run goes on or was stopped. It holds what was written until then."
 
 
 def print_view(view: View, stream: TextIO, *, top: int | None) -> None:
@@ -34,8 +32,8 @@ def print_view(view: View, stream: TextIO, *, top: int | None) -> None:
         return
     if not view.complete:
         console.print()
-        which, whose = ("A", "its") if isinstance(view, DiffView) else ("This", "the")
-        console.print(f"{which} trace {INCOMPLETE.format(whose)}")
+        which = "A" if isinstance(view, DiffView) else "This"
+        console.print(f"{which} trace is incomplete: {outcome_of(view.ending)}. It holds what was written until then.")
     if isinstance(view, GroupsView):
         print_groups(console, view, top)
     elif isinstance(view, TokensView):
@@ -48,7 +46,7 @@ def _print_check(console: Console, view: CheckView) -> None:
     """Print one line on a sound trace, and a line for each problem of another."""
     trace = printable(view.trace)
     if view.sound:
-        ended = "" if view.complete else ", incomplete: its run goes on or was stopped"
+        ended = "" if view.complete else f", incomplete: {outcome_of(view.ending)}"
         contents = f"{count(view.datasets or 0)} datasets, {count(view.rows or 0)} rows"
         console.print(f"{trace}: sound: trace format {view.version}, {contents}{ended}", soft_wrap=True)
         return

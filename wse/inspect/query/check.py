@@ -50,6 +50,7 @@ def check_trace(path: Path) -> CheckView:
             view="check",
             trace=str(path),
             complete=trace.complete,
+            ending=trace.ending or None,
             sound=True,
             problems=(),
             version=trace.version,

@@ -71,6 +71,7 @@ def read_diff(first: Trace, second: Trace) -> DiffView:
     return DiffView(
         view="diff",
         complete=first.complete and second.complete,
+        ending=first.ending or second.ending or None,
         traces=(str(first.path), str(second.path)),
         same_program=first_totals.run.program_digest == second_totals.run.program_digest,
         settings=tuple(_differences(first_settings, second_settings)),

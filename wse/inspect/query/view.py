@@ -10,7 +10,9 @@ from typing import Annotated, Any, ClassVar
 
 from wse.errors import BadTrace
 from wse.report.result import Doc, Result
+from wse.report.terminal import printable
 from wse_traces.errors import TraceError
+from wse_traces.header import INTERRUPTED
 from wse_traces.read import Trace, open_trace
 
 
@@ -27,6 +29,9 @@ class View(Result):
     view: Annotated[str, Doc("name of the view")]
     trace: Annotated[str | None, Doc("the trace")] = None
     complete: Annotated[bool | None, Doc("whether its run was completed")] = None
+    ending: Annotated[str | None, Doc("the error that its run ended with, or `interrupted`; of an incomplete one")] = (
+        None
+    )
 
     def table_rows(self) -> list[dict[str, Any]]:
         """The rows of the view's table, for CSV, as plain values; none for a view that is no table."""
@@ -35,7 +40,14 @@ class View(Result):
 
 def source_of(trace: Trace, view: str) -> dict[str, Any]:
     """The fields of a view that say which one it is, and of which trace."""
-    return {"view": view, "trace": str(trace.path), "complete": trace.complete}
+    return {"view": view, "trace": str(trace.path), "complete": trace.complete, "ending": trace.ending or None}
+
+
+def outcome_of(ending: str | None) -> str:
+    """The words on the run of an incomplete trace, by what it says of its end."""
+    if not ending:
+        return "its run goes on or was killed"
+    return f"its run was {ending}" if ending == INTERRUPTED else f"its run ended with {printable(ending)}"
 
 
 @contextmanager

@@ -20,6 +20,8 @@ REPLACEMENT: Final = "\ufffd"
 class LibraryTokenizer:
     """A tokenizers library object and the ids that stand before and behind every text."""
 
+    end_ids: tuple[int, ...] = ()
+
     def __init__(
         self,
         library: Library,

@@ -61,6 +61,11 @@ class Llama2cTokenizer:
         """Number of tokens."""
         return len(self._pieces)
 
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The begin token: models of llama2.c begin the next text where one is over, and its run.c stops there."""
+        return () if self._bos_id is None else (self._bos_id,)
+
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """The ids of ``text``: begin token (not if ``bare``), a space before any text, then the best pairs merged.
 

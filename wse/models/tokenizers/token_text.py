@@ -30,6 +30,10 @@ class Tokenizer(Protocol):
     def chat(self) -> ChatTemplate | None:
         """The model's chat template, where it has one."""
 
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """Ids that end a text besides those of the model's config."""
+
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """The ids of ``text`` and of what the tokenizer puts around it, such as a begin token; ``bare``: not that."""
 

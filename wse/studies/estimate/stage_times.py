@@ -26,6 +26,7 @@ from wse.program.steps import HOST, Steps
 from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer import Transfer
+from wse.report.terminal import number_ranges
 from wse.serving.route import Route, Visit
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
@@ -49,7 +50,7 @@ class Server:
     @property
     def name(self) -> str:
         """The name of the server for people."""
-        stages = ", ".join(map(str, self.stages))
+        stages = number_ranges(self.stages)
         match self.kind:
             case "region":
                 return f"stage {stages}" if len(self.stages) == 1 else f"stages {stages}"

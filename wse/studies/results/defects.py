@@ -52,8 +52,8 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
     if defects is None:
         return None
     rows, cols = prepared.fabric_shape
-    live_rows, live_cols = meshes[0].shape
-    all_pes, used_pes = len(meshes) * rows * cols, len(meshes) * live_rows * live_cols
+    live_rows, live_cols = prepared.wafer.mesh_rows, prepared.wafer.mesh_cols
+    all_pes, used_pes = program.wafers * rows * cols, program.wafers * live_rows * live_cols
     fabric = Fabric(program, prepared.wafer, prepared.software, meshes)
     cycles = fabric.decode_cost(*lengths).cycles
     whole_cycles = Fabric(program, prepared.wafer, prepared.software).decode_cost(*lengths).cycles
@@ -71,7 +71,7 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
         cols_lost=cols - live_cols,
         pes_lost=all_pes - used_pes,
         usable_fraction=used_pes / all_pes,
-        longest_detour_hops=max(int(hops.max(initial=1)) - 1 for mesh in meshes for hops in mesh.hops),
+        longest_detour_hops=max((int(hops.max(initial=1)) - 1 for mesh in meshes for hops in mesh.hops), default=0),
         extra_hops={name: _extra_hops(fabric, axis) for name, axis in AXES.items()},
         streams_on_a_link={name: _streams(fabric, axis) for name, axis in AXES.items()},
         cycles_per_token=cycles,
@@ -81,7 +81,11 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
 
 
 def defects_table(defects: DefectsResult) -> Table:
-    """Dead PEs and links, the PEs that are left, and the cost of the routes around them."""
+    """Dead PEs and links, the PEs that are left, and the cost of the routes around them, where there are any."""
+    if not (defects.dead_pes or defects.dead_links):
+        remedy = "list some in a file" if defects.seed is None else "another --defects-seed draws others"
+        none = f"no PE and no link on {defects.fabric_rows}x{defects.fabric_cols} PEs; {remedy}"
+        return pair_table([("dead", none)], "Defects", printable(defects.given))
     drawn = "" if defects.seed is None else f", drawn with seed {defects.seed}"
     cut_off, links = defects.cut_off_pes, defects.dead_links
     dead = plural(defects.dead_pes, "PE")
@@ -107,9 +111,10 @@ def defects_table(defects: DefectsResult) -> Table:
 def _extra_hops(fabric: Fabric, axis: int) -> int:
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
-    return max(int(line.places[end]) - end for line, end in zip(lines, ends, strict=True) if line is not None)
+    placed = [(line, end) for line, end in zip(lines, ends, strict=True) if line is not None]
+    return max((int(line.places[end]) - end for line, end in placed), default=0)
 
 
 def _streams(fabric: Fabric, axis: int) -> int:
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
-    return max(line.streams for line in lines if line is not None)
+    return max((line.streams for line in lines if line is not None), default=1)

@@ -72,7 +72,7 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
     elif isinstance(raw, str) and raw == AUTO and name == "wafers":
         return AUTO
     try:
-        return _value(fields[name], raw)
+        return _value(fields[name], raw if is_number_of_machine(name) else _options()[name].spelled(raw))
     except TypeError as error:
         shown = repr(raw)
         shown = shown if len(shown) <= 80 else shown[:80] + "…"

@@ -10,7 +10,7 @@ from wse.comparison.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.comparison.compare.tables import dollars
 from wse.report.result import docs_of
 from wse.report.table import Column, Table
-from wse.report.terminal import count, printable
+from wse.report.terminal import count, printable, three_figures
 
 
 def price(number: float) -> str:
@@ -19,12 +19,11 @@ def price(number: float) -> str:
 
 
 def _joules(number: float) -> str:
-    return count(number) if number >= 100 else f"{number:.3g}"
+    return three_figures(number)
 
 
 def _speed(row: Any) -> str:
-    speed = row.tokens_per_s_per_user
-    return count(speed) if speed >= 100 else f"{speed:.3g}"
+    return three_figures(row.tokens_per_s_per_user)
 
 
 def _at_most(row: CurveRow) -> str:
