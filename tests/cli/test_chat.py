@@ -12,7 +12,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors
 
 from tests.cli.conftest import Wse, files_below
-from tests.models.helpers import CONFIG, tiny_tensors, write_model
+from tests.models.helpers import CONFIG, llama2c_bytes, tiny_tensors, write_model
 from wse.models.load import load_model
 from wse.request.prepare_run import prepare
 from wse.request.prompts import end_ids, text_ids
@@ -133,3 +133,11 @@ def test_what_cannot_be_is_said_on_one_line(wse: Wse, talker: Path, tiny: Path, 
     assert refused(wse, tmp_path, talker, "--chat", "--prompt", "hi") == (
         "wse: --prompt 'hi': the tokenizer makes no token of it; give other text"
     )
+
+
+def test_a_text_of_llama2c_ends_where_the_next_begins(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    (tmp_path / "tokenizer.bin").write_bytes(llama2c_bytes([b"%x" % i for i in range(16)], [0.0] * 16))
+    spec = load_model(tmp_path).spec
+    assert spec.bos_token_id is not None
+    assert end_ids(load_model(tmp_path), chat=False) == (*spec.eos_token_ids, spec.bos_token_id)

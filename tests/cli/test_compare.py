@@ -157,6 +157,7 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["MODEL", "--question", "one-or-many"], ["--question", "'one-or-many'", "did you mean 'one-wafer-or-many'?"]),
     (["MODEL", "--csv", "no/such/c.csv"], ["--csv no/such/c.csv", "is no folder"]),
     (["MODEL", "--png", "."], ["--png '.'", "is a folder"]),
+    (["MODEL", "--png", "x.pdf"], ["--png x.pdf", "a PNG image, which ends in .png"]),
     (["MODEL", "--html", ""], ["--html ''", "the path is empty"]),
     (["MODEL", "--prompt-len", "3", "--new-tokens", "3", "--economics", "none.toml"], ["none.toml", "does not exist"]),
     (["./missing"], ["'./missing'", "no such file or folder"]),

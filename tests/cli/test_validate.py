@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) -> None:
-    outcome = wse("validate", "--data", data)
+    outcome = wse("validate", "--data", data, "--rows", "predicted")
     assert outcome.code == 0, outcome
     assert outcome.err in ("", "predicting measurements...\n")  # said where it takes more than a second
     assert max(len(line) for line in outcome.out.splitlines()) <= 80
@@ -53,6 +53,7 @@ def test_all_rows_and_no_rows(wse: Wse, data: Path) -> None:
     assert "1,234,567" in all_rows
     assert "\x1b" not in all_rows
     no_rows = wse("validate", "--data", data, "--rows", "none").out
+    assert wse("validate", "--data", data).out == no_rows
     assert "3,128" not in no_rows
     assert "Not predicted  1 row" in no_rows
 

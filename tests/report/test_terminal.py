@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from wse.errors import BadTrace
 from wse.report.as_json import as_json
 from wse.report.progress import COMPILING, GENERATING, STORING, progress_on
-from wse.report.terminal import bar, console_on, count, hertz, in_bytes, percent, printable, seconds, stream_text
+from wse.report.terminal import (
+    bar,
+    console_on,
+    count,
+    hertz,
+    in_bytes,
+    number_ranges,
+    percent,
+    printable,
+    seconds,
+    stream_text,
+    three_figures,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +42,17 @@ from wse.report.terminal import bar, console_on, count, hertz, in_bytes, percent
         (in_bytes, 36.6e9, "36.6 GB"),
         (seconds, 1.5, "1.5 s"),
         (seconds, 40.3e-6, "40.3 µs"),
+        (seconds, 2941.3, "2,941 s"),
+        (three_figures, 1.94e3, "1,940"),
+        (three_figures, 0.01234, "0.0123"),
+        (number_ranges, range(27), "0–26"),
+        (number_ranges, (), ""),
         (seconds, 2e-9, "2 ns"),
         (hertz, 850e6, "850 MHz"),
         (hertz, 1.1e9, "1.1 GHz"),
     ],
 )
-def test_numbers(function: object, value: float, text: str) -> None:
+def test_numbers(function: object, value: object, text: str) -> None:
     assert callable(function)
     assert function(value) == text
 

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from wse.errors import BadInput
-from wse.request.arguments import argument_docs, takes_options_of
-from wse.request.option import Option
+from wse.request.arguments import argument_docs, argument_value, takes_options_of
+from wse.request.compare_request import CompareRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.request.option import Option, options_of
 
 
 def halves(text: str) -> tuple[float, ...]:
@@ -89,6 +91,31 @@ def test_values_become_those_of_the_request(given: dict[str, Any], wanted: dict[
     asked = {"kind": "plum"} | given
     assert bake("old", **asked) == Cake(**({"kind": "plum"} | wanted))
     assert repr(bake("old", **asked)) == repr(Cake(**({"kind": "plum"} | wanted)))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("wafer", "WSE3", "wse3"),
+        ("mapping", "Bands", "bands"),
+        ("model", "LLAMA-3.1-8B", "llama-3.1-8b"),
+        ("dtype", "FP8", "fp8"),
+        ("wafer", "WSE9", "WSE9"),
+        ("defects", "A.csv", "A.csv"),
+    ],
+)
+def test_the_case_of_a_known_name_counts_for_nothing(
+    name: str, given: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    field = options_of(EstimateRequest)[name]
+    assert (field.value(given), argument_value(field, given)) == (wanted, wanted)
+    (tmp_path / given).touch()
+    assert field.value(given) == given  # what is there is meant
+
+
+def test_of_several_names_each_is_read_by_itself() -> None:
+    assert options_of(CompareRequest)["mappings"].value("Auto,bands,Mine") == ("auto", "bands", "Mine")
 
 
 def test_an_iterator_loses_nothing() -> None:

@@ -38,7 +38,7 @@ def test_missing_file_names_the_unfinished_one(tmp_path):
 def test_not_hdf5(tmp_path, content):
     path = tmp_path / "t.h5"
     path.write_bytes(content)
-    assert "not an HDF5 file" in message_of(path)
+    assert f"{'not an HDF5 file' if content else 'empty'}, so no trace" in message_of(path)
     assert len(problems(path)) == 1
 
 
@@ -51,8 +51,14 @@ def test_hdf5_but_no_trace(tmp_path):
 @pytest.mark.parametrize("length", [8, 48, 100, 2000, 0.5, 0.99])
 def test_truncated(copy, length):
     data = copy.read_bytes()
-    copy.write_bytes(data[: length if isinstance(length, int) else int(len(data) * length)])
-    assert "truncated or damaged" in message_of(copy)
+    left = length if isinstance(length, int) else int(len(data) * length)
+    copy.write_bytes(data[:left])
+    says = f"truncated: it has {left:,} of its {len(data):,} bytes; make the trace again"
+    assert message_of(copy).endswith(
+        says if left >= 48 else "of its 8 bytes the first 48 make no sense; make the trace again"
+    )
+    for insides in ("eof", "sblock", "metadata", "synchronously"):
+        assert insides not in message_of(copy).removeprefix(str(copy))
 
 
 def test_newer_version(copy):

@@ -13,11 +13,15 @@ import numpy as np
 
 ATTRIBUTE_BYTES = 1 << 20
 _KINDS: Mapping[type[object], str] = {int: "iu", float: "f", bool: "b"}
+CHECKSUM_REASON = "its bytes do not add up to their checksum"
 READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on damage
 
 
 def reason_of(error: Exception) -> str:
-    """The message of an error; that of a KeyError without the quotes which Python puts around it."""
+    """The reason of an error in a line: HDF5's own texts, on its insides, become what they mean for the file."""
+    if isinstance(error, (OSError, RuntimeError, KeyError)) and not isinstance(error, RecursionError):
+        system_reason = error.strerror if isinstance(error, OSError) else None
+        return system_reason or (CHECKSUM_REASON if "checksum" in str(error) else "HDF5 finds no sense in its bytes")
     return str(error.args[0]) if error.args else type(error).__name__
 
 

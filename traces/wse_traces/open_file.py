@@ -17,6 +17,7 @@ from typing import Any
 import h5py
 
 from wse_traces.errors import TraceError
+from wse_traces.lookup import reason_of
 from wse_traces.partial import partial_path
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -38,7 +39,8 @@ def open_file(path: Path) -> Iterator[Any]:
             with path.open("rb") as opened:
                 start = opened.read(SUPERBLOCK_BYTES)
             if not start.startswith(SIGNATURE):
-                message = f"{path}: not an HDF5 file, so no trace; give a file that wse run --trace wrote"
+                what = "not an HDF5 file" if start else "empty"
+                message = f"{path}: {what}, so no trace; give a file that wse run --trace wrote"
                 raise TraceError(message)
             closed = not _is_unfinished(start)
             source = h5py.File(path, "r", locking=False) if closed else _open_unfinished(path, start)
@@ -46,10 +48,27 @@ def open_file(path: Path) -> Iterator[Any]:
         except TraceError:
             raise
         except (OSError, RuntimeError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            message = f"{path}: cannot be opened, truncated or damaged ({reason}); make the trace again"
+            if isinstance(error, OSError) and error.strerror:
+                message = f"{path}: cannot be opened: {error.strerror}; check the path and its permissions"
+            else:
+                message = f"{path}: {_fault(path, start, error)}; make the trace again"
             raise TraceError(message) from error
         yield file
+
+
+def _fault(path: Path, start: bytes, error: Exception) -> str:
+    """What is wrong with a file that HDF5 does not open: how much of it is missing, where its first block is whole."""
+    size_bytes = path.stat().st_size
+    if len(start) < SUPERBLOCK_BYTES or start[8] != 3 or not _is_first_block_whole(start):
+        return f"truncated or damaged: of its {size_bytes:,} bytes the first {SUPERBLOCK_BYTES} make no sense"
+    end_bytes = struct.unpack_from("<Q", start, _END_AT)[0]
+    if size_bytes < end_bytes:
+        return f"truncated: it has {size_bytes:,} of its {end_bytes:,} bytes"
+    return f"damaged: {reason_of(error)}"
+
+
+def _is_first_block_whole(start: bytes) -> bool:
+    return bool(struct.unpack_from("<I", start, _CHECKSUM_AT)[0] == checksum(start[:_CHECKSUM_AT]))
 
 
 def checksum(data: bytes) -> int:
@@ -104,7 +123,7 @@ def _is_unfinished(start: bytes) -> bool:
 @contextmanager
 def _open_unfinished(path: Path, start: bytes) -> Iterator[Any]:
     """Open the file as if its writer had closed it. Raises: OSError if its first bytes are damaged."""
-    if struct.unpack_from("<I", start, _CHECKSUM_AT)[0] != checksum(start[:_CHECKSUM_AT]):
+    if not _is_first_block_whole(start):
         message = "the first block has a wrong checksum"
         raise OSError(message)
     patched = bytearray(start[:_CHECKSUM_AT])

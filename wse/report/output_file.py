@@ -24,9 +24,6 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
             its folder is missing.
     """
     path = Path(text)
-    if suffix and path.suffix != suffix:
-        message = f"{option} {path}: give the name of {kind}, which ends in {suffix}"
-        raise BadInput(message)
     if text == "" or path.is_dir():
         message = f"{option} {text!r}: {'is a folder' if text else 'the path is empty'}; give a file name"
         raise BadInput(message)
@@ -35,6 +32,9 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
         raise BadInput(message)
     if path.exists() and any(source.exists() and path.samefile(source) for source in inputs):
         message = f"{option} {text}: is one of the files that are read; give another name"
+        raise BadInput(message)
+    if suffix and path.suffix != suffix:
+        message = f"{option} {path}: give the name of {kind}, which ends in {suffix}"
         raise BadInput(message)
     return path
 

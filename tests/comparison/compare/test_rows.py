@@ -27,6 +27,7 @@ from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferL
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import load_economics
 from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.stage_times import Server
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
 
@@ -178,6 +179,20 @@ def test_the_sentence_says_how_many_users_have_room(compared: Report, base: Esti
     assert limits.limit.endswith(told)
     for row in compared["rows"]:
         assert re.search(rf"KV cache: {row['users']:,} users of 25 tokens fit", row["limit"]), row["limit"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "stages", "says"),
+    [
+        ("region", tuple(range(27)), "and stages 0–26 are busy all the time from 2 users on"),
+        ("region", (4,), "and stage 4 is busy all the time from 2 users on"),
+        ("link", (0, 1), "and the link of stages 0, 1 is busy all the time from 2 users on"),
+    ],
+)
+def test_one_server_is_busy_and_several_stages_are(kind: str, stages: tuple[int, ...], says: str) -> None:
+    streams = StreamLimits("KV cache", 2, 1, 3, 2048, Server(kind, 0, stages).name)
+    limits = limits_of(dict.fromkeys(CAUSES, 1.0), longest_line=4, layers=0, crossing_bytes=0.0, streams=streams)
+    assert limits.limit.endswith(says)
 
 
 def test_what_cannot_be_is_a_row_with_its_reason(base: EstimateRequest) -> None:

@@ -17,6 +17,7 @@ from wse.hardware.defects import read_defects
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
+from wse.inspect.query.pe import read_pe
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.estimate_request import EstimateRequest
 from wse.request.live_mesh import corner_meshes, fewest_wafers_with_defects, largest_live_meshes
@@ -122,6 +123,22 @@ def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_s
     assert mesh.fabric.dead.any()
     assert mesh.fabric.shape > mesh.shape == (whole.wafer.mesh_rows, whole.wafer.mesh_cols)
     assert compile_program(prepared).digest() == compile_program(whole).digest()
+
+
+def test_a_rate_that_draws_no_dead_pe_says_so_and_its_trace_has_no_dead_ones(tmp_path: Path) -> None:
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=2, mesh="10x10", defects="1e-2"))
+    assert not prepared.meshes
+    result = execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
+    assert result.defects is not None
+    assert (result.defects.dead_pes, result.defects.slowdown) == (0, 1.0)
+    rows = next(table for table in result.tables() if table.title == "Defects").rows
+    assert [str(cell) for row in rows for cell in row.values()] == [
+        "dead",
+        "no PE and no link on 10x10 PEs; another --defects-seed draws others",
+    ]
+    with open_trace(tmp_path / "t.h5") as trace:
+        assert "defects" not in trace.header.options
+        assert read_pe(trace, 0, 0, 0).links
 
 
 @pytest.mark.slow
