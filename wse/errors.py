@@ -43,12 +43,24 @@ class UnknownName(BadInput):
     """A name that is not one of the known ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "") -> None:
-        self.kind, self.name, self.known = kind, name, sorted(known)
-        by_letters = {known_name.casefold(): known_name for known_name in reversed(self.known)}
-        close = difflib.get_close_matches(name.casefold(), by_letters, n=1)
+        self.kind, self.name, self.known = kind, name, _beside(name, sorted(known))
+        group = len(_group(name)) if all(map(_group, self.known)) else 0
+        by_letters = {known_name[group:].casefold(): known_name for known_name in reversed(self.known)}
+        close = difflib.get_close_matches(name[group:].casefold(), by_letters, n=1)
         hint = f"did you mean {by_letters[close[0]]!r}? " if close else ""
         place = f"{where}: " if where else ""
         super().__init__(f"{place}unknown {kind} {name!r}: {hint}known: {', '.join(self.known)}")
+
+
+def _group(name: str) -> str:
+    """What a name shares with others of its group: ``wafer.`` of ``wafer.clock_hz``, nothing of ``batch``."""
+    group, point, _ = name.rpartition(".")
+    return group + point
+
+
+def _beside(name: str, known: list[str]) -> list[str]:
+    """The known names of the same group, which alone are near; all of them where there is no such group."""
+    return [other for other in known if _group(name) and _group(other) == _group(name)] or known
 
 
 class BadModel(BadInput):

@@ -68,7 +68,7 @@ BAD_SETS: list[tuple[str, list[str]]] = [
     ("wafer.clock_hz=nan", ["clock_hz = nan", "from 1,000 to"]),
     ("wafer.clock_hz=1e9,inf", ["clock_hz = inf", "from 1,000 to"]),
     ("wafer.hop_cycles=0", ["hop_cycles = 0", "from 1 to 10,000 (cycle)"]),
-    ("wafer.hop_cycles=x", ["wafer.hop_cycles = 'x'", "give a whole number"]),
+    ("wafer.hop_cycles=x", ["wafer.hop_cycles=x", "give a number, in cycle"]),
     ("software.relay_cycles=-1", ["relay_cycles = -1", "from 0 to"]),
     ("model=story,stori", ["'stori'", "did you mean 'story'?"]),
     ("wafer=wse4", ["'wse4'", "did you mean 'wse3'?"]),

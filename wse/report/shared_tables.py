@@ -72,6 +72,17 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
     return f"{multiple}{mesh} of {printable(name)} at {hertz(clock_hz)}"
 
 
+def setting_texts(values: Mapping[str, float]) -> list[str]:
+    """Numbers of a wafer or of software as ``--set`` takes them."""
+    return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
+
+
+def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
+    """A line on a machine, with the numbers of it that are not its files', which ``inputs`` has by ``wafer.NAME``."""
+    replaced = {name: value for name, value in inputs.items() if name.startswith(("wafer.", "software."))}
+    return ", ".join([text, *setting_texts(replaced)])
+
+
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
     """The balance of experts: the expert with the largest share of its layer's tokens, and experts without any.
 

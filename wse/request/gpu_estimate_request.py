@@ -17,7 +17,7 @@ from wse.models.load import LoadedModel, load_model
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
 from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
-from wse.request.option import check_counts
+from wse.request.option import check_counts, options_of
 from wse.request.prepare_estimate import MOST_USERS, check_drafts, load_draft_model
 
 STACK: Final = "vllm"
@@ -174,4 +174,4 @@ def _check_users(server: GpuServer, users: int, tokens: int) -> None:
 
 
 def _flag(field: str) -> str:
-    return f"--{field.replace('_', '-')}"
+    return options_of(EstimateRequest)[field].flag

@@ -19,6 +19,13 @@ def wafers() -> Iterable[str]:
     return known_wafers()
 
 
+def machine_numbers() -> Iterable[str]:
+    """Numbers of a wafer and of software, as far as the sign before a value."""
+    from wse.request.settings import machine_numbers as names
+
+    return [f"{name}=" for name in names()]
+
+
 def gpus() -> Iterable[str]:
     """GPU presets."""
     from wse.gpus.load import known_gpus

@@ -65,7 +65,8 @@ SoftwareName = Annotated[
 class PlacementRequest:
     """Options as given, None where the default is to be found. Defaults are those of ``wse run``.
 
-    ``wafer_values`` and ``software_values`` are numbers that take the place of those of ``wafer`` and ``software``.
+    ``wafer_values`` and ``software_values`` are numbers that take the place of those of ``wafer`` and ``software``, as
+    those of ``settings`` do once a request is prepared.
     """
 
     model: Annotated[
@@ -137,6 +138,19 @@ class PlacementRequest:
         int | None,
         Option(doc="Tokens that the KV cache has room for. Default: prompt + new tokens.", panel="Model", metavar="N"),
     ] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Option(
+            doc="A number of the wafer or of software in place of its file's, or a factor of that, such as "
+            "wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.",
+            panel="Wafer and mapping",
+            metavar="wafer.KEY=VALUE|xFACTOR",
+            flag="--set",
+            repeats=True,
+            read=str.strip,
+            known_values=known_names.machine_numbers,
+        ),
+    ] = ()
     wafer_values: Values = ()
     software_values: Values = ()
     defects: Annotated[

@@ -22,6 +22,7 @@ from wse.request.estimate_request import LENGTH, EstimateRequest
 from wse.request.live_mesh import logical_wafer
 from wse.request.mapping_file import check_listed
 from wse.request.option import check_counts
+from wse.request.settings import with_settings
 from wse.request.vocabulary import check_vocabulary
 from wse.serving.economics import Economics, load_economics
 from wse.serving.network import Network, load_network
@@ -69,6 +70,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
     """
+    request = with_settings(request)
     check_counts(
         wafers=request.wafers,
         prompt_len=request.prompt_len,

@@ -22,6 +22,7 @@ from wse.request.mapping_file import check_listed, mesh_of_listed
 from wse.request.option import check_counts, whole_number
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
+from wse.request.settings import with_settings
 from wse.search.remedies import smallest_mesh
 
 NEW_TOKENS = 256
@@ -45,6 +46,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
         BadInput and its kinds: something that was named is missing or cannot be used.
         DoesNotFit: no square mesh of the wafer holds the model (only when the mesh is left to be found).
     """
+    request = with_settings(request)
     check_counts(wafers=request.wafers, new_tokens=request.new_tokens, context=request.context)
     check_sampling(request.sampling)
     if request.weights is not None:

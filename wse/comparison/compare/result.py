@@ -12,6 +12,7 @@ from wse.hardware.number import Grade
 from wse.report.comparison_row import ComparisonRow
 from wse.report.html_table import tables_as_html
 from wse.report.result import Doc, Result
+from wse.report.shared_tables import with_settings_text
 from wse.report.table import Table
 from wse.report.terminal import WIDEST, printable
 from wse.studies.results.placement import ModelResult
@@ -55,7 +56,7 @@ class CompareResult(Result):
         """The model, the wafer and the tokens, in a line."""
         wafer, inputs = self.wafer, self.inputs
         model = f"{printable(self.model.name)} as {self.model.dtype}"
-        machine = f"{printable(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs"
+        machine = with_settings_text(f"{printable(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs", inputs)
         batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
         return f"{model} on {machine}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens{batch}"
 

@@ -8,6 +8,7 @@ from wse.comparison.race.pace import Pace
 from wse.comparison.race.result import LaneResult, RaceResult, lane_result
 from wse.errors import BadInput
 from wse.report.progress import OnProgress, ignore
+from wse.report.shared_tables import with_settings_text
 from wse.report.terminal import plural
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import check_counts
@@ -55,7 +56,7 @@ def _wafer_lane(request: EstimateRequest, tokens: int) -> LaneResult:
         queue_s=0.0,
         step_s=result.latency.tpot_s,
     )
-    note = f"{result.wafer.name}, {result.model.dtype}"
+    note = with_settings_text(f"{result.wafer.name}, {result.model.dtype}", result.inputs)
     return lane_result(pace, tokens, usd_per_million_tokens=result.cost.usd_per_million_tokens, note=note)
 
 

@@ -13,6 +13,7 @@ from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
 from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import CompileRequest
+from wse.request.settings import replaced_numbers
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.compile.contention import contention_result
 from wse.studies.compile.reduces import reduces_result
@@ -48,7 +49,10 @@ def compile_result(prepared: PreparedRun, program: Program) -> CompileResult:
     return CompileResult(
         model=model_result(spec, program),
         wafer=wafer_result(
-            wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe, colours=wafer.colours - wafer.reserved_colours
+            wafer,
+            sram_bytes_per_pe=wafer.sram_bytes_per_pe,
+            colours=wafer.colours - wafer.reserved_colours,
+            replaced=replaced_numbers(prepared.request),
         ),
         batch=program.batch,
         system=system_result(program, context=program.context),

@@ -16,6 +16,7 @@ from wse.program.program import Program
 from wse.report.progress import OnProgress, ignore
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.request.settings import replaced_numbers
 from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_fastest, compile_with_remedies
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
@@ -123,7 +124,9 @@ def result_of(
         note=prepared.note,
         batch=program.batch,
         model=model_result(prepared.spec, program),
-        wafer=wafer_result(wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe),
+        wafer=wafer_result(
+            wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe, replaced=replaced_numbers(prepared.request)
+        ),
         system=system_result(program, context=program.context),
         sram=estimate_sram(prepared, program, grades),
         prefill=prefill,
@@ -230,8 +233,7 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "draft_place": request.draft_place,
         "context": options.context,
         "capacity": options.capacity,
-        **{f"wafer.{name}": value for name, value in request.wafer_values},
-        **{f"software.{name}": value for name, value in request.software_values},
+        **replaced_numbers(request),
         "defects": None if request.defects is None else str(request.defects),
         "defects_seed": request.defects_seed if request.defects else None,
     }

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.report.result import Doc, Result
-from wse.report.shared_tables import causes_table
+from wse.report.shared_tables import causes_table, setting_texts
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number
 from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
@@ -141,9 +141,13 @@ class EstimateResult(Result):
 
 def _inputs_table(result: EstimateResult) -> Table:
     """The options, defaults filled in, as they are given on the command line."""
+    replaced = result.wafer.replaced or {}
     options = [
-        f"--{name.replace('_', '-')} {printable(value)}" for name, value in result.inputs.items() if name != "model"
+        f"--{name.replace('_', '-')} {printable(value)}"
+        for name, value in result.inputs.items()
+        if name != "model" and name not in replaced
     ]
+    options += setting_texts(replaced)
     rows = [("model", printable(result.inputs["model"])), ("options", " ".join(options))]
     return pair_table([*rows, *([("note", printable(result.note))] if result.note else [])], "Asked for")
 

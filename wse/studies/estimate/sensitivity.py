@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from wse.errors import DoesNotFit
-from wse.hardware.load import Values, load_software
+from wse.hardware.load import load_software
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate
+from wse.request.settings import replaced
 from wse.studies.estimate.result import ChangeResult, EstimateResult
 from wse.studies.estimate.sram import RESEARCH
 
@@ -20,9 +21,9 @@ def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
     research = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
     def on_wafer(key: str, value: float) -> EstimateRequest:
-        return replace(request, wafer_values=_replace_value(request.wafer_values, key, value))
+        return replace(request, wafer_values=replaced(request.wafer_values, {key: value}))
 
-    with_code = _replace_value(request.software_values, "code_bytes_per_pe", research)
+    with_code = replaced(request.software_values, {"code_bytes_per_pe": research})
     return {
         "one more cycle a hop": on_wafer("hop_cycles", wafer.hop_cycles + 1),
         "10 % more SRAM a PE": on_wafer("sram_bytes_per_pe", wafer.sram_bytes_per_pe * 11 // 10),
@@ -51,10 +52,6 @@ def sensitivity_result(
         factors = {key: after[key] / value for key, value in before.items() if value}
         rows.append(ChangeResult(change=name, fits=True, **after, factors=factors))
     return tuple(rows)
-
-
-def _replace_value(values: Values, key: str, value: float) -> Values:
-    return (*((name, number) for name, number in values if name != key), (key, value))
 
 
 def _leading_numbers(result: EstimateResult) -> dict[str, Any]:

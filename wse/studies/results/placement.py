@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -16,7 +16,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program, Stage
 from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.report.result import Doc, Result
-from wse.report.shared_tables import wafer_line
+from wse.report.shared_tables import setting_texts, wafer_line
 from wse.report.table import Table, pair_table
 from wse.report.terminal import count, in_bytes, percent, plural, printable
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange
@@ -48,6 +48,9 @@ class WaferResult(Result):
     clock_hz: Annotated[float, Doc("clock", "Hz")]
     sram_bytes_per_pe: Annotated[int | None, Doc("SRAM of a PE; of estimate and compile", "B")] = None
     colours: Annotated[int | None, Doc("colours that its runtime leaves to programs; of compile")] = None
+    replaced: Annotated[
+        Mapping[str, float] | None, Doc("numbers of it and of software that `--set` replaced, by name")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +149,14 @@ def model_result(spec: ModelSpec, program: Program, *, weights: str | None = Non
     )
 
 
-def wafer_result(wafer: WaferSpec, *, sram_bytes_per_pe: int | None = None, colours: int | None = None) -> WaferResult:
-    """The wafer that programs see, with its SRAM and its colours where they are given."""
+def wafer_result(
+    wafer: WaferSpec,
+    *,
+    sram_bytes_per_pe: int | None = None,
+    colours: int | None = None,
+    replaced: Mapping[str, float] | None = None,
+) -> WaferResult:
+    """The wafer that programs see, with its SRAM, its colours and the numbers ``replaced``, where they are given."""
     return WaferResult(
         name=wafer.name,
         rows=wafer.mesh_rows,
@@ -155,6 +164,7 @@ def wafer_result(wafer: WaferSpec, *, sram_bytes_per_pe: int | None = None, colo
         clock_hz=wafer.clock_hz,
         sram_bytes_per_pe=sram_bytes_per_pe,
         colours=colours,
+        replaced=replaced or None,
     )
 
 
@@ -247,6 +257,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
     used = used_text(wafer, system)
     rows = [
         ("wafer", f"{wafers}; {used}" if used else wafers),
+        *([("set", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", model_line(model)),
         ("mapping", f"{system.mapping}: {plural(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes} by {system.prefill}"),

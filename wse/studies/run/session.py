@@ -21,6 +21,7 @@ from wse.record.keeper import TraceKeeper
 from wse.record.run import RunRecorder
 from wse.report.progress import OnProgress, ignore
 from wse.request.prepare_run import PreparedRun
+from wse.request.settings import replaced_numbers
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -253,7 +254,7 @@ class Session:
             batch=program.batch,
             users=users,
             model=model_result(spec, program, weights=prepared.request.weights),
-            wafer=wafer_result(wafer),
+            wafer=wafer_result(wafer, replaced=replaced_numbers(prepared.request)),
             system=system_result(program),
             sram=sram_result(program, wafer.sram_bytes_per_pe),
             prefill=prefill_result(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),

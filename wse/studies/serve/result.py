@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
+from wse.report.shared_tables import with_settings_text
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import WIDEST, count, percent, plural, printable, seconds
 from wse.studies.estimate.draft_plan import HEAD
@@ -148,7 +149,9 @@ class ServeResult(Result):
     @property
     def title(self) -> str:
         """The model and the machine, in a line."""
-        machine = f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}"
+        machine = with_settings_text(
+            f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}", self.inputs
+        )
         own = self.prefill_machine
         prompts = "" if own is None else f", prompts on {own.systems}"
         return f"{printable(self.model.name)} as {self.model.dtype} on {machine}{prompts}"

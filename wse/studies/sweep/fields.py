@@ -9,21 +9,17 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.hardware.load import check_value
-from wse.hardware.number import numeric_fields
-from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.request.arguments import value_as
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import RequestField, options_of
+from wse.request.settings import MACHINES, SOFTWARE, WAFER, check_name, machine_numbers, read_setting
 
 Scalar = str | int | float
 
-WAFER, SOFTWARE = "wafer.", "software."
-"""Prefixes of the names of numbers of the wafer and of the software."""
 DEFAULT, AUTO = "default", "auto"
 """Words that stand for an option's default, and for as many wafers as are needed."""
 
 LONGEST_TEXT: Final = 4096
-_MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSpec, SOFTWARE: SoftwareProfile}
 _NO_AXES: Final = ("GPUs", "Trace", "Output")
 """Panels of options of another machine than wafers, and of those that say what an estimate writes and prints."""
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
@@ -32,22 +28,19 @@ _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to
 def _options() -> dict[str, RequestField]:
     """The options of an estimate that decide its numbers."""
     every = options_of(EstimateRequest)
-    return {name: field for name, field in every.items() if field.option.panel not in _NO_AXES}
+    return {name: field for name, field in every.items() if field.option.panel not in _NO_AXES and name != "settings"}
 
 
 @cache
 def known_fields() -> dict[str, type]:
     """The type of every field by name: int, float or str."""
     options = {name: field.type for name, field in _options().items()}
-    numbers = {
-        prefix + name: type_ for prefix, spec in _MACHINES.items() for name, type_ in numeric_fields(spec).items()
-    }
-    return options | numbers
+    return options | machine_numbers()
 
 
 def is_number_of_machine(name: str) -> bool:
     """Whether a field is a number of the wafer or of the software, not an option."""
-    return name.startswith((WAFER, SOFTWARE))
+    return name in machine_numbers()
 
 
 def checked_value(name: str, raw: object, where: str) -> Scalar:
@@ -58,13 +51,18 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
         BadInput: the value is of another type, or no machine could have it.
     """
     fields = known_fields()
+    if name.startswith((WAFER, SOFTWARE)):
+        check_name(name, where)
     if name not in fields:
         raise UnknownName("setting", name, fields, where=where)
     if is_number_of_machine(name):
         prefix, _, key = name.partition(".")
+        if isinstance(raw, str):
+            setting = read_setting(f"{name}={raw}", where)
+            return f"x{setting.amount:g}" if setting.is_factor else setting.amount
         with suppress(TypeError):
             number: int | float = value_as(int | float, raw)
-            check_value(_MACHINES[f"{prefix}."], f"{where}: {prefix}", key, number)
+            check_value(MACHINES[f"{prefix}."], f"{where}: {prefix}", key, number)
             return number
     elif raw is None or (isinstance(raw, str) and raw == DEFAULT):
         default = _options()[name].default

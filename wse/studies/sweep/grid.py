@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wse.request.estimate_request import EstimateRequest
-from wse.studies.sweep.fields import SOFTWARE, WAFER, Scalar, is_number_of_machine, option_value
+from wse.request.settings import SOFTWARE, WAFER
+from wse.studies.sweep.fields import Scalar, is_number_of_machine, option_value
 
 TOKENS: Final = "new_tokens"
 
@@ -71,8 +72,11 @@ class Grid:
         }
         numbers: dict[str, Any] = {
             f"{prefix[:-1]}_values": tuple(
-                (name.removeprefix(prefix), value) for name, value in setting.items() if name.startswith(prefix)
+                (name.removeprefix(prefix), value)
+                for name, value in setting.items()
+                if name.startswith(prefix) and not isinstance(value, str)
             )
             for prefix in (WAFER, SOFTWARE)
         }
-        return EstimateRequest(**options, **numbers)
+        factors = [f"{name}={value}" for name, value in setting.items() if is_number_of_machine(name)]
+        return EstimateRequest(**options, **numbers, settings=tuple(text for text in factors if "=x" in text))

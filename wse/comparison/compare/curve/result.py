@@ -11,6 +11,7 @@ from wse.comparison.compare.curve.row import CurveRow
 from wse.comparison.compare.curve.tables import curve_tables
 from wse.comparison.compare.result import AssumptionResult
 from wse.report.result import Doc, Result
+from wse.report.shared_tables import with_settings_text
 from wse.report.table import Table
 from wse.report.terminal import WIDEST, printable
 from wse.studies.results.placement import ModelResult
@@ -38,7 +39,8 @@ class CurveResult(Result):
         """The model and the tokens, in a line."""
         inputs = self.inputs
         tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens"
-        return f"{printable(self.model.name)} as {self.model.dtype} on wafers and GPUs; {tokens}"
+        machines = with_settings_text("wafers and GPUs", inputs)
+        return f"{printable(self.model.name)} as {self.model.dtype} on {machines}; {tokens}"
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Tiers, the rows that are best of their kind, and published speeds; all rows with ``detail``."""

@@ -1,0 +1,48 @@
+"""Quantities: what people write with a unit is the number in the unit that the field is kept in."""
+
+from __future__ import annotations
+
+import pytest
+
+from wse.hardware.quantity import read_factor, read_quantity, units_for
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("875_000_000", "Hz", 875_000_000),
+        ("1.1 GHz", "Hz", 1_100_000_000),
+        ("96KiB", "byte/PE", 98_304),
+        ("300GB/s", "byte/s", 300 * 10**9),
+        ("0.5us", "s", 5e-7),
+        ("0.5µs", "s", 5e-7),
+        ("200 ms", "s", 0.2),
+        ("5e-6", "s", 5e-6),
+        (".5", "1", 0.5),
+        ("-1", "cycle", -1),
+    ],
+)
+def test_a_quantity_is_a_number_in_the_unit_of_its_field(text: str, unit: str, value: float) -> None:
+    read = read_quantity(text, unit)
+    assert (read, type(read)) == (value, type(value))
+
+
+@pytest.mark.parametrize("text", ["", "fast", "1 THz", "1 GB", "1,5", "nan", "inf", "0x10", "1 2", "9" * 50, "١"])
+def test_what_is_no_quantity_of_its_kind_is_none(text: str) -> None:
+    assert read_quantity(text, "Hz") is None
+
+
+def test_a_number_without_units_of_its_kind_stands_alone() -> None:
+    assert units_for("cycle") == ()
+    assert read_quantity("2", "cycle") == 2
+    assert read_quantity("2 s", "cycle") is None
+
+
+@pytest.mark.parametrize(("text", "factor"), [("x2", 2), ("×0.5", 0.5), ("* 1e3", 1000), ("x 2", 2)])
+def test_a_factor(text: str, factor: float) -> None:
+    assert read_factor(text) == factor
+
+
+@pytest.mark.parametrize("text", ["2", "2x", "x", "x0", "x-2", "xx2", "x2GHz", "x1e999"])
+def test_what_is_no_factor_is_none(text: str) -> None:
+    assert read_factor(text) is None

@@ -1,0 +1,120 @@
+"""Settings: numbers of the machine in place of its files', on every command that takes a wafer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import wse
+from wse.cli import main
+from wse.errors import BadInput, UnknownName, WseError
+from wse.hardware.load import load_software, load_wafer
+from wse.request.compare_request import CompareRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.request.option import options_of
+from wse.request.prepare_estimate import prepare_estimate
+from wse.request.race_request import RaceRequest
+from wse.request.run_request import CompileRequest, RunRequest
+from wse.request.serve_request import ServeRequest
+from wse.request.settings import with_settings
+
+QUICK = EstimateRequest(model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
+
+
+def test_values_and_factors_take_the_place_of_the_files_numbers() -> None:
+    settings = ("wafer.clock_hz=x2", "wafer.sram_bytes_per_pe=96KiB", "software.relay_cycles=x0.5")
+    prepared = prepare_estimate(replace(QUICK, settings=settings))
+    plain, costs = load_wafer("wse2"), load_software("academic", "wse2")
+    assert prepared.whole == replace(plain, clock_hz=2 * plain.clock_hz, sram_bytes_per_pe=96 * 1024)
+    assert prepared.software == replace(costs, relay_cycles=costs.relay_cycles // 2)
+    assert isinstance(prepared.whole.sram_bytes_per_pe, int)
+
+
+def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
+    of_wafer = {
+        name: with_settings(replace(QUICK, wafer=name, settings=("wafer.clock_hz=x2",))) for name in ("wse2", "wse3")
+    }
+    clocks = {name: dict(request.wafer_values)["clock_hz"] for name, request in of_wafer.items()}
+    assert clocks == {name: 2 * load_wafer(name).clock_hz for name in clocks}
+    assert clocks["wse2"] != clocks["wse3"]
+
+
+def test_a_request_without_settings_is_itself() -> None:
+    assert with_settings(QUICK) is QUICK
+
+
+@pytest.mark.parametrize(
+    "request_type", [RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest, RaceRequest]
+)
+def test_every_command_that_takes_a_wafer_takes_settings(request_type: type) -> None:
+    assert options_of(request_type)["settings"].flag == "--set"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("wafer.clock=x2",), r"--set: unknown setting 'wafer.clock': did you mean 'wafer.clock_hz'"),
+        (("clock_hz=x2",), r"unknown setting 'clock_hz'"),
+        (("wafer.clock_hz",), r"'wafer.clock_hz': give a number of the machine and its value, such as"),
+        (("wafer.clock_hz=",), r"give a number of the machine and its value"),
+        (("wafer.clock_hz=fast",), r"wafer.clock_hz=fast: give a number, in Hz or with one of Hz, kHz, MHz, GHz, or"),
+        (("wafer.clock_hz=1GB",), r"wafer.clock_hz=1GB: give a number, in Hz"),
+        (("wafer.hop_cycles=1.5",), r"wafer: hop_cycles = 1.5: give a whole number from 1"),
+        (("wafer.hop_cycles=x1.3",), r"wafer.hop_cycles = 1 x 1.3 is 1.3, which is no whole number; give a"),
+        (("wafer.clock_hz=x1e9",), r"clock_hz = .*: give a number from 1,000 to"),
+        (("wafer.clock_hz=x2", "wafer.clock_hz=x3"), r"--set wafer.clock_hz: is given twice; keep one"),
+        (("wafer.sram_bytes_per_pe=x0.01",), r"runtime and task table take"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_set_is_one_line(settings: tuple[str, ...], message: str) -> None:
+    with pytest.raises(BadInput, match=message) as error:
+        prepare_estimate(replace(QUICK, settings=settings))
+    assert "\n" not in str(error.value)
+
+
+def test_a_factor_of_nothing_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"software.relay_cycles is 0, of which any factor is 0; give a value"):
+        prepare_estimate(replace(QUICK, software="tuned", settings=("software.relay_cycles=x2",)))
+
+
+def test_a_suggestion_is_near_or_absent() -> None:
+    for name in ("wafer.foo", "software.foo"):
+        with pytest.raises(UnknownName) as error:
+            with_settings(replace(QUICK, settings=(f"{name}=1",)))
+        assert "did you mean" not in str(error.value)
+        assert set(error.value.known) == {k for k in error.value.known if k.startswith(name[:-3])} != set()
+
+
+def test_the_estimate_follows_and_says_what_was_set() -> None:
+    options = {"mesh": "24x24", "wafer": "wse2", "prompt_len": 8, "new_tokens": 4}
+    plain = wse.estimate("story", **options)
+    fast = wse.estimate("story", **options, set="wafer.clock_hz=x2")
+    assert fast.decode.cycles_per_token == plain.decode.cycles_per_token
+    assert fast.decode.tokens_per_s_per_user == pytest.approx(2 * plain.decode.tokens_per_s_per_user)
+    assert fast.wafer.replaced == {"wafer.clock_hz": 2 * plain.wafer.clock_hz}
+    assert fast.inputs["wafer.clock_hz"] == fast.wafer.clock_hz
+    assert fast.grades["decode.tokens_per_s_per_user"].grade == "U"
+    assert plain.wafer.replaced is None
+
+
+def test_more_sram_is_a_smaller_mesh_of_a_run() -> None:
+    small = wse.run(set=["wafer.sram_bytes_per_pe=x2"], new_tokens=2, trace=None)
+    plain = wse.run(new_tokens=2, trace=None)
+    assert small.wafer.rows < plain.wafer.rows
+    assert small.tokens == plain.tokens
+
+
+def test_settings_are_of_wafers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "llama-3-8b", "--gpu", "h100", "--set", "wafer.clock_hz=x2"]) == 2
+    assert capsys.readouterr().err == "wse: --gpu h100: --set is of wafers; leave it out, or leave out --gpu\n"
+
+
+def test_the_command_line_says_what_was_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "story", "--set", "wafer.colours=30"]) == 0
+    assert "--set wafer.colours=30" in capsys.readouterr().out
+
+
+def test_errors_are_the_users() -> None:
+    with pytest.raises(WseError):
+        wse.compile("story", set="wafer.hop_cycles=0")
