@@ -120,7 +120,7 @@ class StepTimes:
         for turn in range(turns):
             a = phase.steps.operands(step, slots, phase.round_of(step, turn))
             touched = sum(
-                kernel.elements(operand.name, a) * sizes[operand.view]
+                kernel.elements_used(operand.name, a) * sizes[operand.view]
                 for operand in kernel.operands
                 if operand.view and operand.extent is not None
             )

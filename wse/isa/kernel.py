@@ -109,9 +109,15 @@ class Kernel:
         """Elements from the address ``name`` on that a call may touch, of an operand that has an extent."""
         extent = self.operands[self.index[name] - FIRST_OPERAND].extent
         assert extent is not None
-        if isinstance(extent, str):
-            return prod(int(operands[self.index[size]]) for size in extent.split())
-        return int(self._value(extent, operands))
+        return self._product(extent, operands) if isinstance(extent, str) else int(self._value(extent, operands))
+
+    def elements_used(self, name: str, operands: Sequence[int]) -> int:
+        """Elements from the address ``name`` on that a call reads or writes, of an operand that has an extent."""
+        reads = self.operands[self.index[name] - FIRST_OPERAND].reads
+        return self._product(reads, operands) if reads else self.elements(name, operands)
+
+    def _product(self, names: str, operands: Sequence[int]) -> int:
+        return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
         return formula(*first, *(operands[i] for i in self._parameters[formula]))

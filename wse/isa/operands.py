@@ -34,6 +34,8 @@ class Operand(NamedTuple):
         over: The operand in whose place an output may be, if its elements are no wider: each element is written after
             what stands at its place, and before it, was read.
         scratch: Whether what a PE writes there is read by the kernel alone; the emulating machine may leave anything.
+        reads: Elements that a call reads of those that it may touch, as names of numbers whose product it is; empty for
+            all of them.
     """
 
     view: str
@@ -42,6 +44,7 @@ class Operand(NamedTuple):
     output: bool = False
     over: str = ""
     scratch: bool = False
+    reads: str = ""
 
 
 act: Final = partial(Operand, "act")

@@ -20,14 +20,14 @@ def _row_cycles(c: PeCosts, M: int, K: int) -> float:
 VOCABULARY: Final = (
     Kernel(
         name="embedding_lookup",
-        operands=(f32("ids", "M"), wgt("table", "V K"), acc("out", "M K", output=True), *numbers("M K V")),
+        operands=(f32("ids", "M"), wgt("table", "V K", reads="M K"), acc("out", "M K", output=True), *numbers("M K V")),
         work=_features,
         operation_ps=1100,
         cycles=_row_cycles,
     ),
     Kernel(
         name="add_positions",
-        operands=(acc("x", "M K"), wgt("table", "V K"), *numbers("M K V row")),
+        operands=(acc("x", "M K"), wgt("table", "V K", reads="M K"), *numbers("M K V row")),
         work=_features,
         cycles=_row_cycles,
         counters=True,

@@ -77,6 +77,12 @@ def test_a_path_that_cannot_be_is_refused_before_the_run(tmp_path: Path, path: s
         run(asked)
 
 
+def test_of_a_table_of_vectors_the_rows_that_are_looked_up_count(profile: ProfileResult) -> None:
+    (table,) = (tile for tile in compile_program(prepare(REQUEST)).tiles if tile.name == "embedding")
+    (lookup,) = (row for row in profile.by_kernel if row.name == "embedding_lookup")
+    assert 0 < lookup.bytes < 2 * table.elements * 16 * 16 * PASSES / 10
+
+
 def test_timed_passes_leave_cores_to_other_programs_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where other programs have the cores, passes on all of them take up to fifty times as long."""
     looks: list[None] = []
