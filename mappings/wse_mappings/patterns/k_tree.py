@@ -193,10 +193,23 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
     return line_case("k_tree all-reduce" if broadcast else "k_tree reduce", schedule, sizes, detail)
 
 
+def _sample_of_stretch(sizes: Sizes) -> Case:
+    """A sum over a stretch of a line for all of its PEs, in groups as `_sample` has them."""
+    first = sizes.number_below(sizes.length)
+    count = 1 + sizes.number_below(sizes.length - first)
+    groups: Groups = None if sizes.number_below(2) else (1 + sizes.number_below(count),)
+    to_all = k_tree(
+        sizes.length, 1, Arrival.ADD, broadcast=True, segments=((first, count),), groups=groups, to_all=True
+    )
+    detail = f"of PEs {first} to {first + count - 1}" + ("" if groups is None else f", groups {groups[0]}")
+    return line_case("k_tree all-reduce of a stretch", to_all, sizes, detail)
+
+
 PATTERN = Pattern(
     name="k_tree",
     samples={
         "k_tree reduce": lambda sizes: _sample(sizes, broadcast=False),
         "k_tree all-reduce": lambda sizes: _sample(sizes, broadcast=True),
+        "k_tree all-reduce of a stretch": _sample_of_stretch,
     },
 )

@@ -31,6 +31,7 @@ from wse.models.spec import Layer, ModelSpec
 from wse.program.program import Program
 from wse.search.search import search
 from wse.search.trees import FEWER_GROUPS, in_groups
+from wse.validation.agreement.kinds import KINDS
 from wse.wavelet.phase import PhaseRun, phase_run
 
 SMALLEST, LARGEST = 8, 48  # PEs on a side
@@ -50,7 +51,8 @@ class LayerCase:
 
     ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of three layers on two regions, mostly of different
     rows or columns. ``prefill`` is the product of a prefill, else empty; ``store_and_forward`` and ``schedule``
-    as of the compiler's Options. ``groups`` are those of all-reduces, 0 for those with the fewest relays.
+    as of the compiler's Options. ``groups`` are those of all-reduces, 0 for those with the fewest relays. Attention is
+    on at most ``attention_cols`` columns, 0: on all. ``kind`` is one of KINDS.
     """
 
     spec: ModelSpec
@@ -64,6 +66,8 @@ class LayerCase:
     schedule: str = RELEASED
     verify_tokens: int = 0
     groups: int = 0
+    attention_cols: int = 0
+    kind: str = "plain"
 
     @property
     def description(self) -> str:
@@ -76,13 +80,18 @@ class LayerCase:
             else f"{self.schedule} {f'pass over {self.verify_tokens}' if self.verify_tokens else 'decode'} after"
         )
         sums = f", sums in {self.groups} groups" if self.groups else ""
+        kind = "" if self.kind == "plain" else f", {self.kind}"
+        columns = f", attention on {self.attention_cols} columns" if self.attention_cols else ""
         sizes = f"hidden {spec.hidden_size}, {heads}, {spec.ffn_size} wide"
-        return f"{phase} {self.cached} tokens, {sizes}, {self.dtype}{sums}"
+        return f"{phase} {self.cached} tokens, {sizes}, {self.dtype}{kind}{sums}{columns}"
 
 
 def layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """``count`` requests; the same ones for the same seed."""
-    rng, of_groups = (np.random.default_rng([seed, *name]) for name in (b"layers", b"groups"))
+    """``count`` requests; the same ones for the same seed.
+
+    Several layers are of any of KINDS; rewritten ones may have attention on some columns alone.
+    """
+    rng, of_groups, of_kinds = (np.random.default_rng([seed, *name]) for name in (b"layers", b"groups", b"kinds"))
     for i in range(count):
         rows, cols = (int(n) for n in rng.integers(SMALLEST, LARGEST + 1, 2))
         kv_heads, share = int(rng.choice([1, 2, 4])), int(rng.choice([1, 2, 4]))
@@ -110,8 +119,10 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
         dtype, cached = str(rng.choice(["float16", "float32"])), int(rng.integers(1, CONTEXT))
         mapping = "region" if spec.layer_count == 1 else "pipeline"
         schedule, groups = SCHEDULES[i // 2 % 2], int(of_groups.choice(FITTED_GROUPS))
+        kind, narrow, columns = str(of_kinds.choice([*KINDS])), of_kinds.integers(2), of_kinds.integers(1, cols // 2)
+        several = mapping == "pipeline"
         yield LayerCase(
-            spec=spec,
+            spec=KINDS[kind](spec) if several else spec,
             rows=rows,
             cols=cols,
             cached=cached,
@@ -119,6 +130,8 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
             mapping=mapping,
             schedule=schedule,
             groups=0 if schedule == RELEASED else groups,
+            attention_cols=int(narrow * columns) if several and schedule != RELEASED else 0,
+            kind=kind if several else "plain",
         )
 
 
@@ -176,9 +189,11 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
         schedule=layers.schedule,
     )
     found = search(layers.spec, machine, software, options)
-    if not layers.groups:
+    choice = replace(found.choice, attention_cols=layers.attention_cols)
+    if layers.groups:
+        choice = in_groups(layers.spec, machine, software, found.options, choice, layers.groups)
+    if choice == found.choice:
         return found.program, machine
-    choice = in_groups(layers.spec, machine, software, found.options, found.choice, layers.groups)
     return compile_choice(layers.spec, machine, software, found.options, choice), machine
 
 

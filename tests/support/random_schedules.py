@@ -1,0 +1,244 @@
+"""Random tiny models on random meshes with any rewrites, and a run of each beside the plain decoder and the fabric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from plain_decoder import plain_logits
+from session import SOFTWARE, wafer
+from tiny_model import tensors, tiny_spec
+
+from wse.compiler.options import FITTED_TREES, FUSED, RELEASED, THIN_GEMM, WIDE_UNPACKING, Choice, Options, Rewrites
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
+from wse.execute.engine import Engine
+from wse.fabric.model import Fabric
+from wse.fabric.phase_cost import PhaseCost
+from wse.models.configs.rope import plain_rope
+from wse.models.spec import Experts, Latent, Layer, ModelSpec, PositionScale
+from wse.search.trees import in_groups
+from wse_mappings.cuts.expert_groups import OWN, SPREAD
+
+Random = np.random.Generator
+SRAM_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomCase:
+    """A request, what is chosen for it, and the ids of each user: a prompt, and tokens that follow whatever comes out.
+
+    ``groups`` are those of all-reduces that may be fitted; 0: the fewest relays.
+    """
+
+    spec: ModelSpec
+    mesh: tuple[int, int]
+    options: Options
+    choice: Choice
+    groups: int
+    prompts: tuple[tuple[int, ...], ...]
+    following: tuple[tuple[int, ...], ...]
+
+    @property
+    def description(self) -> str:
+        """All that it was drawn as."""
+        return f"{self.spec}\n{self.mesh} {self.options}\n{self.choice} in {self.groups} groups"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRun:
+    """The largest error of logits, relative to the largest one, and whether words on links are those of the fabric."""
+
+    worst: float
+    links_agree: bool
+    tokens_agree: bool
+
+
+def random_case(seed: int) -> RandomCase:
+    """The same case for the same seed: float32, on one or two wafers, one to three users, often with passes."""
+    draw = np.random.default_rng(seed)
+    spec, batch = random_spec(draw), int(draw.choice([1, 1, 2, 3]))
+    mesh, wafers = (int(draw.integers(1, 13)), int(draw.integers(1, 26))), int(draw.choice([1, 1, 2]))
+    prompts = tuple(random_ids(draw, spec, 1, 9) for _ in range(batch))
+    following = tuple(random_ids(draw, spec, 4, 5) for _ in range(batch))
+    options = Options(
+        mapping="pipeline" if draw.integers(3) == 0 else "region",
+        wafers=min(wafers, spec.layer_count),
+        dtype="float32",
+        accumulate="float32",
+        context=24,
+        prompt_tokens=tuple(map(len, prompts)),
+        logits_out="all",
+        experts=str(draw.choice([SPREAD, OWN, "2", "few"])) if spec.experts is not None else SPREAD,
+        schedule=FUSED,
+        verify_tokens=int(draw.choice([0, 2, 4])),
+    )
+    pieces = int(draw.integers(1, 3)) if options.mapping == "pipeline" else 1
+    cut = pieces * options.wafers > 1 and not spec.post_norms and draw.integers(2)
+    choice = Choice(
+        bands=pieces if mesh[0] >= pieces else 1,
+        prefill=THIN_GEMM,
+        prefill_chunk=int(draw.integers(1, 6)),
+        head_chunk=int(draw.integers(1, 12)),
+        rewrites=random_rewrites(draw, spec, options),
+        verify_rewrites=random_rewrites(draw, spec, options) if options.verify_tokens and draw.integers(2) else None,
+        attention_cols=int(draw.integers(1, mesh[1] + 1)) if draw.integers(2) else 0,
+        block_parts=int(draw.choice([2, 4, 8])) if cut and options.mapping == "pipeline" else 0,
+    )
+    groups = int(draw.choice([0, 1, 2, 5]))
+    return RandomCase(
+        spec=spec, mesh=mesh, options=options, choice=choice, groups=groups, prompts=prompts, following=following
+    )
+
+
+def random_ids(draw: Random, spec: ModelSpec, least: int, end: int) -> tuple[int, ...]:
+    """From ``least`` to ``end`` - 1 ids."""
+    return tuple(draw.integers(0, spec.vocab_size, int(draw.integers(least, end))).tolist())
+
+
+def random_rewrites(draw: Random, spec: ModelSpec, options: Options) -> Rewrites:
+    """All valid rewrites, or any of them, with any of their settings; those that are fitted are left out."""
+    valid = [name for name, _ in rewrites_of(spec, options) if name not in (FITTED_TREES, WIDE_UNPACKING)]
+    kept = float(draw.choice([1.0, 0.8, 0.4]))
+    return tuple((name, int(draw.choice(REWRITES[name].settings))) for name in valid if draw.random() < kept)
+
+
+def random_spec(draw: Random) -> ModelSpec:
+    """A model of one to three layers with any traits that go together."""
+
+    def maybe(share: float = 0.3) -> bool:
+        return bool(draw.random() < share)
+
+    kv_heads, share = int(draw.choice([1, 1, 2, 3, 4])), int(draw.choice([1, 2, 3]))
+    head_size = 2 * int(draw.integers(1, 7))
+    spec = tiny_spec(
+        hidden=int(draw.integers(5, 80)),
+        heads=kv_heads * share,
+        kv_heads=kv_heads,
+        head_size=head_size,
+        ffn=int(draw.integers(3, 90)),
+        vocab=int(draw.integers(5, 90)),
+        tied=maybe(0.5),
+        layers=int(draw.integers(1, 4)),
+    )
+    norm = "layer" if maybe() else "rms"
+    traits: dict[str, Any] = {
+        "norm": norm,
+        "qkv_bias": maybe(),
+        "output_bias": maybe(),
+        "ffn_bias": maybe(),
+        "gated": maybe(0.8),
+        "post_norms": maybe(0.2),
+        "norm_unit_offset": norm == "rms" and maybe(),
+        "logit_cap": 3.0 if maybe() else None,
+    }
+    windows = [int(n) for n in draw.choice([0, 0, 3, 5], 2)]
+    rotary = maybe(0.85)
+    layers = [Layer(rotary=rotary) for _ in spec.layers]
+    if maybe(0.35):
+        heads = int(draw.integers(1, 7))
+        sizes = Latent(
+            q_rank=int(draw.choice([0, 7, 11])),
+            kv_rank=int(draw.integers(3, 14)),
+            nope_size=int(draw.integers(2, 8)),
+            rope_size=2 * int(draw.integers(1, 4)),
+            value_size=int(draw.integers(2, 9)),
+        )
+        traits |= {"latent": sizes, "head_count": heads, "kv_head_count": 1, "family": "deepseek_v3"}
+        traits |= {"head_size": sizes.kv_rank + sizes.rope_size, "attention_scale": 0.4, "norm": "rms"}
+        traits |= {"rope": replace(plain_rope(sizes.rope_size, 1e4), multiplier=1.25), "post_norms": False}
+        layers = [Layer() for _ in layers]
+    else:
+        rotated = 2 * int(draw.integers(1, head_size // 2 + 1)) if maybe() else head_size
+        traits |= {
+            "head_norm": str(draw.choice(["", "", "rms", "l2"])),
+            "sinks": maybe(),
+            "score_cap": 0.5 if maybe() else None,
+            "rope": plain_rope(rotated, 1e4) if rotary else None,
+        }
+        layers = [replace(layer, window=windows[i % 2] or None) for i, layer in enumerate(layers)]
+        if maybe() and rotary:
+            layers[-1] = Layer(chunk=5, rotary=False)
+            traits["position_scale"] = PositionScale(coefficient=0.3, floor_tokens=4)
+    if maybe(0.5):
+        traits |= {"experts": random_experts(draw), "gated": True}
+        layers = [replace(layer, experts=i == len(layers) - 1 or maybe(0.5)) for i, layer in enumerate(layers)]
+        if traits["ffn_bias"]:
+            traits |= {"activation": "clamped_silu", "activation_limit": 1.5}
+    return replace(spec, layers=tuple(layers), **traits)
+
+
+def random_experts(draw: Random) -> Experts:
+    """A mixture of a kind that there is."""
+    groups = int(draw.choice([1, 1, 3]))
+    count = groups * int(draw.integers(2, 6))
+    sigmoid = bool(draw.integers(2))
+    chosen_groups = int(draw.integers(1, groups + 1))
+    return Experts(
+        count=count,
+        active=int(draw.integers(1, min(4, count // groups * chosen_groups) + 1)),
+        ffn_size=int(draw.integers(2, 20)),
+        scoring="sigmoid" if sigmoid else "softmax",
+        normalised=bool(draw.integers(2)),
+        scale=float(draw.choice([1.0, 2.5])),
+        groups=groups,
+        chosen_groups=chosen_groups,
+        correction=bool(draw.integers(2)),
+        router_bias=bool(draw.integers(2)),
+        weighs_input=bool(draw.random() < 0.2),
+        shared_size=int(draw.choice([0, 0, 9, 16])),
+    )
+
+
+def released(case: RandomCase) -> RandomCase:
+    """The same request with the released schedule, attention on all columns."""
+    choice = replace(case.choice, rewrites=(), verify_rewrites=None, attention_cols=0)
+    return replace(case, options=replace(case.options, schedule=RELEASED), choice=choice, groups=0)
+
+
+def run_case(case: RandomCase) -> CaseRun:
+    """Read all prompts, decode the tokens that follow, and end with a pass over some for each user where there is one.
+
+    Errors are against the plain decoder, which is told the same ids.
+    """
+    spec, machine, held = case.spec, wafer(*case.mesh, SRAM_BYTES), tensors(case.spec)
+    choice = case.choice
+    if case.groups:
+        choice = in_groups(spec, machine, SOFTWARE, case.options, choice, case.groups)
+    program = compile_choice(spec, machine, SOFTWARE, case.options, choice)
+    engine, fabric = Engine(program, spec, held.__getitem__), Fabric(program, machine, SOFTWARE)
+
+    def pairs() -> dict[int, Any]:
+        return dict(engine.routing.pairs)
+
+    errors, agree = [0.0], []
+    ids = [list(prompt) for prompt in case.prompts]
+    costs: list[PhaseCost] = [fabric.prefill_cost(index, pairs()) for index in engine.prefill(*case.prompts)]
+
+    def judge(user: int, logits: Any, tokens: list[int]) -> None:
+        """Compare the logits ``[n, vocabulary]`` of the last n ids of a user, and the ids that follow each."""
+        want = plain_logits(spec, held.__getitem__, ids[user])[-len(tokens) :]
+        errors.append(float(np.abs(logits - want).max() / np.abs(want).max()))
+        agree.extend(logits.argmax(axis=1) == tokens)
+
+    for user, token in enumerate(engine.tokens):
+        judge(user, engine.logits[user : user + 1], [token])
+    for step in range(len(case.following[0])):
+        lengths = [len(known) for known in ids]
+        tokens = engine.decode([tokens[step] for tokens in case.following])
+        costs.append(fabric.decode_cost(*lengths, pairs=pairs()))
+        for user, token in enumerate(tokens):
+            ids[user].append(case.following[user][step])
+            judge(user, engine.logits[user : user + 1], [token])
+    for user, known in enumerate(ids if case.options.verify_tokens else ()):
+        drafts = [*case.following[user], *case.prompts[user], 1, 1, 1][: case.options.verify_tokens]
+        found, length = engine.verify(drafts, user), len(known)
+        costs.append(fabric.verify_cost(length, pairs()))
+        known += drafts
+        judge(user, engine.verified_logits, found)
+        engine.keep(1, user)
+    links = np.array_equal(sum(cost.links for cost in costs), engine.link_words())
+    hops = sum(int(cost.traffic.hops.sum()) for cost in costs) == int(engine.link_words().sum())
+    crossed = sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+    return CaseRun(worst=max(errors), links_agree=links and hops and crossed, tokens_agree=all(agree))
