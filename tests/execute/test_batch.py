@@ -57,6 +57,8 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "over wafers": ((3, 4), {"mapping": "tensor", "wafers": 3}, THIN),
     "experts apart": ((3, 4), {"spec": mixture_spec(MIXTURES["shared"]), "mapping": "expert", "wafers": 2}, THIN),
     "traits": ((3, 3), {"spec": TRAITS}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
+    "attention in the middle": ((4, 9), {"spec": TRAITS}, replace(THIN, attention_cols=4)),
+    "latent attention in the middle": ((4, 9), {"spec": latent_spec(layers=2)}, replace(THIN, attention_cols=5)),
 }
 SECOND_LOOKS = {"1x1", "untied", "positions", "norms", "biased experts", "over wafers"}
 """Cases of which each part is in another as well."""

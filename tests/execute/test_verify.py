@@ -61,9 +61,11 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "positions": ((4, 5), {"spec": POSITIONS}, THIN),
     "norms": ((3, 4), {"spec": NORMS}, THIN),
     "traits": ((3, 3), {"spec": TRAITS}, SQUARE),
+    "attention in the middle": ((4, 9), {"spec": TRAITS}, replace(THIN, attention_cols=4)),
+    "latent attention in the middle": ((4, 9), {"spec": latent_spec(layers=2)}, replace(THIN, attention_cols=5)),
 }
 FAMILIES = Path(__file__).parents[1] / "data" / "families"
-QUICK = ("4x5", "square", "untied", "latent", "own experts", "traits")
+QUICK = ("4x5", "square", "untied", "latent", "own experts", "traits", "latent attention in the middle")
 
 
 def compiled(
@@ -132,7 +134,7 @@ def test_a_pass_gives_what_single_tokens_give_and_what_it_gives_up_leaves_no_tra
         np.testing.assert_allclose(engine.logits[0], logits[at], rtol=0, atol=allowed)
 
 
-@pytest.mark.parametrize("name", slow_but(CASES, "4x5", "untied", "own experts"))
+@pytest.mark.parametrize("name", slow_but(CASES, "4x5", "untied", "own experts", "attention in the middle"))
 def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
     engine, program, machine = compiled(PROMPTS[:1], *CASES[name])
     fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
@@ -147,7 +149,7 @@ def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: s
     assert sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
 
 
-@pytest.mark.parametrize("name", ["4x5", "pipeline", "latent"])
+@pytest.mark.parametrize("name", ["4x5", "pipeline", "latent", "attention in the middle"])
 def test_a_pass_leaves_other_users_alone(name: str) -> None:
     """Each of two users gets what they get alone, while passes are over tokens of one of them."""
     mesh, wanted, choice = CASES[name]
@@ -163,7 +165,7 @@ def test_a_pass_leaves_other_users_alone(name: str) -> None:
         assert engine.decode() == [tokens[n] for tokens, n in zip(alone, at, strict=True)]
 
 
-@pytest.mark.parametrize("name", ["4x5", "pipeline", "latent"])
+@pytest.mark.parametrize("name", ["4x5", "pipeline", "latent", "latent attention in the middle"])
 def test_wavelets_of_a_pass_are_those_words(name: str) -> None:
     _, program, machine = compiled(PROMPTS[:1], *CASES[name])
     for length in (7, 14):

@@ -85,6 +85,10 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("placement/stages/cols", "<i4", ("stage",), "PE", "columns of its rectangle"),
     Field("placement/stages/first_layer", "<i4", ("stage",), "layer", "first layer it holds, -1: none"),
     Field("placement/stages/last_layer", "<i4", ("stage",), "layer", "last layer it holds, -1: none"),
+    # columns of attention
+    Field("attention/stage", "<i4", ("attention",), "index", "stage with attention of layers", refers="stage"),
+    Field("attention/col", "<i4", ("attention",), "PE", "first column of its rectangle that attention works on"),
+    Field("attention/cols", "<i4", ("attention",), "PE", "columns from there on; sums along rows go over these"),
     # sram
     Field(
         "sram/stage_bytes",
@@ -237,7 +241,7 @@ TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
     table: tuple(f for f in FIELDS if f.table == table) for table in dict.fromkeys(f.table for f in FIELDS)
 }
 # Tables that are younger than the first files of version 1: where one is missing it has no rows.
-ADDED_TABLES: Final = ("wavelet", "routed", "wavelet_source", "shift")
+ADDED_TABLES: Final = ("wavelet", "routed", "wavelet_source", "shift", "attention")
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
 # Rows of each table that are safely in the file, in the order of its attribute `labels`.

@@ -26,6 +26,7 @@ _AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]]
     (("op",), validate_place.op_problems),
     (("edge",), validate_place.edge_problems),
     (("stage",), validate_place.stage_problems),
+    (("stage", "attention"), validate_place.attention_problems),
     (("stage", "sram/bytes_per_pe"), validate_place.sram_problems),
     (("stage", "buffer"), validate_place.buffer_problems),
     (("step",), validate_time.step_problems),

@@ -61,6 +61,19 @@ def stage_problems(trace: Trace) -> Iterator[str]:
             yield f"placement/stages/row: {stages.max()} stages hold PE {pe} of wafer {wafer}, needed: one"
 
 
+def attention_problems(trace: Trace) -> Iterator[str]:
+    """Yield stages that are listed twice, and columns of attention outside of the rectangle of their stage."""
+    columns, stages = trace.table("attention"), trace.table("stage")
+    for row, times in repetitions(columns["stage"]):
+        yield f"attention/stage[{row}]: {times} rows are of stage {columns['stage'][row]}, needed: one"
+    first, count = columns["col"].astype("<i8"), columns["cols"].astype("<i8")
+    west, wide = (stages[name][columns["stage"]].astype("<i8") for name in ("col", "cols"))
+    wrong = (first < west) | (first + count > west + wide) | (count < 1)
+    for row in first_row(wrong):
+        of_stage = f"{wide[row]} from column {west[row]} on"
+        yield f"attention/col[{row}]: {count[row]} columns from {first[row]} on, those of its stage are {of_stage}"
+
+
 def buffer_problems(trace: Trace) -> Iterator[str]:
     """Buffers lie within the SRAM of a PE where it holds them, and none over one that is always needed."""
     columns, by_use = trace.table("buffer"), trace.column("sram/stage_bytes")

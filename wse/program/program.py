@@ -20,7 +20,7 @@ from wse.program.phase import Phase
 from wse.program.steps import Slots
 from wse.program.tiles import Tile
 from wse_mappings.cuts.cache_balance import CacheBalance
-from wse_mappings.cuts.layer_parts import LAYER_PARTS
+from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -60,6 +60,12 @@ class Stage:
     def wafers(self) -> range:
         """The wafers that it is on."""
         return range(self.wafer, self.wafer + self.span)
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether it holds attention of any layer."""
+        layers = LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
+        return any(parts.has_attention for _, parts in layers.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

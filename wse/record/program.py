@@ -26,6 +26,7 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
         "stage_bytes": [[used[i][use] for use in (*USES, "free")] for _, i in placed],
     }
     writer.append_sram(stages, pe_bytes=sram_bytes)
+    writer.append("attention", _attention_columns(stages_placed))
     ops: dict[str, Any] = {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": p.op_stages}
     writer.append("op", ops)
     writer.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
@@ -36,6 +37,18 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
 def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
     """The columns of the stages' rectangles."""
     return {name: [getattr(stage.rect, name) for stage in stages] for name in ("row", "col", "rows", "cols")}
+
+
+def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
+    """The rows of the stages with attention: on all columns of each wafer where a region spans several."""
+    rows = [
+        (index, stage.rect.col, stage.rect.cols)
+        if stage.span > 1
+        else (index, stage.rect.col + stage.attention[0], stage.attention[1])
+        for index, stage in enumerate(stages)
+        if stage.has_attention
+    ]
+    return {name: [row[place] for row in rows] for place, name in enumerate(("stage", "col", "cols"))}
 
 
 def _write_buffers(writer: TraceWriter, p: Program) -> None:

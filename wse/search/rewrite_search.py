@@ -11,6 +11,7 @@ from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, WIDE_UNPAC
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
+from wse.search.attention_columns import fit_pass
 from wse.search.trees import fit_trees, without_fitted
 from wse.search.trial import Timer, Trial
 from wse.search.trial_setup import TrialSetup
@@ -90,9 +91,9 @@ def try_verify_rewrites(
 def verify_choice(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timer
 ) -> Choice:
-    """A choice with the rewrites and trees that pay for a pass over several tokens of one user, on its layout.
+    """A choice with the rewrites, columns of attention and trees that pay for a pass over several tokens of one user.
 
-    The rewrites are those of a token where others do not fit. Errors as of `rewrites_of`.
+    Its layout stays. The rewrites are those of a token where others do not fit. Errors as of `rewrites_of`.
     """
     asked = rewrites_of(spec, options)
     rewrites = without_fitted(asked)
@@ -105,13 +106,20 @@ def verify_choice(
         attention_cols=choice.attention_cols,
         timing=timing,
     )
-    layout = Layout(options.mapping, choice.bands, choice.per_band, turned=choice.turned, mesh=choice.mesh)
+    layout = Layout(
+        options.mapping,
+        choice.bands,
+        choice.per_band,
+        turned=choice.turned,
+        mesh=choice.mesh,
+        block_parts=choice.block_parts,
+    )
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
     of_token = tuple(one for one in choice.rewrites if one[0] != FITTED_TREES)
     unpacking = tuple(one for one in choice.rewrites if one[0] == WIDE_UNPACKING)
     of_pass = of_token if paying is None else (*settings_of(paying), *unpacking)
-    choice = replace(choice, rewrites=of_token, verify_rewrites=of_pass, trees=())
+    choice = fit_pass(setup, trial, replace(choice, rewrites=of_token, verify_rewrites=of_pass, trees=()))
     return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(asked) else choice
 
 

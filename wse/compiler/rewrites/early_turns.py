@@ -29,7 +29,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         return
     first = steps[rotations[0]]
     beside = next((i for i in reversed(range(rotations[0])) if is_line(steps[i])), None)
-    if beside is None or not _may_take_more(steps[beside]):
+    if beside is None or not _may_take_more(draft, steps[beside]):
         return
     M, R = count(first, "M"), count(first, "R")
     turns = SymAddress(buffer=c.temp("rotary_turns", M * R, "f32"))
@@ -51,9 +51,13 @@ def _is_like(first: SymStep, step: SymStep) -> bool:
     return same and step.loop < 0 and address(first, "frequency") == address(step, "frequency")
 
 
-def _may_take_more(line: SymStep) -> bool:
-    """Whether kernels may run beside a pattern: one that is alone, or of a group of steps that run once."""
-    return not line.in_chain and (line.overlap >= 0 or line.loop < 0)
+def _may_take_more(draft: Draft, line: SymStep) -> bool:
+    """Whether kernels may run beside a pattern: one that is alone, or of a group of steps that run once.
+
+    Rounds of a product on the mesh are a group in a loop.
+    """
+    once = line.loop < 0 or draft.turns[line.loop] == 1
+    return once and not line.in_chain and (line.overlap >= 0 or line.loop < 0)
 
 
 def _end_of_group(steps: Sequence[SymStep], index: int) -> int:

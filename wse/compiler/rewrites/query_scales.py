@@ -122,7 +122,7 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
 def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
     """The loop and the group of a pattern beside which kernels may run; one of its own where it has none."""
     step = draft.steps[line]
-    if step.overlap < 0 <= step.loop:
+    if step.loop >= 0 and (step.overlap < 0 or draft.turns[step.loop] > 1):
         return None
     if step.overlap < 0:
         draft.steps[line] = step.copy_with(loop=draft.add_loop(1), overlap=draft.add_group())

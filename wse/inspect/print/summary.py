@@ -10,6 +10,7 @@ from rich.console import Console
 from wse.inspect.print.links import link_line
 from wse.inspect.print.steps import step_table
 from wse.inspect.print.wavelets import print_wavelets
+from wse.inspect.query.stages import Stage, narrow_attention
 from wse.inspect.query.summary import SummaryView
 from wse.inspect.query.traced_run import TracedUser
 from wse.inspect.query.tree import kind_totals
@@ -41,6 +42,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
         ("model", printable(view.model.name)),
         ("wafer", wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)),
         ("mapping", f"{printable(system.mapping)}, {plural(len(system.stages), 'region')}"),
+        *_attention(system.stages),
         ("tokens", f"{count(view.prompt_tokens)} of the prompt, {count(view.generated_tokens)} generated"),
         *_texts(view.users),
         ("written by", f"{printable(view.created_by)}, program {printable(view.program_digest[:16])}"),
@@ -64,6 +66,12 @@ def print_summary(console: Console, view: SummaryView) -> None:
         steps = view.steps[:MOST_STEPS]
         print_table(console, step_table(steps, title="Costliest steps", note="summed over the run"))
     lines(console, [("", ""), ("more", "--tree, --steps, --by op, --links, --pe ROW,COL, --tokens; see --help")])
+
+
+def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
+    """The columns that attention works on; none where it works on all, and where a trace does not tell."""
+    columns = " or ".join(map(str, narrow_attention(stages)))
+    return [("attention", f"on {columns} columns in the middle of each region that has more")] if columns else []
 
 
 def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -24,13 +24,27 @@ class Stage(Result):
     rows: Annotated[int, Doc("rows of it")]
     cols: Annotated[int, Doc("columns of it")]
     layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
+    attention: Annotated[
+        tuple[int, ...],
+        Doc("first and last column that attention works on; empty without attention, and in older traces"),
+    ]
     first_layer: Annotated[int, Doc("earlier spelling: the first of `layers`, -1: none")]
     last_layer: Annotated[int, Doc("earlier spelling: the last of `layers`, -1: none")]
 
 
 def read_stages(trace: Trace) -> list[Stage]:
     """Read all stages, in the order of their indices."""
-    return [Stage.from_record(record, layers=layers_of(record)) for record in trace.records("stage")]
+    columns = {row["stage"]: (row["col"], row["col"] + row["cols"] - 1) for row in trace.records("attention")}
+    return [
+        Stage.from_record(record, layers=layers_of(record), attention=columns.get(index, ()))
+        for index, record in enumerate(trace.records("stage"))
+    ]
+
+
+def narrow_attention(stages: Sequence[Stage]) -> list[int]:
+    """Numbers of columns that attention works on in stages where these are not all."""
+    of_stages = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
+    return sorted({cols for cols, of_region in of_stages if cols < of_region})
 
 
 def layers_of(stage: Mapping[str, Any]) -> tuple[int, ...]:

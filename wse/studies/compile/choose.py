@@ -62,7 +62,8 @@ def compile_fastest(prepared: Placeable) -> Compilation:
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, p.wafer, p.software, p.meshes)
-        return _prompt_cycles(fabric) + fabric.decode_cost(*p.middle_context).cycles * p.new_tokens
+        passes = fabric.verify_cost(p.middle_before_pass).cycles if program.verify_tokens else 0.0
+        return _prompt_cycles(fabric) + (fabric.decode_cost(*p.middle_context).cycles + passes) * p.new_tokens
 
     return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p))
 
@@ -76,7 +77,8 @@ def pass_cost(prepared: Placeable, compilation: Compilation, tokens: int) -> Pha
 def pass_fabric(prepared: Placeable, compilation: Compilation, tokens: int) -> Fabric:
     """The fabric model of a pass over so many new tokens of a user, compiled for the regions of a compilation.
 
-    It has the rewrites and trees that pay for it; what it needs of SRAM besides need not fit.
+    It has the rewrites, the columns of attention and the trees that pay for it; what it needs of SRAM besides need not
+    fit.
     """
     p = replace(prepared, options=replace(prepared.options, verify_tokens=tokens))
     prompts = (1,) * compilation.options.batch

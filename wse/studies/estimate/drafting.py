@@ -4,9 +4,10 @@ Assumptions, of grade I as nothing is published about drafts on wafers. Where no
 head of one layer of the model with the model's embedding and output table, as MTP and EAGLE heads are: a drafted
 token takes the time of one layer, without crossings between wafers, and of all that is outside of layers. A draft
 model is compiled for a mesh of the same size on wafers of its own kind. The pass that checks n + 1 tokens is compiled,
-for the regions that were chosen for one; what it and the draft need of SRAM besides is not asked for. Users of a batch
-have such passes one after another, as Programs have them. A pass of the draft over several tokens, as trees have them,
-takes as many times one over one token as of the model, where the draft is a head.
+for the regions that were chosen for one, with attention on the columns on which it is fastest; what it and the draft
+need of SRAM besides is not asked for. Users of a batch have such passes one after another, as Programs have them. A
+pass of the draft over several tokens, as trees have them, takes as many times one over one token as of the model, where
+the draft is a head.
 """
 
 from __future__ import annotations

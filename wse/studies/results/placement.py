@@ -19,7 +19,7 @@ from wse.report.result import Doc, Result
 from wse.report.shared_tables import setting_texts, wafer_line
 from wse.report.table import Table, pair_table
 from wse.report.terminal import count, in_bytes, percent, plural, printable
-from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange
+from wse_mappings.cuts.layer_parts import LAYER_PARTS
 
 ABOUT_ALL: Final = 0.95
 """The share of a wafer's PEs from which on those that are not in use are left over, and not left out."""
@@ -206,9 +206,8 @@ def _stage(stage: Stage) -> StageResult:
 
 def _attention(stage: Stage) -> tuple[int, ...]:
     """The first and the last column that attention works on; none where the stage has no layer's."""
-    layers = LayerRange(stage.first_layer, stage.last_layer, stage.first_part, stage.last_part)
     first, cols = stage.attention
-    return (first, first + cols - 1) if any(parts.has_attention for _, parts in layers.parts) else ()
+    return (first, first + cols - 1) if stage.has_attention else ()
 
 
 def _experts(program: Program) -> ExpertsResult | None:

@@ -25,8 +25,8 @@ def _with_latent_attention(spec: ModelSpec) -> ModelSpec:
     latent = Latent(
         q_rank=spec.hidden_size // 2, kv_rank=2 * size, nope_size=size, rope_size=size // 2, value_size=size
     )
-    heads = {"kv_head_count": 1, "head_size": latent.kv_rank + latent.rope_size}
-    return replace(spec, latent=latent, rope=plain_rope(latent.rope_size, 1e4), **heads)
+    cached, rope = latent.kv_rank + latent.rope_size, plain_rope(latent.rope_size, 1e4)
+    return replace(spec, latent=latent, rope=rope, kv_head_count=1, head_size=cached)
 
 
 def _with_experts(spec: ModelSpec) -> ModelSpec:
