@@ -31,7 +31,7 @@ from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.search.remedies import remedies
-from wse.search.search import compile_model
+from wse.search.search import compile_model, search
 from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 
@@ -227,10 +227,12 @@ def test_more_users_than_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mesh", "wafers", "mapping"), [((7, 5), 1, "region"), ((16, 16), 1, "region"), ((7, 5), 2, "pipeline")], ids=str
+    ("mesh", "wafers", "mapping", "attention_cols"),
+    [((7, 5), 1, "region", 0), ((16, 16), 1, "region", 0), ((7, 5), 2, "pipeline", 0), ((7, 13), 1, "region", 6)],
+    ids=str,
 )
 def test_stories260k_answers_three_prompts_as_transformers_does(
-    shared: Path, mesh: tuple[int, int], wafers: int, mapping: str
+    shared: Path, mesh: tuple[int, int], wafers: int, mapping: str, attention_cols: int
 ) -> None:
     folder = shared / "models" / "stories260k"
     cases = golden(folder)[:3]
@@ -247,7 +249,10 @@ def test_stories260k_answers_three_prompts_as_transformers_does(
         prompt_tokens=tuple(map(len, prompts)),
     )
     assert loaded.checkpoint is not None
-    engine = Engine(compile_model(loaded.spec, machine, SOFTWARE, options), loaded.spec, loaded.checkpoint.tensor)
+    found = search(loaded.spec, machine, SOFTWARE, options)
+    choice = replace(found.choice, attention_cols=attention_cols)
+    program = compile_choice(loaded.spec, machine, SOFTWARE, found.options, choice)
+    engine = Engine(program, loaded.spec, loaded.checkpoint.tensor)
     for _ in engine.prefill(*prompts):
         pass
     steps = [engine.tokens, *(engine.decode() for _ in range(23))]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
@@ -16,17 +17,17 @@ from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import wafer_run
 
 from wse.arrays import F64
-from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Options
+from wse.compiler.options import FUSED, MESH_GEMM, RELEASED, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import BadInput, UnknownName
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
 from wse.fabric.model import Fabric
-from wse.isa.instructions import KERNELS
+from wse.isa.instructions import CODES, KERNELS
 from wse.models.spec import Experts, ModelSpec
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS, Kind
+from wse.program.steps import COLUMNS, ROWS, Kind, Steps
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.search.search import fits, search
@@ -55,6 +56,11 @@ def kernels_of(program: Program) -> Counter[str]:
     """Kernels of a decoded token, by name."""
     steps = program.decode.steps
     return Counter(KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE])
+
+
+def _runs(steps: Steps, kernel: str) -> npt.NDArray[np.bool_]:
+    """Which steps run a kernel."""
+    return (steps.kind == Kind.COMPUTE) & (steps.code == CODES[kernel])
 
 
 def lines_of(program: Program, axis: int) -> int:
@@ -370,6 +376,16 @@ def test_both_directions_of_a_level_share_colours_and_routes_are_rewritten_less_
     used = {shared.patterns[i].colours for i in shared.decode.steps.pattern if i >= 0}
     assert max(used) == 5
     assert shared.decode.steps.repaints.sum() < released.decode.steps.repaints.sum()
+
+
+def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_mesh() -> None:
+    """A prompt that is read by MeshGEMM has no pattern beside which they could be; a token has one."""
+    program = tiny_session(tiny_spec(), (5, 5), MESH_GEMM, PROMPT, 3, schedule="early-turns").program
+    turns = {
+        phase.name: [phase.steps.turns(step) for step in np.flatnonzero(_runs(phase.steps, "rotary_turns")).tolist()]
+        for phase in program.phases
+    }
+    assert turns == {"prefill": [], "decode": [1] * 2}
 
 
 def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
