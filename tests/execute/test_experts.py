@@ -10,7 +10,7 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, Session, wafer
 from tiny_run import tiny_session, worst_logit_error
 
-from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import BadInput
 from wse.fabric.expert_costs import EVEN
@@ -65,6 +65,21 @@ def test_words_on_links_are_those_of_the_experts_chosen(mesh: tuple[int, int], w
     costs = costs_of_what_runs(run)
     assert np.array_equal(sum(cost.links for cost in costs), run.engine.link_words())
     assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(run.engine.link_words().sum())
+
+
+@pytest.mark.parametrize("cols", [12, 18, 20])
+def test_the_choice_is_noted_once_all_columns_have_it(cols: int) -> None:
+    """In two, three and four stretches of columns, of which the middle one alone chooses."""
+    noted = []
+    for schedule in (RELEASED, FUSED):
+        spec = mixture_spec(MIXTURES["shared"], layers=3)
+        run = tiny_session(spec, (4, cols), THIN_GEMM, PROMPT, 3, chunk=4, experts=OWN, schedule=schedule)
+        run.read()
+        for token in FOLLOWING:
+            run.engine.decode([token])
+            noted.append({layer: pairs.tolist() for layer, pairs in run.engine.routing.pairs.items()})
+    assert noted[: len(FOLLOWING)] == noted[len(FOLLOWING) :]
+    assert all(sum(pairs) == MIXTURES["shared"].active for found in noted for pairs in found.values())
 
 
 def test_only_columns_of_chosen_experts_carry_words() -> None:

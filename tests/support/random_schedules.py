@@ -162,7 +162,7 @@ def random_spec(draw: Random) -> ModelSpec:
             layers[-1] = Layer(chunk=5, rotary=False)
             traits["position_scale"] = PositionScale(coefficient=0.3, floor_tokens=4)
     if maybe(0.5):
-        traits |= {"experts": random_experts(draw), "gated": True}
+        traits |= {"experts": random_experts(draw), "gated": True, "post_norms": False}
         layers = [replace(layer, experts=i == len(layers) - 1 or maybe(0.5)) for i, layer in enumerate(layers)]
         if traits["ffn_bias"]:
             traits |= {"activation": "clamped_silu", "activation_limit": 1.5}

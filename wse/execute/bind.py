@@ -18,12 +18,12 @@ from wse.execute.line_loads import LineLoads
 from wse.execute.outputs import Outputs, Routing
 from wse.execute.streams import Call, Streams
 from wse.execute.transfer_calls import TransferCalls
-from wse.isa.instructions import KERNELS, kernel_named
+from wse.isa.instructions import CODES, KERNELS, kernel_named
 from wse.isa.kernel import Kernel
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, Steps
+from wse.program.steps import Kind, Slots, Steps
 from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7
@@ -85,7 +85,9 @@ class Binder:
 
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         bound = BoundPhase(phase, slots, [], [], Counter())
-        after = {} if self._outputs is None else self._outputs.calls(phase, slots)
+        after = self._reads_of_choices(phase, slots)
+        for step, calls in ({} if self._outputs is None else self._outputs.calls(phase, slots)).items():
+            after.setdefault(step, []).extend(calls)
         step = 0
         while step < len(phase.steps):
             loop = int(phase.steps.loop[step])
@@ -125,8 +127,7 @@ class Binder:
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
         function = compiled.for_time((kernel.core_s(a) * arena.lanes + BLOCK_S) * a[1] * arena.blocks_per_row)
         operands = np.array([*a, *self._stretches(kernel, stage, a)], np.int64)
-        call = (function, (*(memory[i] for i in compiled.takes), operands))
-        return [call, self._read_choice(arena, phase, step, a)] if kernel is ROUTER else [call]
+        return [(function, (*(memory[i] for i in compiled.takes), operands))]
 
     def _stretches(self, kernel: Kernel, stage: int, a: list[int]) -> list[int]:
         """The first byte in a block and the bytes of each operand that is worth fetching before a block's turn."""
@@ -139,11 +140,19 @@ class Binder:
                     found += [a[kernel.index[operand.name]] * size, elements * size]
         return found
 
-    def _read_choice(self, arena: Arena, phase: Phase, step: int, a: list[int]) -> Call:
-        """The call that notes the ids that a router's last kernel left."""
-        operands = ROUTER.by_name(a)
-        layer = self._program.op_layers[phase.steps.op[step]]
-        return self._routing.read, (arena, layer, operands["ids"], operands["M"] * operands["A"], operands["E"])
+    def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
+        """The calls that note the ids of chosen experts, by the last step of each router, when all PEs have them."""
+        reads: dict[int, list[Call]] = {}
+        chooses = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
+        for step in np.flatnonzero(chooses).tolist():
+            stage, op = int(phase.steps.stage[step]), phase.steps.op[step]
+            if stage in self._arenas:
+                operands = ROUTER.by_name(phase.steps.operands(step, slots))
+                chosen = operands["ids"], operands["M"] * operands["A"], operands["E"]
+                last = int(np.flatnonzero(phase.steps.op == op)[-1])
+                call = (self._routing.read, (self._arenas[stage], self._program.op_layers[op], *chosen))
+                reads.setdefault(last, []).append(call)
+        return reads
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:

@@ -99,7 +99,7 @@ class Routing:
         self.pairs: dict[int, npt.NDArray[np.int64]] = {}
 
     def read(self, arena: Arena, layer: int, address: int, count: int, experts: int) -> None:
-        """Count the ``count`` ids at ``address`` of the first row's middle PE; all PEs have them, or will."""
-        ids = arena.read_row("float32", 0, address, count)[arena.cols // 2]
+        """Count the ``count`` ids at ``address`` of the first PE, where a router's last step is done: all have them."""
+        ids = arena.read_row("float32", 0, address, count)[0]
         real = ids[(ids >= 0) & (ids < experts)].astype(np.int64)
         self.pairs[layer] = np.bincount(real, minlength=experts)

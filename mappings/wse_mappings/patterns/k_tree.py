@@ -202,7 +202,7 @@ def _sample_of_stretch(sizes: Sizes) -> Case:
         sizes.length, 1, Arrival.ADD, broadcast=True, segments=((first, count),), groups=groups, to_all=True
     )
     detail = f"of PEs {first} to {first + count - 1}" + ("" if groups is None else f", groups {groups[0]}")
-    return line_case("k_tree all-reduce of a stretch", to_all, sizes, detail)
+    return line_case("k_tree of a stretch", to_all, sizes, detail)
 
 
 PATTERN = Pattern(
@@ -210,6 +210,6 @@ PATTERN = Pattern(
     samples={
         "k_tree reduce": lambda sizes: _sample(sizes, broadcast=False),
         "k_tree all-reduce": lambda sizes: _sample(sizes, broadcast=True),
-        "k_tree all-reduce of a stretch": _sample_of_stretch,
+        "k_tree of a stretch": _sample_of_stretch,
     },
 )
