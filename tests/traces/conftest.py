@@ -81,6 +81,7 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
             },
             pe_bytes=1000,
         )
+        trace.append("attention", {"stage": [0, 1], "col": [2, 0], "cols": [2, 3]})
         trace.append(
             "op",
             {"name": ["embed", "mlp", "é"], "kind": ["a", "b", "c"], "layer": [-1, 0, 1], "stage": [0, 0, 1]},

@@ -85,10 +85,6 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("placement/stages/cols", "<i4", ("stage",), "PE", "columns of its rectangle"),
     Field("placement/stages/first_layer", "<i4", ("stage",), "layer", "first layer it holds, -1: none"),
     Field("placement/stages/last_layer", "<i4", ("stage",), "layer", "last layer it holds, -1: none"),
-    # columns of attention
-    Field("attention/stage", "<i4", ("attention",), "index", "stage with attention of layers", refers="stage"),
-    Field("attention/col", "<i4", ("attention",), "PE", "first column of its rectangle that attention works on"),
-    Field("attention/cols", "<i4", ("attention",), "PE", "columns from there on; sums along rows go over these"),
     # sram
     Field(
         "sram/stage_bytes",
@@ -200,6 +196,9 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("links/layers/pattern", "<i4", ("placed_layer",), "index", "its words on links", refers="pattern"),
     Field("pe/busy_cycles", "<i8", ("wafer", "row", "col"), "cycle", "cycles that the PE computes, over the run"),
     # optional
+    Field("attention/stage", "<i4", ("attention",), "index", "stage with attention of layers", refers="stage"),
+    Field("attention/col", "<i4", ("attention",), "PE", "first column of its rectangle that attention works on"),
+    Field("attention/cols", "<i4", ("attention",), "PE", "columns from there on; sums along rows go over these"),
     Field("experts/layer", "<i4", ("expert_load",), "layer", "layer of the experts"),
     Field("experts/expert", "<i4", ("expert_load",), "index", "expert within the layer"),
     Field("experts/tokens", "<i8", ("expert_load",), "token", "tokens that were routed to it, over the run"),

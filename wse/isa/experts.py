@@ -65,7 +65,7 @@ def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weig
 
 def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
     """Cycles with all pairs, of which a token's are of different experts: few of them are in the PE's share."""
-    added = min(P, M * (-(-(share - 1) // N) + 1))
+    added = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
     return _list_cycles(c, P) + added * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
 
 

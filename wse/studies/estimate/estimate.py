@@ -27,6 +27,7 @@ from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.latency import latency_result
 from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.room import cache_room
 from wse.studies.estimate.search import search_result
 from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
 from wse.studies.estimate.sram import estimate_sram
@@ -78,6 +79,7 @@ def estimate(
         cuts=cuts_result(prepared, result.system),
         search=search_result(choice),
         rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
+        sram=replace(result.sram, room=cache_room(prepared, choice)),
     )
     result = replace(result, drafts=draft_plan(prepared, choice, result.decode))
     if result.verify is not None:

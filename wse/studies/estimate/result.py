@@ -120,7 +120,7 @@ class EstimateResult(Result):
             tables += layer_and_stage_tables(self.bounds, width) if detail else []
         if self.decode is not None:
             tables.append(causes_table(self.decode.cycles_by, width=width))
-        tables += sram_tables(self.sram, self.batch, detail=detail, width=width)
+        tables += sram_tables(self.sram, self.batch, self.system.context or 0, detail=detail, width=width)
         if self.schedule is not None and (detail or self.schedule.stages > 1):
             tables += pipelining_tables(self.schedule)
         if self.search is not None and (detail or self.inputs["mapping"] == "auto"):

@@ -1,7 +1,7 @@
 """``sram`` of an estimate: the PEs of each stage, code, and the users whose caches fit; and their tables.
 
-A user's cache of so many tokens takes ceil(tokens / rows) slots on every PE of a stage. Only the cache is counted: what
-more users need besides for activations and buffers of their tokens is compiled when a batch is asked for.
+Of users only the cache is counted: what more of them need besides for activations and buffers of their tokens is
+compiled when a batch is asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from wse.report.table import Column, Table, more_rows, number
 from wse.report.terminal import count
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.studies.estimate.grades import Grades
+from wse.studies.estimate.room import RoomResult, room_table
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table, sram_result, use_bytes
+from wse.studies.results.users import users_at
 
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
 MOST_ROWS: Final = 16
@@ -51,6 +53,10 @@ class EstimateSram(SramResult):
     stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
     users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, by context")]
+    room: Annotated[
+        tuple[RoomResult, ...] | None,
+        Doc("users and cycles without choices that take room for caches; absent where none costs a user"),
+    ] = None
 
 
 def estimate_sram(prepared: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
@@ -76,23 +82,20 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     """The users whose caches fit with usual contexts, with the one asked for and with the model's longest."""
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
-    had = program.cache_slots(program.context)
-    caches = [(stage, *of_stage) for stage, of_stage in enumerate(program.cache_bytes()) if of_stage[0]]
-
-    def users_at(context: int) -> int:
-        slots = program.cache_slots(context)
-        return min(max(0, room * had[stage] * program.batch // (cache * slots[stage])) for stage, cache, room in caches)
-
-    return tuple(UsersResult(context=context, users=users_at(context)) for context in contexts)
+    return tuple(UsersResult(context=context, users=users_at(program, context)) for context in contexts)
 
 
-def sram_tables(sram: EstimateSram, batch: int, *, detail: bool, width: int) -> list[Table]:
-    """The fullest PE with its code, and the users whose caches fit; with ``detail`` the PEs of each stage."""
+def sram_tables(sram: EstimateSram, batch: int, context: int, *, detail: bool, width: int) -> list[Table]:
+    """The fullest PE with its code, and the users whose caches fit; with ``detail`` the PEs of each stage.
+
+    ``context`` is that of the request.
+    """
     code = sram.code
     taken = f"{count(code.bytes_per_pe)} B a PE ({code.grade}) without stack and runtime"
     footer = (("code", f"{taken}; released research kernels take {count(code.research_bytes_per_pe)} B"),)
     fullest = replace(fullest_table(sram, batch, width=width), footer=footer)
-    return [fullest, _users_table(sram.users), *([_stages_table(sram.stages)] if detail else [])]
+    room = [] if sram.room is None else [room_table(sram.room, context)]
+    return [fullest, _users_table(sram.users), *room, *([_stages_table(sram.stages)] if detail else [])]
 
 
 def _users_table(users: tuple[UsersResult, ...]) -> Table:
