@@ -6,19 +6,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from timed_search import AFTER, OPTIONS, machine_of, timing_of
+from timed_search import AFTER, CONTEXT, OPTIONS, machine_of, timing_of
 from tiny_model import latent_spec, tiny_spec
 
-from wse.compiler.options import RELEASED
+from wse.compiler.options import DECODE, RELEASED
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.search.attention_widths import column_counts
+from wse.search.condense import CondensedModel
+from wse.search.rewrite_search import verify_choice
 from wse.search.search import Compilation, search
+from wse.search.trial_setup import TrialSetup
+from wse_mappings.strategies.strategy import Layout
 
 MACHINE, SOFTWARE = machine_of(mesh=(12, 120))
+PASS = 16
+"""Tokens of a pass."""
+
 WIDE = tiny_spec(hidden=480, heads=8, kv_heads=4, head_size=16, ffn=960, vocab=500)
 
 
@@ -40,6 +47,48 @@ def test_fewer_columns_are_chosen_where_a_token_takes_fewer_cycles(spec: ModelSp
     assert stage.attention == ((MACHINE.mesh_cols - chosen) // 2, chosen)
     whole = replace(compiled.choice, attention_cols=0, trees=())
     assert cycles(compiled.program) < cycles(compile_choice(spec, MACHINE, SOFTWARE, compiled.options, whole))
+
+
+def test_a_request_for_passes_has_the_columns_on_which_a_token_and_a_pass_take_the_fewest_cycles() -> None:
+    """16 tokens have 16 times the words: the shorter way is worth less than the features that a column has more."""
+    compiled = compilation(WIDE, verify_tokens=PASS)
+    assert compiled.choice.attention_cols == 0
+    sums = []
+    for columns in (0, compilation(WIDE).choice.attention_cols):
+        choice = replace(compiled.choice, attention_cols=columns, trees=())
+        fabric = Fabric(compile_choice(WIDE, MACHINE, SOFTWARE, compiled.options, choice), MACHINE, SOFTWARE)
+        sums.append(fabric.decode_cost(AFTER).cycles + fabric.verify_cost(AFTER).cycles)
+    assert sums[0] < sums[1]
+
+
+def test_a_pass_on_a_layout_that_was_chosen_for_a_token_has_columns_of_its_own() -> None:
+    compiled = compilation(WIDE)
+    options = replace(compiled.options, verify_tokens=PASS, phases=(DECODE,), prompt_tokens=(1,), context=CONTEXT)
+    choice, timing = replace(compiled.choice, prefill_chunk=1), timing_of(MACHINE, SOFTWARE)
+    of_pass = verify_choice(WIDE, MACHINE, SOFTWARE, options, choice, timing)
+    assert choice.attention_cols > of_pass.attention_cols == 0
+    few = replace(of_pass, attention_cols=choice.attention_cols, trees=())
+    cycles = [
+        Fabric(compile_choice(WIDE, MACHINE, SOFTWARE, options, each), MACHINE, SOFTWARE).verify_cost(AFTER).cycles
+        for each in (replace(of_pass, trees=()), few)
+    ]
+    assert cycles[0] < cycles[1]
+
+
+def test_a_pass_is_tried_on_layers_that_are_cut_as_those_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = compilation(WIDE)
+    tried, commonest = list[Layout](), TrialSetup.commonest_layers
+
+    def note(setup: TrialSetup, layout: Layout, *phase: Any) -> CondensedModel:
+        tried.append(layout)
+        return commonest(setup, layout, *phase)
+
+    monkeypatch.setattr(TrialSetup, "commonest_layers", note)
+    options = replace(compiled.options, verify_tokens=2, phases=(DECODE,), prompt_tokens=(1,), context=CONTEXT)
+    options = replace(options, mapping="pipeline", wafers=2)
+    cut = replace(compiled.choice, prefill_chunk=1, block_parts=2)
+    verify_choice(WIDE, MACHINE, SOFTWARE, options, cut, timing_of(MACHINE, SOFTWARE))
+    assert {layout.block_parts for layout in tried} == {2}
 
 
 @pytest.mark.parametrize("options", [{"schedule": RELEASED}, {"schedule": "norm-scales,joined-tasks"}])

@@ -1,0 +1,43 @@
+"""The columns of attention in a trace, in what ``wse inspect`` finds there, and in traces that are older."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.models.helpers import write_model
+from wse.cli import main
+from wse.compiler.pipeline import compile_choice
+from wse.inspect.query.request import InspectRequest, inspect_trace
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.run.execute import execute
+from wse_traces import problems
+
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden"
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(3, [2, 4]), (0, [0, 6])])
+def test_a_trace_tells_the_columns_of_attention(
+    columns: int, expected: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, path = str(write_model(tmp_path)), tmp_path / "run.h5"
+    prepared = prepare(RunRequest(model=model, prompt_ids=(1, 2, 3), wafers=2, mesh="3x7", new_tokens=2))
+    found = compile_fastest(prepared)
+    choice = replace(found.choice, attention_cols=columns)
+    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, found.options, choice)
+    execute(prepared, program, trace=path)
+    assert problems(path) == []
+    stages = inspect_trace(InspectRequest(trace=path)).to_dict()["system"]["stages"]
+    assert [list(stage["attention"]) for stage in stages] == [expected] * 2
+    assert main(["inspect", str(path)]) == 0
+    assert ("on 3 columns in the middle of each region that has more" in capsys.readouterr().out) is bool(columns)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_older_traces_do_not_tell(version: str) -> None:
+    facts = inspect_trace(InspectRequest(trace=GOLDEN / version / "story-two-wafers.h5")).to_dict()
+    assert not any(stage["attention"] for stage in facts["system"]["stages"])
