@@ -1,0 +1,66 @@
+"""What choices that take SRAM for speed cost in users, and save in cycles: Programs are compiled without them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from wse.compiler.options import WIDE_UNPACKING
+from wse.compiler.pipeline import compile_choice
+from wse.fabric.model import Fabric
+from wse.report.terminal_table import print_result
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.search.search import Compilation
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.room import ALL_COLUMNS, CHOSEN, FEW_CODES, cache_room
+from wse.studies.results.users import users_at
+
+REQUEST = EstimateRequest(model="story", dtype="int4", mesh="14x14", prompt_len=16, new_tokens=16)
+
+
+def with_narrow_attention() -> tuple[PreparedEstimate, Compilation]:
+    """The request compiled with attention on 8 of 14 columns."""
+    prepared = prepare_estimate(REQUEST)
+    found = compile_fastest(prepared)
+    choice = replace(found.choice, attention_cols=8)
+    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, found.options, choice)
+    return prepared, replace(found, choice=choice, program=program)
+
+
+def test_rows_are_those_of_programs_without_what_takes_room() -> None:
+    prepared, compilation = with_narrow_attention()
+    rows = cache_room(prepared, compilation)
+    assert rows is not None
+    choice = compilation.choice
+    narrow = replace(choice, rewrites=tuple(one for one in choice.rewrites if one[0] != WIDE_UNPACKING))
+    others = {
+        CHOSEN: choice,
+        ALL_COLUMNS: replace(choice, attention_cols=0),
+        FEW_CODES: narrow,
+        f"{ALL_COLUMNS}, {FEW_CODES}": replace(narrow, attention_cols=0),
+    }
+    assert [row.choice for row in rows] == list(others)
+    for row, other in zip(rows, others.values(), strict=True):
+        program = compile_choice(prepared.spec, prepared.wafer, prepared.software, compilation.options, other)
+        assert row.users == users_at(program, 32)
+        cycles = Fabric(program, prepared.wafer, prepared.software).decode_cost(*prepared.middle_context).cycles
+        assert row.token_cycles == cycles
+    assert rows[0].users < rows[-1].users
+
+
+def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
+    result = estimate(REQUEST)
+    assert result.sram.room is not None
+    assert result.sram.room[0].users == {row.context: row.users for row in result.sram.users}[32]
+    out = io.StringIO()
+    print_result(result, out)
+    assert "Room for caches that speed takes" in out.getvalue()
+
+
+@pytest.mark.parametrize("changes", [{"schedule": "released"}, {"dtype": "float32", "mesh": "30x30"}])
+def test_there_is_nothing_to_tell_where_nothing_takes_room(changes: dict[str, str]) -> None:
+    assert estimate(replace(REQUEST, **changes)).sram.room is None
