@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import wse as api
 from tests.cli.conftest import Wse
 from wse.claims.claims import CLAIMS, decide
 from wse.cli.app import COMMANDS
@@ -66,11 +67,68 @@ def test_a_claim_is_explained_with_its_plot_and_page(wse: Wse, empty: Path) -> N
         (["race", "story", "--gpu", "h20"], "did you mean 'h200'?"),
         (["race", "story", "--text", "none.txt"], "none.txt: does not exist"),
         (["race", "story", "--users", "0"], "--users 0"),
+        (
+            ["race", "llama-3-8b", "--gpus", "1", "--users", "4000"],
+            "--users 4000: beside llama-3-8b as bfloat16 the KV cache of 1 h200 holds 672 users of 1,335 tokens; give "
+            "--users 672, or more --gpus",
+        ),
+        (["race", "story", "--users", "5000"], "--users 5000: give at most 4,096 users"),
+        (["race", "story", "--load", "1"], "--load 1: give a share above 0 and below 1"),
+        (["race", "story", "--rate", "0"], "--rate 0: give requests a second of more than 0"),
+        (["race", "story", "--rate", "1", "--load", "0.5"], "--rate and --load: one follows from the other"),
+        (["race", "story", "--users", "2", "--load", "0.5"], "--users 2: with --load and --rate users follow"),
+        (
+            ["race", "story", "--prompt-len", "4000"],
+            "the answer of some 311 tokens and --prompt-len 4000: more than the ",
+        ),
+        (["race", "llama-3-8b", "--context", "300"], "the answer of some 311 tokens: more than --context 300"),
+        (["race", "story", "--draft", "typicl"], "did you mean 'typical'?"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(wse: Wse, empty: Path, arguments: list[str], says: str) -> None:
     assert says in wse(*arguments).refusal()
     assert not any(empty.iterdir())
+
+
+SMALL_RACE = ("race", "story", "--mesh", "24x24", "--gpu", "h100", "--gpus", "1", "--dtype", "float16", "--json")
+
+
+def test_a_race_under_load_waits_in_the_queues_that_serving_has(wse: Wse) -> None:
+    """Beside the machines alone come those that others use too: tokens come later and slower, and are cheaper."""
+    result = json.loads(wse(*SMALL_RACE, "--prompt-len", "64", "--load", "0.8").out)
+    lanes = {lane["pace"]["name"]: lane for lane in result["lanes"]}
+    assert len(lanes) == 4
+    for machine in ("wafer", "GPU"):
+        alone, shared = (
+            next(lane for name, lane in lanes.items() if machine in name and how in name) for how in ("alone", "among")
+        )
+        assert alone["pace"]["queue_s"] == 0 < shared["pace"]["queue_s"]
+        assert shared["tokens_per_s"] < alone["tokens_per_s"]
+        if machine == "GPU":  # whose passes users share
+            assert shared["usd_per_million_tokens"] < alone["usd_per_million_tokens"]
+        assert shared["note"].partition(", ")[2].startswith("80% of")
+    options = {"model": "story", "gpu": "h100", "gpus": 1, "dtype": "float16", "prompt_len": 64, "new_tokens": 311}
+    served = api.serve_sim(**options, load=0.8, requests=4_000).served
+    pace = next(lane["pace"] for name, lane in lanes.items() if "GPU" in name and "among" in name)
+    assert pace["queue_s"] == pytest.approx(served.all.queueing.mean)
+    assert pace["step_s"] == pytest.approx(served.all.tpot.mean)
+
+
+def test_a_rate_that_one_machine_cannot_serve_is_told(wse: Wse) -> None:
+    said = wse(*SMALL_RACE, "--prompt-len", "64", "--rate", "400").refusal()
+    assert re.search(r"--rate 400: 1 (wafer|GPU) \S+ can serve at most \S+ requests/s; give fewer or --load", said)
+
+
+def test_a_race_with_drafts_comes_in_steps(wse: Wse) -> None:
+    plain, drafted = (
+        json.loads(wse(*SMALL_RACE, "--prompt-len", "64", "--users", "4", *draft).out)["lanes"]
+        for draft in ((), ("--draft", "0.9,0.9"))
+    )
+    for machine in ("GPU h100, alone", "GPU h100, among 4 users"):
+        before, after = (next(lane for lane in lanes if machine in lane["pace"]["name"]) for lanes in (plain, drafted))
+        assert after["pace"]["tokens_per_step"] == pytest.approx(2.71)
+        assert after["tokens_per_s"] > 1.5 * before["tokens_per_s"]
+        assert after["note"].endswith("2 tokens drafted")
 
 
 def test_a_race_of_the_bundled_model(wse: Wse, empty: Path) -> None:

@@ -100,9 +100,6 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     assert request.gpu is not None  # whoever calls this has looked
     counts = {name: getattr(request, name) for name in ("gpus", "batch", "prompt_len", "new_tokens", "verify_tokens")}
     check_counts(**counts)
-    if request.batch > MOST_USERS:
-        msg = f"--batch {request.batch}: give at most {MOST_USERS:,} users"
-        raise BadInput(msg)
     parallelism = request.parallelism or TENSOR
     if parallelism not in PARALLELISMS:
         raise UnknownName("parallelism", parallelism, PARALLELISMS)
@@ -132,7 +129,7 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     if prompt + new > spec.context_limit:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
         raise BadInput(msg)
-    _check_users(server, request.batch, prompt + new)
+    check_users(server, request.batch, prompt + new)
     return PreparedGpuEstimate(
         server=server,
         draft=None if request.draft_model is None else _draft(request, loaded, server),
@@ -159,16 +156,33 @@ def _draft(request: EstimateRequest, target: LoadedModel, server: GpuServer) -> 
     return dataclasses.replace(server, spec=loaded.spec, weights=weight_format(loaded.spec), parallelism=parallelism)
 
 
-def _check_users(server: GpuServer, users: int, tokens: int) -> None:
-    """Refuse more users than the cache holds."""
+def check_users(
+    server: GpuServer,
+    users: int,
+    tokens: int,
+    option: str = "--batch",
+    lengths: str = "--prompt-len and --new-tokens",
+) -> None:
+    """Refuse more users of so many tokens than the cache holds, or a batch has.
+
+    Args:
+        server: The model on its GPUs.
+        users: The users that were asked for.
+        tokens: Of each of them, prompt and answer.
+        option: The option that they were asked for with.
+        lengths: The options of their lengths.
+    """
+    if users > MOST_USERS:
+        msg = f"{option} {users}: give at most {MOST_USERS:,} users"
+        raise BadInput(msg)
     most = server.users_that_fit(tokens)
     if users <= most:
         return
-    machine = f"{server.parallelism.gpus} {server.gpu.name}"
-    remedy = f"give --batch {most}" if most else "give shorter --prompt-len and --new-tokens"
+    model, machine = f"{server.spec.name} as {server.weights.name}", f"{server.parallelism.gpus} {server.gpu.name}"
+    remedy = f"give {option} {most}" if most else f"give shorter {lengths}"
     msg = (
-        f"--batch {users}: beside {server.spec.name} as {server.weights.name} the KV cache of {machine} holds {most:,} "
-        f"users of {tokens:,} tokens; {remedy}, or more --gpus"
+        f"{option} {users}: beside {model} the KV cache of {machine} holds {most:,} users of {tokens:,} tokens; "
+        f"{remedy}, or more --gpus"
     )
     raise BadInput(msg)
 

@@ -13,6 +13,7 @@ from wse.request.option import Option, OptionsOf
 SLOWEST, FASTEST = 0.001, 1_000.0
 """Speeds of a race that can be asked for."""
 USERS: Final = 64
+"""Users of shared GPUs where neither they nor a load was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,7 @@ class RaceRequest:
         EstimateRequest,
         OptionsOf(
             without=(
-                "batch", "verify_tokens", "draft", "draft_tokens", "draft_place", "acceptance", "gpu", "gpus",
-                "new_tokens", "capacity", "sensitivity", "trace",
+                "batch", "verify_tokens", "gpu", "gpus", "new_tokens", "capacity", "sensitivity", "trace",
             )
         ),
     ]  # fmt: skip
@@ -39,8 +39,25 @@ class RaceRequest:
     ] = "h200"
     gpus: Annotated[int, Option(doc="GPUs that share the model.", panel="GPUs", metavar="N")] = 8
     users: Annotated[
-        int, Option(doc="Users among whom a user of the shared GPUs is one.", panel="GPUs", metavar="N")
-    ] = USERS
+        int | None,
+        Option(
+            doc="Users among whom a user of the shared GPUs is one, without a queue. Default: 64.",
+            panel="GPUs",
+            metavar="N",
+        ),
+    ] = None
+    load: Annotated[
+        float | None,
+        Option(
+            doc="Share wafers and GPUs with requests that come at random, as a share of those that each can serve: "
+            "with the queue that this makes.",
+            panel="Serving",
+            metavar="F",
+        ),
+    ] = None
+    rate: Annotated[
+        float | None, Option(doc="The same, as requests a second to each machine.", panel="Serving", metavar="R")
+    ] = None
     text: Annotated[
         str | Path | None,
         Option(doc="A text file that is the answer. Default: one about fast answers.", panel="Output", metavar="FILE"),

@@ -45,6 +45,14 @@ def test_steps_without_drafts_bring_a_token_each() -> None:
     assert pace.tokens_per_s == 2
 
 
+def test_drafts_bring_a_first_token_alone_and_then_several_at_once() -> None:
+    pace = Pace(name="a", first_token_s=1.0, queue_s=0.0, step_s=0.5, tokens_per_step=2.5)
+    assert [pace.tokens_at(t) for t in (0.9, 1.0, 1.4, 1.5, 2.0)] == [0, 1, 1, 3, 6]
+    assert pace.seconds_to(1) == 1.0
+    assert pace.seconds_to(4) == 2.0
+    assert pace.tokens_per_s == 5
+
+
 def test_a_pace_without_time_is_none() -> None:
     with pytest.raises(ValueError, match="no pace"):
         Pace(name="a", first_token_s=1, queue_s=2, step_s=1)
@@ -106,4 +114,6 @@ def test_texts_of_a_page_end_no_script_and_open_no_element(race: RaceResult) -> 
     assert page.count("</script>") == 2
     assert "<i>wafer" not in page
     assert "\\u003cscr" in page
-    assert '"speed": 0.1' in page or '"speed":0.1' in page
+    assert '"speed": "0.1"' in page
+    assert '<option value="0.1">a tenth</option>' in page
+    assert '<option value="0.25">0.25 times</option>' in as_html(race, PIECES, 0.25).decode()

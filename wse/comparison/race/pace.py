@@ -13,7 +13,7 @@ from wse.report.result import Doc, Result
 class Pace(Result):
     """The times at which tokens of an answer come, from the user's request on.
 
-    Tokens come in steps: ``tokens_per_step`` at once, ``step_s`` apart, the first step at ``first_token_s``.
+    The first comes alone, at ``first_token_s``; the others in steps, ``tokens_per_step`` at once, ``step_s`` apart.
     """
 
     name: Annotated[str, Doc("the machine and how it is shared")]
@@ -37,10 +37,8 @@ class Pace(Result):
         """Tokens that have come so many seconds behind the request."""
         if seconds < self.first_token_s:
             return 0
-        steps = math.floor((seconds - self.first_token_s) / self.step_s) + 1
-        return max(1, math.floor(steps * self.tokens_per_step))
+        return 1 + math.floor(math.floor((seconds - self.first_token_s) / self.step_s) * self.tokens_per_step)
 
     def seconds_to(self, tokens: int) -> float:
         """Seconds from the request until so many tokens have come."""
-        steps = max(1, math.ceil(tokens / self.tokens_per_step))
-        return self.first_token_s + (steps - 1) * self.step_s
+        return self.first_token_s + math.ceil((tokens - 1) / self.tokens_per_step) * self.step_s

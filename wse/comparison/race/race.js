@@ -1,4 +1,4 @@
-// The answer grows in each lane at the pace of its machine: steps of some tokens, a fixed time apart, behind a first one.
+// The answer grows in each lane at the pace of its machine: a first token, then steps of some tokens, a fixed time apart.
 const data = JSON.parse(document.getElementById("data").textContent);
 const lanes = [...document.querySelectorAll(".lane")];
 const clock = document.getElementById("clock");
@@ -10,8 +10,8 @@ let last = null;
 
 function tokensAt(pace, seconds) {
   if (seconds < pace.first_token_s) return 0;
-  const steps = Math.floor((seconds - pace.first_token_s) / pace.step_s) + 1;
-  return Math.max(1, Math.floor(steps * pace.tokens_per_step));
+  const steps = Math.floor((seconds - pace.first_token_s) / pace.step_s);
+  return 1 + Math.floor(steps * pace.tokens_per_step);
 }
 
 function draw(seconds) {
@@ -49,5 +49,5 @@ button.addEventListener("click", () => {
   began = requestAnimationFrame(step);
 });
 
-speed.value = String([0.1, 0.5, 1].includes(data.speed) ? data.speed : 1);
+speed.value = String(data.speed);
 draw(0);

@@ -1,0 +1,60 @@
+"""Lanes of machines whose users come at random and wait for each other, played by ``wse serve-sim``.
+
+The pace is that of an average request: mean time in the queue, to the first token, and between tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from wse.comparison.race.pace import Pace
+from wse.comparison.race.result import LaneResult, lane_result
+from wse.errors import BadInput
+from wse.report.terminal import count, plural
+from wse.request.estimate_request import EstimateRequest
+from wse.request.race_request import RaceRequest
+from wse.request.serve_request import MAPPING, ServeRequest
+from wse.serving.network import Network
+from wse.studies.serve.serve import serve
+
+REQUESTS: Final = 4_000
+"""Requests that are played."""
+AUTO: Final = "auto"
+
+
+def shared_lane(request: RaceRequest, machine: EstimateRequest, network: Network, tokens: int) -> LaneResult:
+    """The lane of a machine at the load or rate of a race.
+
+    Raises:
+        BadInput: more requests come than it can serve.
+    """
+    mapping = MAPPING if machine.gpu is not None or machine.mapping == AUTO else machine.mapping
+    result = serve(
+        ServeRequest(
+            base=replace(machine, draft=None, mapping=AUTO),
+            mapping=mapping,
+            draft=machine.draft,
+            load=request.load,
+            rate=request.rate,
+            requests=REQUESTS,
+        )
+    ).result
+    capacity = f"{count(result.load.capacity_requests_per_s)} requests/s"
+    served = result.served
+    if served is None or served.all.tpot is None:
+        message = (
+            f"--rate {request.rate:g}: {result.machine.systems} can serve {capacity} at most; give less, or --load"
+        )
+        raise BadInput(message)
+    step_tokens = served.tokens_per_pass or 1.0
+    pace = Pace(
+        name=f"{result.machine.systems}, among {plural(max(1, round(served.use.users)), 'user')}",
+        first_token_s=served.all.ttft.mean + network.seconds,
+        queue_s=served.all.queueing.mean,
+        step_s=step_tokens * served.all.tpot.mean,
+        tokens_per_step=step_tokens,
+    )
+    price = served.usd_per_million_tokens
+    note = f"{result.machine.stack or result.machine.mapping}, {result.load.offered:.0%} of {capacity}"
+    return lane_result(pace, tokens, usd_per_million_tokens=None if price is None else price.value, note=note)
