@@ -19,6 +19,7 @@ from wse.request.arguments import argument_docs, argument_name
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
+from wse.request.race_request import RaceRequest
 from wse.request.run_request import CompileRequest, RunRequest
 from wse.request.serve_request import ServeRequest
 
@@ -30,6 +31,7 @@ FUNCTIONS = {
     "compile": CompileRequest,
     "compare": CompareRequest,
     "serve_sim": ServeRequest,
+    "race": RaceRequest,
 }
 SMALL = {"mesh": "24x24", "mapping": "region", "prompt_len": 16, "new_tokens": 8}
 HEAVY = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx", "ray")
@@ -71,6 +73,27 @@ def test_a_run_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) ->
     assert "".join(texts) == result.text
     report = {key: value for key, value in result.to_dict().items() if key != "emulation"}
     assert json.loads(json.dumps(report)) == printed(capsys, "run", "--new-tokens", "4", "--trace", "none")
+
+
+def test_claims_are_what_the_command_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "claims.md"
+    decided = wse.claims(7, 11, page=page)
+    assert capsys.readouterr() == ("", "")
+    assert json.loads(json.dumps(decided.to_dict())) == printed(capsys, "claims", "7", "11")
+    assert "## Claim 11" in page.read_text()
+    with pytest.raises(BadInput, match="there are claims 1 to 17"):
+        wse.claims(18)
+    with pytest.raises(BadInput, match="numbers"):
+        wse.claims("seven")
+
+
+def test_a_race_is_what_the_command_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "race.html"
+    result = wse.race("story", mesh="24x24", gpus=1, users=4, prompt_len=64, dtype="float16", html=page)
+    assert capsys.readouterr() == ("", "")
+    options = ["--mesh", "24x24", "--gpus", "1", "--users", "4", "--prompt-len", "64", "--dtype", "float16"]
+    assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "race", "story", *options)
+    assert "<title>story: 311 tokens" in page.read_text()
 
 
 def test_a_compilation_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:

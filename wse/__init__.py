@@ -9,11 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wse.api import compare, estimate, open_trace, run, serve_sim, sweep, validate
+    from wse.api import claims, compare, estimate, open_trace, race, run, serve_sim, sweep, validate
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "compare", "estimate", "open_trace", "run", "serve_sim", "sweep", "validate"]
+__all__ = [
+    "__version__",
+    "claims",
+    "compare",
+    "estimate",
+    "open_trace",
+    "race",
+    "run",
+    "serve_sim",
+    "sweep",
+    "validate",
+]
 """Names of ``from wse import *``, which leaves Python's own ``compile`` in its place."""
 
 

@@ -6,6 +6,8 @@ from typing import Any
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
+from wse.comparison.race.result import RaceResult
+from wse.findings.result import ClaimsResult
 from wse.report.progress import OnProgress
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.gpu_result import GpuEstimateResult
@@ -20,9 +22,11 @@ from wse_traces.read import Trace
 __version__: str
 __all__ = [
     "__version__",
+    "claims",
     "compare",
     "estimate",
     "open_trace",
+    "race",
     "run",
     "serve_sim",
     "sweep",
@@ -237,6 +241,47 @@ def serve_sim(
     html: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> ServeResult: ...
+def claims(
+    *numbers: int,
+    page: str | Path | None = None,
+    png: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> ClaimsResult: ...
+def race(
+    model: str | Path,
+    *,
+    wafer: str | Path = "wse3",
+    mesh: str | None = None,
+    wafers: int | str | None = None,
+    mapping: str | Path = "auto",
+    region: str | None = None,
+    experts: str = "auto",
+    schedule: str = "fused",
+    software: str | Path = "production",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | None = None,
+    defects: str | Path | None = None,
+    defects_seed: int = 0,
+    prompt_len: int | None = None,
+    draft: str | None = None,
+    draft_model: str | Path | None = None,
+    draft_place: str | None = None,
+    stack: str | Path | None = None,
+    parallelism: str | None = None,
+    economics: str | Path | None = None,
+    network: str | Path | None = None,
+    gpu: str | Path = "h200",
+    gpus: int = 8,
+    users: int | None = None,
+    load: float | None = None,
+    rate: float | None = None,
+    text: str | Path | None = None,
+    speed: float = 1.0,
+    html: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> RaceResult: ...
 def sweep(
     source: Mapping[str, Any] | str | Path,
     sets: str | Sequence[str] = (),

@@ -19,6 +19,7 @@ from wse.request.compare_request import CompareRequest, check_question
 from wse.request.engine_option import LOCAL, EngineChoice
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import request_of
+from wse.request.race_request import RaceRequest
 from wse.request.run_request import CompileRequest, RunRequest
 from wse.request.serve_request import ServeRequest
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from wse.comparison.compare.curve.result import CurveResult
     from wse.comparison.compare.result import CompareResult
     from wse.comparison.compare.traces import TracesComparison
+    from wse.comparison.race.result import RaceResult
+    from wse.findings.result import ClaimsResult
     from wse.studies.compile.result import CompileResult
     from wse.studies.estimate.gpu_result import GpuEstimateResult
     from wse.studies.estimate.result import EstimateResult
@@ -179,6 +182,44 @@ def serve_sim(
     from wse.studies.serve.files import serve_to_files
 
     return serve_to_files(request, on_progress or ignore, timeline=timeline, html=html)
+
+
+@checks_arguments
+def claims(
+    *numbers: int, page: str | Path | None = None, png: str | Path | None = None, on_progress: OnProgress | None = None
+) -> ClaimsResult:
+    """Decide claims about fast inference, on wafers and on GPUs. The result of ``wse claims``.
+
+    Example:
+        claim, = wse.claims(8).claims
+        claim.verdict, claim.answer, claim.numbers["batch_llama_3_1_70b_h200"].value
+
+    Args:
+        numbers: Those of the claims, from 1; all where none is given.
+        page: A file for a Markdown page of the claims, with their plots beside it.
+        png: A file for the plot of one claim.
+        on_progress: Called with (claims decided, all, what is computed).
+    """
+    from wse.findings.files import decide_to_files
+
+    return decide_to_files(numbers, on_progress or ignore, page=page, png=png)
+
+
+@takes_options_of(RaceRequest)
+def race(request: RaceRequest, *, html: str | Path | None = None, on_progress: OnProgress | None = None) -> RaceResult:
+    """Say when each token of the same answer comes from wafers and from GPUs. The result of ``wse race``.
+
+    Example:
+        result = wse.race("llama-3-8b", gpus=1, load=0.8)
+        [(lane.pace.name, lane.pace.queue_s, lane.done_s) for lane in result.lanes]
+
+    Args:
+        html: A file for a page on which the race runs.
+        on_progress: Called with (machines done, all, the next one).
+    """
+    from wse.comparison.race.files import race_to_files
+
+    return race_to_files(request, on_progress or ignore, html=html)
 
 
 @checks_arguments

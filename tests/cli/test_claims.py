@@ -10,8 +10,8 @@ import pytest
 
 import wse as api
 from tests.cli.conftest import Wse
-from wse.claims.claims import CLAIMS, decide
 from wse.cli.app import COMMANDS
+from wse.findings.claims import CLAIMS, decide
 
 KEYS = {"n", "claim", "command", "numbers", "verdict", "answer", "confidence", "reason", "source"}
 

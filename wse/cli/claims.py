@@ -34,24 +34,12 @@ def claims(
       wse claims 7
       wse claims 2 --png chain.png
     """
-    from wse.claims.claims import check_drawn, decide
-    from wse.claims.page import write_page
-    from wse.claims.plot import write_plot
-    from wse.report.output_file import output_path, picture_path
+    from wse.findings.files import decide_to_files
     from wse.report.progress import CLAIMING, progress_on
 
-    page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
-    png_path = None if png is None else picture_path("--png", png)
-    wanted = tuple(map(_number, number or ()))
-    if png_path is not None:
-        check_drawn(wanted)
     with progress_on(sys.stderr, CLAIMING) as on_progress:
-        decided = decide(wanted, on_progress)
-    if page_path is not None:
-        write_page(decided, page_path)
-    if png_path is not None:
-        write_plot(decided.curves[wanted[0]], wanted[0], png_path)
-    opt.print_result(decided.result, json=json, detail=bool(number))
+        result = decide_to_files(tuple(map(_number, number or ())), on_progress, page=page, png=png)
+    opt.print_result(result, json=json, detail=bool(number))
 
 
 def _number(text: str) -> int:

@@ -24,23 +24,18 @@ def race(
     \b
       wse race llama-3.1-70b --gpu h200 --gpus 8 --stack trtllm --dtype fp8
       wse race llama-3-8b --gpus 1 --users 32 --speed 0.1
+      wse race llama-3-8b --gpus 1 --load 0.8
       wse race llama-3-8b --gpus 1 --html race.html
     """
     from rich.console import Console
 
-    from wse.comparison.race.page import as_html
-    from wse.comparison.race.race import race as study
+    from wse.comparison.race.files import race_to_files
     from wse.comparison.race.show import show
     from wse.comparison.race.text import answer_pieces
-    from wse.report.output_file import output_path, write_output
     from wse.report.progress import ESTIMATING, progress_on
 
-    page = None if html is None else output_path("--html", html, suffix=".html", kind="a page")
-    pieces = answer_pieces(request.text)
     with progress_on(sys.stderr, ESTIMATING) as on_progress:
-        result = study(request, len(pieces), on_progress)
-    if page is not None:
-        write_output("--html", page, as_html(result, pieces, request.speed))
+        result = race_to_files(request, on_progress, html=html)
     if not json and sys.stdout.isatty():
-        show(result, pieces, Console(), request.speed)
+        show(result, answer_pieces(request.text), Console(), request.speed)
     opt.print_result(result, json=json)

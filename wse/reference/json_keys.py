@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from wse.claims.result import ClaimsResult
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.race.result import RaceResult
+from wse.findings.result import ClaimsResult
 from wse.inspect.export.files import ExportResult
 from wse.inspect.page.page import ViewResult
 from wse.inspect.query.check import CheckView

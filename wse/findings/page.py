@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wse.claims.claim import CONFIDENCE
-from wse.claims.plot import image_of
-from wse.claims.result import ClaimResult, Decided
+from wse.findings.claim import CONFIDENCE
+from wse.findings.plot import image_of
+from wse.findings.result import ClaimResult, Decided
 from wse.report.markdown import markdown_table
 from wse.report.output_file import write_output
 from wse.report.terminal import count

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.claims.claim import Curves, Finding, figure
-from wse.claims.laboratory import Laboratory
 from wse.comparison.compare.streaming import weights_of
+from wse.findings.claim import Curves, Finding, figure
+from wse.findings.laboratory import Laboratory
 from wse.hardware.load import load_wafer
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse.claims import laboratory
-from wse.claims.claim import by_rule
-from wse.claims.laboratory import Laboratory
-from wse.claims.retries import break_even_accuracy
 from wse.errors import DoesNotFit
+from wse.findings import laboratory
+from wse.findings.claim import by_rule
+from wse.findings.laboratory import Laboratory
+from wse.findings.retries import break_even_accuracy
 from wse.request.estimate_request import EstimateRequest
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from wse.claims.serving import Serving
 from wse.comparison.compare.combination import with_link
 from wse.comparison.compare.streaming import weights_of
 from wse.errors import DoesNotFit
+from wse.findings.serving import Serving
 from wse.gpus.load import load_gpu, load_stack
 from wse.gpus.roofline import Parallelism
 from wse.gpus.server import GpuServer

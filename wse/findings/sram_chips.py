@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.claims.claim import Finding, figure
-from wse.claims.laboratory import Laboratory
+from wse.findings.claim import Finding, figure
+from wse.findings.laboratory import Laboratory
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.claims.claim import Curves, Finding, figure
-from wse.claims.laboratory import Laboratory
-from wse.claims.retries import break_even_accuracy
+from wse.findings.claim import Curves, Finding, figure
+from wse.findings.laboratory import Laboratory
+from wse.findings.retries import break_even_accuracy
 
 BILLION: Final = 1e9
 SHAPE: Final = "llama-3.1-70b"

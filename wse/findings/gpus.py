@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.claims.claim import Curves, Finding, by_rule, figure
-from wse.claims.laboratory import Laboratory
-from wse.claims.serving import Serving
+from wse.findings.claim import Curves, Finding, by_rule, figure
+from wse.findings.laboratory import Laboratory
+from wse.findings.serving import Serving
 from wse.serving.speculation import acceptance_of, best_draft
 from wse.serving.weight_streaming import distinct_experts
 

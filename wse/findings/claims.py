@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from wse.claims import chains, gpus, links, queues, residency, sram_chips, streaming
-from wse.claims.claim import Claim
-from wse.claims.laboratory import Laboratory
-from wse.claims.result import ClaimsResult, Decided, claim_result
 from wse.errors import BadInput
+from wse.findings import chains, gpus, links, queues, residency, sram_chips, streaming
+from wse.findings.claim import Claim
+from wse.findings.laboratory import Laboratory
+from wse.findings.result import ClaimsResult, Decided, claim_result
 from wse.report.progress import OnProgress, ignore
 
 ARTICLE: Final = "seangoedecke.com/fast-llm-inference, February 2026"

@@ -10,7 +10,7 @@ from wse.report.output_file import write_output
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from wse.claims.claim import Curves
+    from wse.findings.claim import Curves
 
 DPI: Final = 110
 

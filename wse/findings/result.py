@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.claims.claim import CONFIDENCE, Claim, ClaimNumber, Confidence, Curves, Finding, Verdict
+from wse.findings.claim import CONFIDENCE, Claim, ClaimNumber, Confidence, Curves, Finding, Verdict
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import WIDEST, count

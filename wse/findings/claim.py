@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
-from wse.claims.laboratory import Laboratory
+from wse.findings.laboratory import Laboratory
 from wse.report.result import Doc, Result
 
 Verdict = Literal["true", "false", "conditional", "undecided"]

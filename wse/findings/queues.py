@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from wse.claims.claim import Curves, Finding, by_rule, figure
-from wse.claims.laboratory import Laboratory
+from wse.findings.claim import Curves, Finding, by_rule, figure
+from wse.findings.laboratory import Laboratory
 from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous import ContinuousPolicy, simulate_continuous
 from wse.serving.simulation.gpu_costs import GpuCosts

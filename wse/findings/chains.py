@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from wse.claims.claim import Curves, Finding, by_rule, figure
-from wse.claims.laboratory import Laboratory, own_link, wafer_link
+from wse.findings.claim import Curves, Finding, by_rule, figure
+from wse.findings.laboratory import Laboratory, own_link, wafer_link
 
 MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
