@@ -56,5 +56,6 @@ def shared_lane(request: RaceRequest, machine: EstimateRequest, network: Network
         tokens_per_step=step_tokens,
     )
     price = served.usd_per_million_tokens
-    note = f"{result.machine.stack or result.machine.mapping}, {result.load.offered:.0%} of {capacity}"
+    software = result.inputs.get("stack", result.machine.mapping)
+    note = f"{software}, {result.model.dtype}, {result.load.offered:.0%} of {capacity}"
     return lane_result(pace, tokens, usd_per_million_tokens=None if price is None else price.value, note=note)
