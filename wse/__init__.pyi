@@ -262,6 +262,7 @@ def race(
     activations: str | None = None,
     accumulate: str | None = None,
     context: int | None = None,
+    set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int = 0,
     prompt_len: int | None = None,

@@ -27,7 +27,8 @@ def wafer_lane(request: EstimateRequest, tokens: int) -> LaneResult:
         tokens_per_step=step_tokens,
     )
     faster = step_tokens * result.latency.tpot_s / step_s
-    note = with_settings_text(f"{result.system.mapping}, {result.model.dtype}{_drafts_note(result.drafts)}", result.inputs)
+    text = f"{result.system.mapping}, {result.model.dtype}{_drafts_note(result.drafts)}"
+    note = with_settings_text(text, result.inputs)
     return lane_result(pace, tokens, usd_per_million_tokens=result.cost.usd_per_million_tokens / faster, note=note)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from wse.comparison.race.pace import Pace
 from wse.comparison.race.result import LaneResult, lane_result
 from wse.errors import BadInput
+from wse.report.shared_tables import with_settings_text
 from wse.report.terminal import count, plural
 from wse.request.estimate_request import EstimateRequest
 from wse.request.race_request import RaceRequest
@@ -57,5 +58,6 @@ def shared_lane(request: RaceRequest, machine: EstimateRequest, network: Network
     )
     price = served.usd_per_million_tokens
     software = result.inputs.get("stack", result.machine.mapping)
-    note = f"{software}, {result.model.dtype}, {result.load.offered:.0%} of {capacity}"
+    text = f"{software}, {result.model.dtype}, {result.load.offered:.0%} of {capacity}"
+    note = with_settings_text(text, result.inputs)
     return lane_result(pace, tokens, usd_per_million_tokens=None if price is None else price.value, note=note)
