@@ -191,7 +191,7 @@ def claims(
     """Decide claims about fast inference, on wafers and on GPUs. The result of ``wse claims``.
 
     Example:
-        claim, = wse.claims(8).claims
+        claim = wse.claims(8).claims[0]
         claim.verdict, claim.answer, claim.numbers["batch_llama_3_1_70b_h200"].value
 
     Args:
