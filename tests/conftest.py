@@ -16,8 +16,16 @@ from wse.search.search import Compilation
 from wse.studies.compile import choose
 from wse_kernels import library, precompile
 
+LONGEST = ("test_notebooks.py", "test_outputs.py", "test_examples.py")
+"""Files whose tests take longest: they begin first, so that no worker is left with one of them at the end."""
+
 settings.register_profile("plain", max_examples=25)
 settings.load_profile("plain")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order tests by what they take, as far as that counts."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture(scope="session")
