@@ -20,22 +20,26 @@ def view(
         ),
     ],
     output: Annotated[
-        str, Option(short="-o", metavar="FILE", doc="The page; one that is there is replaced.")
+        str, Option(short="-o", metavar="FILE", doc="The page; one that is there is replaced. - is standard output.")
     ] = "wse-view.html",
+    in_browser: Annotated[bool, Option(flag="--open", doc="Open the page in a browser.")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Write one HTML page about a trace.
 
-    Maps of the wafers, a token's timeline, cycles by layer and cause, steps. It needs no network and no other file; its
-    keys are told beside each picture, whose main facts are also in words.
+    The answer, what limits it, a token's timeline, maps of the wafers, steps. It needs no network and no other file; its
+    keys are told beside each picture, whose main facts are also in words. Its address says where one looks.
 
     Examples:
 
     \b
       wse view wse-run.h5
-      wse view wse-run.h5 -o report.html
+      wse view wse-run.h5 -o report.html --open
       wse view before.h5 after.h5 -o both.html
     """
+    import webbrowser
+
+    from wse.errors import BadInput
     from wse.inspect.page.gather import check_names
     from wse.inspect.page.page import ViewResult, view_page
     from wse.report.as_json import as_json
@@ -43,9 +47,17 @@ def view(
     from wse.report.terminal import console_on, printable
 
     paths = check_names(traces)
+    if output == "-":
+        if json or in_browser:
+            message = f"--output -: standard output has the page alone; leave out {'--json' if json else '--open'}"
+            raise BadInput(message)
+        sys.stdout.buffer.write(view_page(paths))
+        return
     path = output_path("--output", output, inputs=paths)
     page = view_page(paths)
     write_output("--output", path, page)
+    if in_browser:
+        webbrowser.open(path.resolve().as_uri())
     if json:
         sys.stdout.write(as_json(ViewResult(page=str(path), bytes=len(page), traces=tuple(map(str, paths)))))
     else:

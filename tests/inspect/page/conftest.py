@@ -33,9 +33,9 @@ OPTIONS = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium, driven by the distribution's own chromedriver; one for all tests of a file."""
+    """Chromium, driven by the distribution's own chromedriver; one for all tests."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (pip install '.[test]')")
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
@@ -49,7 +49,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield driven
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """The page of some traces in the browser, once it can be used; with ``again`` loaded anew if it is there."""
     pages: dict[tuple[Path, ...], Path] = {}

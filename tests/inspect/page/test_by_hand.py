@@ -111,6 +111,7 @@ def test_the_table_sorts_and_searches(story: Any) -> None:
     with open_trace(TWO) as trace:
         places = trace.top_steps(n=1 << 40)
         names = trace.texts("strings/names")
+    choose(story, "rows", "apart")
     assert column(8) == [f"{cycles:,}" for cycles in places["cycles"][:50]]
     heads = story.find_elements(By.CSS_SELECTOR, "#steps-table th button")
     found(story, "#steps-table")
@@ -199,21 +200,34 @@ def test_lanes_by_anything_are_drawn(story: Any, by: str) -> None:
     assert f"Lanes by {by}." in story.find_element(By.ID, "lanes-A").get_attribute("aria-label")
 
 
-def test_an_area_opens_by_key_and_closes(story: Any) -> None:
-    choose(story, "work-phase", "decode")
-    choose(story, "work-by", "layer")
-    group = found(story, "#work .group")
-    name = group.get_attribute("aria-label").split(",")[0]
-    group.send_keys(Keys.ENTER)
-    assert f"of {name}, by kind of op" in found(story, "#work .say").text
+def test_areas_go_from_kinds_to_equal_layers_to_steps_and_back_by_key(story: Any) -> None:
     with open_trace(TWO) as trace:
         places = trace.top_steps(n=1 << 40)
         passes = int((trace.column("schedules/phase")[trace.column("passes/schedule")] == 1).sum())
-    layer = int(name.split()[1])
-    total = places["cycles"][(places["layer"] == layer) & (places["phase"] == 1)].sum() / passes
-    assert f": {round(total):,} in all" in found(story, "#work .say").text
+        kinds, names = np.array(trace.texts("graph/ops/kind")), trace.texts("strings/names")
+    mine = (kinds[places["op"]] == "gate_up") & (places["phase"] == 1)
+    of_layers = {n: places["cycles"][mine & (places["layer"] == n)].sum() for n in range(5)}
+    choose(story, "work-phase", "decode")
+    choose(story, "work-by", "kind")
+    kind = next(g for g in story.find_elements(By.CSS_SELECTOR, "#work .group") if g.accessible_name[:7] == "gate_up")
+    kind.send_keys(Keys.ENTER)
+    said = found(story, "#work .say").text
+    assert f"of gate_up, by layer: {round(sum(of_layers.values()) / passes):,} in all" in said
+    layers = texts(story, "#work .group-name")
+    assert len(layers) == len(set(of_layers.values())) < 5
+    for text in layers:
+        numbers = [int(n) for a, b in re.findall(r"(\d)(?:–(\d))?(?=[, ]|$)", text.split("×")[0].split("  ")[0])
+                   for n in range(int(a), int(b or a) + 1)]
+        assert len({of_layers[n] for n in numbers}) == 1, text
+        assert (f"×{len(numbers)}" in text) == (len(numbers) > 1), text
+    found(story, "#work .group").send_keys(Keys.ENTER)
+    tiles = story.find_elements(By.CSS_SELECTOR, "#work .group")
+    assert {tile.accessible_name.split(",")[0] for tile in tiles} == {names[at] for at in set(places["name"][mine])}
+    assert [b.text for b in story.find_elements(By.CSS_SELECTOR, "#work .crumbs button")] == ["← all", "gate_up"]
+    tiles[0].send_keys(Keys.ESCAPE)
+    assert found(story, "#work .say").text == said
     found(story, "#work .group").send_keys(Keys.ESCAPE)
-    assert "pass by layer" in found(story, "#work .say").text
+    assert "pass by kind of op" in found(story, "#work .say").text
 
 
 def test_layers_together_are_one_row_of_the_table(story: Any) -> None:

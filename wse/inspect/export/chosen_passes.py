@@ -10,8 +10,10 @@ import numpy as np
 from wse.errors import BadInput, BadTrace
 from wse_traces.executed_steps import schedule_rows
 from wse_traces.read import Array, Trace
+from wse_traces.schema import PHASES
 
 MOST_SLICES: Final = 200_000  # some 80 MB of JSON, which a viewer in a browser still opens at once
+PREFILL: Final = PHASES.index("prefill")
 LATEST_CYCLE: Final = 1 << 53  # up to which numbers in JSON are exact
 
 
@@ -33,7 +35,9 @@ class PassSelection:
 
 
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
-    """The passes of some tokens; without them all passes, or the first that make at most ``MOST_SLICES`` slices.
+    """The passes of some tokens; without them all passes, where they make at most ``MOST_SLICES`` slices.
+
+    Where they make more, they are the first of those that generated tokens; of prompts where nothing else was passed.
 
     Raises:
         BadInput: there is no such token, or the passes of the tokens have too many steps.
@@ -48,6 +52,9 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
     check_range(trace, "schedules/cycles", trace.column("schedules/cycles"), LATEST_CYCLE)
     if tokens is None:
         passes = np.argsort(start, kind="stable")
+        is_prompt = trace.column("schedules/phase")[schedule[passes]] == PREFILL
+        if counts[schedule].sum() > MOST_SLICES and not is_prompt.all():
+            passes = passes[~is_prompt]
     else:
         _check_tokens(trace, tokens, len(token_pass))
         passes_of_tokens = token_pass[tokens[0] : tokens[1] + 1]
@@ -68,7 +75,8 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
         number = np.arange(len(token_pass))
         shown &= (number >= tokens[0]) & (number <= tokens[1])
     count = int(slices[shown_passes - 1]) if shown_passes else 0
-    return PassSelection(passes[:shown_passes], np.flatnonzero(shown), count, len(passes) - shown_passes)
+    left_out = (len(start) if tokens is None else len(passes)) - shown_passes
+    return PassSelection(passes[:shown_passes], np.flatnonzero(shown), count, left_out)
 
 
 def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from wse.errors import BadInput, BadTrace
 from wse.inspect.expert_load import tokens_by_layer
+from wse.inspect.page.answer import answer_data
 from wse.inspect.page.memory import memory_data
+from wse.inspect.page.moves import move_data
 from wse.inspect.page.pack import Pack
 from wse.inspect.page.planes import layer_data, plane_data
 from wse.inspect.page.timeline import timeline_data
@@ -55,11 +57,13 @@ def view_trace(path: Path, pack: Pack) -> Report:
             notes.append(f"Incomplete, {outcome_of(trace.ending)}: this is what was written up to the last flush.")
         return {
             **_header(trace),
+            **answer_data(trace),
             **memory_data(trace, notes),
             **work_data(trace, pack, notes),
             **timeline_data(trace, pack, notes),
             **plane_data(trace, pack, notes),
             **layer_data(trace, pack, notes),
+            **move_data(trace, pack, notes),
             "experts": _experts(trace),
             "crossing_bytes": int(trace.column("crossings/bytes").sum()),
             "notes": notes,

@@ -6,22 +6,24 @@ from typing import Final
 
 import numpy as np
 
-from wse.inspect.page.pack import Array, Pack, checked_table, packed_columns
+from wse.inspect.page.median import DECODE, kind_cycles, median_data
+from wse.inspect.page.pack import Array, Pack, check_index, checked_table, packed_columns
+from wse.inspect.page.work import op_kinds
 from wse.report.as_json import Report
 from wse_traces.executed_steps import cache_shifts, schedule_rows
 from wse_traces.read import Columns, Trace
-from wse_traces.schema import PHASES
 
 MOST_STEPS: Final = 120_000
 """Steps of all timelines of the page; the first sequence is cut there, later ones that find no room are left out."""
 MOST_TOKENS: Final = 10_000
-DECODE: Final = PHASES.index("decode")
 SHOWN: Final = ("op", "stage", "layer", "wafer", "kind", "name", "start_cycle", "cycles", "cycles_by", "words", "hops")
 AREA: Final = ("row", "col", "rows", "cols")
 
 
 def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """``tokens`` (a list of small objects), ``schedules`` that the page holds, and columns: ``steps`` and ``shifts``.
+
+    ``median`` is the median decoded token; it and each of ``schedules`` has ``by_kind``, cycles of all its steps.
 
     A token's ``schedule`` is the index of an item of ``schedules``, -1 where its steps are not on the page; its
     ``phase`` and ``pass_cycles`` are those of the pass that read or generated it, -1 and 0: none. Its ``shifts`` are
@@ -40,6 +42,8 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     phase = np.append(schedules["phase"].astype(int), -1)[of_token]
     took = np.append(schedules["cycles"], 0)[of_token]
     begins, counts = schedule_rows(trace)
+    check_index(trace.path, "steps/op", trace.column("steps/op"), trace.rows("op"))
+    by_kind = kind_cycles(trace, begins, counts, op_kinds(trace)[1])
     shown, rows = _chosen_sequences(of_token, np.where(phase == DECODE, took, -1), counts, notes)
     columns = _steps(trace, begins[shown], rows)
     packed = packed_columns(columns, pack)
@@ -80,9 +84,11 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
                 "cycles": int(schedules["cycles"][schedule]),
                 "first": first[at],
                 "steps": rows[at],
+                "by_kind": by_kind[schedule].tolist(),
             }
             for at, schedule in enumerate(shown)
         ],
+        "median": median_data(phase, took, of_token, by_kind, schedules["kv_slots"]),
         "steps": packed,
         "shifts": sent,
     }

@@ -27,12 +27,10 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     Raises:
         BadTrace: an index points to no op or name.
     """
-    path, ops = trace.path, trace.texts("graph/ops/kind")
-    numbers: dict[str, int] = {}
-    kind_of = np.array([numbers.setdefault(kind, len(numbers)) for kind in ops] + [-1], np.int64)
+    path, (kinds, kind_of) = trace.path, op_kinds(trace)
     sums = StepSums(trace)
     steps = sums.steps
-    check_index(path, "steps/op", steps["op"], len(ops))
+    check_index(path, "steps/op", steps["op"], len(kind_of) - 1)
     check_index(path, "steps/name", steps["name"], trace.rows("name"))
     check_index(path, "steps/stage", steps["stage"], trace.rows("stage"))
     check_index(path, "schedules/phase", steps["phase"], len(PHASES))
@@ -41,12 +39,19 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         "phases": _phases(sums),
         "op_names": trace.texts("graph/ops/name"),
         "op_kinds": kind_of[:-1].tolist(),
-        "kinds": list(numbers),
+        "kinds": kinds,
         "names": trace.texts("strings/names"),
         "work": _work(sums, op_kind),
         "stage_work": _stage_work(sums, op_kind),
         "places": _places(sums, pack, notes),
     }
+
+
+def op_kinds(trace: Trace) -> tuple[list[str], Array]:
+    """The kinds of op by number, as they first come up, and the number of each op's kind; the last is -1, of no op."""
+    numbers: dict[str, int] = {}
+    kind_of = [numbers.setdefault(kind, len(numbers)) for kind in trace.texts("graph/ops/kind")]
+    return list(numbers), np.array([*kind_of, -1], np.int64)
 
 
 def _phases(sums: StepSums) -> Report:

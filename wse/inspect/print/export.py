@@ -27,11 +27,10 @@ def print_export(report: ExportResult, stream: TextIO) -> None:
     if counts:
         rows.append(("in it", ", ".join(counts)))
     if report.left_out_passes:
-        left_out = report.left_out_passes
-        later = f"{left_out:,} later {'pass' if left_out == 1 else 'passes'}"
-        first = report.first_generated_token
-        which = "FROM-TO shows others" if first is None else f"{first}-{first + 9} shows the first that were generated"
-        rows.append(("left out", f"{later}: more than a viewer takes; --tokens {which}"))
+        left_out, first = report.left_out_passes, report.first_generated_token
+        passes = f"{left_out:,} {'pass' if left_out == 1 else 'passes'}"
+        which = "FROM-TO shows others" if first is None else f"{max(0, first - 9)}-{first} shows the end of the prompt"
+        rows.append(("left out", f"{passes}, prompts first: more than a viewer takes; --tokens {which}"))
     if report.to in _OPEN:
         rows.append(("open in", _OPEN[report.to]))
     lines(console, rows)

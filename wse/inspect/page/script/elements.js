@@ -1,4 +1,5 @@
 // Elements made from plain values. Text becomes text nodes, whatever it holds.
+const NARROW = 620; // CSS pixels of a screen below which pictures save room
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, properties, children) {
@@ -25,8 +26,9 @@ function pick(label, options, chosen, onchange, id) {
   return el("label", {}, `${label} `, select);
 }
 
-function plainTable(caption, header, rows, numeric = []) {
-  const cell = (tag, text, at) => el(tag, { class: numeric.includes(at) ? "number" : "name" }, text);
+function plainTable(caption, header, rows, numeric = [], wrapping = []) {
+  const look = (at) => (numeric.includes(at) ? "number" : wrapping.includes(at) ? "wraps" : "name");
+  const cell = (tag, text, at) => el(tag, { class: look(at) }, text);
   return el(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
@@ -61,8 +63,10 @@ function colourOf(variable) {
 }
 
 const tip = document.getElementById("tip");
+let tipOf = null; // what the tip is about
 
 function showTip(event, lines) {
+  tipOf = event.currentTarget;
   tip.replaceChildren(...lines.map((line) => el("div", {}, line)));
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
@@ -73,6 +77,21 @@ function showTip(event, lines) {
 
 function hideTip() {
   tip.hidden = true;
+  tipOf = null;
+}
+
+// A tip goes with what it is about: when the pointer is elsewhere, the page scrolls, or it was drawn anew.
+function tendTips() {
+  document.addEventListener("pointermove", (event) => {
+    if (tipOf && !(tipOf.isConnected && tipOf.contains(event.target))) hideTip();
+  });
+  for (const name of ["scroll", "wheel", "pointerdown", "keydown"])
+    addEventListener(name, hideTip, { passive: true, capture: true });
+  for (const name of ["blur", "resize"]) addEventListener(name, hideTip);
+  addEventListener("pointerup", (event) => {
+    if (event.pointerType === "touch") hideTip();
+  });
+  document.documentElement.addEventListener("pointerleave", hideTip);
 }
 
 // A canvas as large as its box, in the screen's own pixels; its context counts in CSS pixels.

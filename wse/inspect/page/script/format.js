@@ -76,3 +76,23 @@ function causeShares(cycles) {
 function layerName(layer) {
   return layer < 0 ? "outside the layers" : `layer ${layer}`;
 }
+
+// Layers in their order as ranges: 0–3, 7.
+function ranges(numbers) {
+  const found = [];
+  for (const number of [...numbers].sort((a, b) => a - b)) {
+    const last = found.at(-1);
+    if (last && number <= last[1] + 1) last[1] = number;
+    else found.push([number, number]);
+  }
+  return found.map(([first, last]) => (first === last ? String(first) : `${first}–${last}`)).join(", ");
+}
+
+function layersName(layers) {
+  if (layers.length === 1) return layerName(layers[0]);
+  return `layers ${ranges(layers)} ×${layers.length}`;
+}
+
+function signed(number, shown = whole) {
+  return `${number > 0 ? "+" : number < 0 ? "−" : ""}${shown(Math.abs(number))}`;
+}

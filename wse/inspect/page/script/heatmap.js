@@ -5,6 +5,17 @@ const PALETTE = Uint32Array.from({ length: 256 }, (_, at) => {
 });
 const LARGEST_PE = 48;
 
+// Colours of differences: blue where there is less, the colour of nothing in the middle, vermilion where there is more.
+function differencePalette() {
+  const [less, same, more] = ["cause-hops", "nothing", "cause-launch"].map((name) => channels(colourOf(name)));
+  return Uint32Array.from({ length: 256 }, (_, at) => {
+    const share = Math.abs(at - 127.5) / 127.5;
+    return packedColour(
+      same.map((level, part) => Math.round(level + share * ((at < 127.5 ? less : more)[part] - level))),
+    );
+  });
+}
+
 // Where the maps look: the PE at their left upper corner, and CSS pixels for each PE. Both sides share it.
 class Camera {
   constructor(rows, cols) {
@@ -18,14 +29,27 @@ class Camera {
     this.col = (this.cols - width / this.scale) / 2;
   }
 
+  get isWhole() {
+    return this.scale <= this.whole;
+  }
+
   zoom(factor, x, y) {
-    const scale = Math.min(Math.max(this.scale * factor, this.whole), Math.max(LARGEST_PE, 4 * this.whole));
+    this.zoomTo(this.scale * factor, x, y);
+  }
+
+  // To so many pixels for each PE, the place under a pixel staying there.
+  zoomTo(wanted, x, y) {
+    const scale = Math.min(Math.max(wanted, this.whole), Math.max(LARGEST_PE, 4 * this.whole));
     this.col += x / this.scale - x / scale;
     this.row += y / this.scale - y / scale;
     this.scale = scale;
   }
 
   pan(x, y, width, height) {
+    if (this.isWhole) {
+      this.fit(width, height);
+      return;
+    }
     this.col = bounded(this.col - x / this.scale, this.cols, width / this.scale);
     this.row = bounded(this.row - y / this.scale, this.rows, height / this.scale);
   }
@@ -39,16 +63,23 @@ class Camera {
   }
 }
 
+// Nothing beyond an edge is seen while there is more to see on the other side.
 function bounded(first, all, seen) {
-  return seen >= all ? (all - seen) / 2 : Math.min(Math.max(first, 0), all - seen);
+  return Math.min(Math.max(first, Math.min(0, all - seen)), Math.max(0, all - seen));
 }
 
-function scaleOf(low, high, log) {
-  if (!(high > 0)) return () => 0;
-  if (!log || high <= low) return (value) => (255 * value) / high;
+// Where a value lies among 256 colours: from 0 to the highest, from the lowest there is, or by its logarithm.
+function scaleOf({ low, high, scale, signed }) {
+  if (!(high > 0)) return () => (signed ? 127.5 : 0);
+  if (signed) {
+    const part = scale === "log" ? (size) => Math.log1p(size) / Math.log1p(high) : (size) => size / high;
+    return (value) => 127.5 + 127.5 * Math.sign(value) * part(Math.abs(value));
+  }
+  if (scale === "linear" || high <= low) return (value) => (255 * value) / high;
+  if (scale === "range") return (value) => 12 + (243 * (value - low)) / (high - low);
   const bottom = Math.log(low),
     span = Math.log(high) - bottom;
-  return (value) => 25 + (230 * (Math.log(value) - bottom)) / span;
+  return (value) => 12 + (243 * (Math.log(value) - bottom)) / span;
 }
 
 // The PEs that each of `count` pixels covers, first and last, -1 outside of the mesh.
@@ -65,12 +96,15 @@ function covered(count, start, each, all) {
   return [first, last];
 }
 
-function packedColour(text) {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+function channels(text) {
+  return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+}
+
+function packedColour([red, green, blue]) {
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-// plane: {values, rows, cols, low, high, log, outlines: [{row, col, rows, cols}], cursor}
+// plane: {values, rows, cols, low, high, scale, signed, outlines: [{row, col, rows, cols}], mark, cursor}
 function drawHeatmap(canvas, camera, plane) {
   const { context, ratio } = sized(canvas);
   const image = context.createImageData(canvas.width, canvas.height);
@@ -78,8 +112,9 @@ function drawHeatmap(canvas, camera, plane) {
   const each = 1 / (camera.scale * ratio);
   const [left, right] = covered(canvas.width, camera.col, each, plane.cols);
   const [top, bottom] = covered(canvas.height, camera.row, each, plane.rows);
-  const place = scaleOf(plane.low, plane.high, plane.log);
-  const none = packedColour(colourOf("nothing"));
+  const place = scaleOf(plane),
+    palette = plane.signed ? differencePalette() : PALETTE;
+  const none = packedColour(channels(colourOf("nothing")));
   for (let y = 0, at = 0; y < canvas.height; y++) {
     if (top[y] < 0) {
       at += canvas.width;
@@ -87,17 +122,24 @@ function drawHeatmap(canvas, camera, plane) {
     }
     for (let x = 0; x < canvas.width; x++, at++) {
       if (left[x] < 0) continue;
-      let most = 0;
+      let most = 0,
+        size = 0;
       for (let row = top[y]; row <= bottom[y]; row++) {
         const line = row * plane.cols;
-        for (let col = left[x]; col <= right[x]; col++)
-          if (plane.values[line + col] > most) most = plane.values[line + col];
+        for (let col = left[x]; col <= right[x]; col++) {
+          const value = plane.values[line + col];
+          if (value > size || -value > size) {
+            most = value;
+            size = Math.abs(value);
+          }
+        }
       }
-      pixels[at] = most > 0 ? PALETTE[Math.min(255, Math.max(0, place(most) | 0))] : none;
+      pixels[at] = size > 0 ? palette[Math.min(255, Math.max(0, place(most) | 0))] : none;
     }
   }
   context.putImageData(image, 0, 0);
   drawOver(context, camera, plane);
+  return context;
 }
 
 function drawOver(context, camera, plane) {
@@ -125,14 +167,25 @@ function drawOver(context, camera, plane) {
   context.lineWidth = 1;
   context.strokeStyle = colourOf("outline");
   for (const rect of plane.outlines) context.strokeRect(...at(rect.row, rect.col, rect.rows, rect.cols));
+  if (plane.mark) {
+    const { row, col, rows, cols } = plane.mark;
+    twoTone(context, at(row, col, rows, cols), colourOf("mark"));
+  }
   const { row, col } = plane.cursor;
   const [x, y, width] = at(row, col, 1, 1);
   const size = Math.max(width, 7);
   const box = [x + (width - size) / 2, y + (width - size) / 2, size, size];
-  context.lineWidth = 4;
-  context.strokeStyle = "#000000";
-  context.strokeRect(...box);
-  context.lineWidth = 2;
-  context.strokeStyle = "#ffffff";
-  context.strokeRect(...box);
+  twoTone(context, box, "#ffffff");
+}
+
+// A frame that is seen on any ground: black under a colour.
+function twoTone(context, box, colour) {
+  for (const [width, stroke] of [
+    [4, "#000000"],
+    [2, colour],
+  ]) {
+    context.lineWidth = width;
+    context.strokeStyle = stroke;
+    context.strokeRect(...box);
+  }
 }

@@ -54,9 +54,14 @@ function stepLines(side, at) {
     [kind, layerName(steps.layer[at]), stageName(trace, steps.stage[at]), wafer].join(", "),
     `${whole(steps.cycles[at])} cycles (${time}) from cycle ${whole(steps.start_cycle[at])}`,
     causes.map(([cause, cycles]) => `${cause} ${whole(cycles)}`).join(", "),
-    words
-      ? `${whole(words)} words (${amount(4 * words, "B")}), ${whole(hops)} hops`
-      : "no words moved",
+    words ? `${whole(words)} words (${amount(4 * words, "B")}), ${whole(hops)} hops` : "no words moved",
     `on ${steps.rows[at]}×${steps.cols[at]} PEs from row ${steps.row[at]}, column ${steps.col[at]}`,
   ];
+}
+
+// A step as the map and the table know it.
+function pinnedStep(side, at) {
+  const { steps, schedule } = side;
+  const held = Object.keys(steps).filter((name) => name !== "cycles_by");
+  return { ...Object.fromEntries(held.map((name) => [name, steps[name][at]])), phase: schedule.phase };
 }

@@ -1,4 +1,4 @@
-// Mouse and keys on a map: hover, click, drag and wheel; arrows, plus, minus and zero.
+// Mouse, fingers and keys on a map: hover, click, drag and wheel; arrows, W A S D, plus, minus and zero.
 function listenToMap(maps, side) {
   const { canvas } = side;
   let held = null;
@@ -11,10 +11,9 @@ function listenToMap(maps, side) {
       const x = event.offsetX - held.x,
         y = event.offsetY - held.y;
       if (held.moved || Math.hypot(x, y) > 3) {
-        maps.camera.pan(x, y, canvas.clientWidth, canvas.clientHeight);
         held = { x: event.offsetX, y: event.offsetY, moved: true };
         hideTip();
-        maps.draw();
+        maps.pan(x, y);
       }
       return;
     }
@@ -31,24 +30,19 @@ function listenToMap(maps, side) {
     held = null;
   });
   canvas.addEventListener("pointerleave", hideTip);
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      if (!event.ctrlKey && document.activeElement !== canvas) return;
-      event.preventDefault();
-      maps.camera.zoom(event.deltaY < 0 ? 1.25 : 0.8, event.offsetX, event.offsetY);
-      maps.camera.pan(0, 0, canvas.clientWidth, canvas.clientHeight);
-      maps.draw();
-    },
-    { passive: false },
+  steer(
+    canvas,
+    (event, factor) => maps.zoom(factor, event.offsetX, event.offsetY),
+    (event) => mapKey(maps, side, event),
   );
-  canvas.addEventListener("keydown", (event) => mapKey(maps, side, event));
 }
 
 function mapKey(maps, side, event) {
   const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  const pans = { w: [0, 1], s: [0, -1], a: [1, 0], d: [-1, 0] };
   const { clientWidth: width, clientHeight: height } = side.canvas;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const pan = pans[event.key.toLowerCase()];
   if (moves[event.key]) {
     const [down, across] = moves[event.key].map((step) => step * (event.shiftKey ? 10 : 1));
     const within = (at, all) => Math.min(Math.max(at, 0), all - 1);
@@ -56,18 +50,15 @@ function mapKey(maps, side, event) {
       row: within(maps.cursor.row + down, side.trace.rows),
       col: within(maps.cursor.col + across, side.trace.cols),
     });
-  } else if ("+=-".includes(event.key)) {
+  } else if (pan) maps.pan((pan[0] * width) / 8, (pan[1] * height) / 8);
+  else if ("+=-".includes(event.key)) {
     const { row, col } = maps.cursor;
-    maps.camera.zoom(
+    maps.zoom(
       event.key === "-" ? 1 / 1.6 : 1.6,
       (col + 0.5 - maps.camera.col) * maps.camera.scale,
       (row + 0.5 - maps.camera.row) * maps.camera.scale,
     );
-    maps.camera.pan(0, 0, width, height);
-    maps.draw();
-  } else if (event.key === "0") {
-    maps.camera.fitted = false;
-    maps.draw();
-  } else return;
+  } else if (event.key === "0") maps.whole();
+  else return;
   event.preventDefault();
 }

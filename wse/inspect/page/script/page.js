@@ -15,9 +15,19 @@ function theme() {
 async function start() {
   const section = (name) => document.getElementById(name);
   theme();
+  tendTips();
+  tendSteering();
   summary(section("summary"));
   about(section("about"));
   const nothing = (name, text) => section(name).append(el("p", { class: "note" }, text));
+  limits(section("work"));
+  const work = TRACES.some((trace) => Object.keys(trace.phases).length)
+    ? new CycleMap(section("work"))
+    : nothing("work", "No pass was recorded.");
+  const timed = TRACES.filter((trace) => trace.steps && trace.schedules.length);
+  const timeline = timed.length
+    ? new Timeline(section("timeline"), timed)
+    : nothing("timeline", "No token with its steps was recorded.");
   const maps = mapNames().length
     ? new WaferMaps(section("wafer"))
     : nothing("wafer", "No map of the PEs was recorded.");
@@ -29,17 +39,17 @@ async function start() {
     el("p", { class: "note" }, "Choose a wafer to see its PEs above."),
     el("div", { class: "pair" }, ...TRACES.map((trace) => placementOf(trace, choose))),
   );
-  if (TRACES.some((trace) => Object.keys(trace.phases).length)) new CycleMap(section("work"));
-  else nothing("work", "No pass was recorded.");
-  const timed = TRACES.filter((trace) => trace.steps && trace.schedules.length);
-  const timeline = timed.length
-    ? new Timeline(section("timeline"), timed)
-    : nothing("timeline", "No token with its steps was recorded.");
-  await Promise.all([maps?.load(), timeline?.load(), stepTable(section("steps"))]);
+  const steps = new StepTable(section("steps"));
+  await Promise.all([work?.load(), maps?.load(), maps?.replay?.load(), timeline?.load(), steps.load()]);
+  if (timeline)
+    timeline.pinned = (trace, step) => {
+      maps?.show(trace, step);
+      steps.show(trace, step);
+    };
+  steps.pinned = (trace, step) => maps?.show(trace, step);
   experts(section("experts"));
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") hideTip();
-  });
+  await recall();
+  tendAddress();
   requestAnimationFrame(() =>
     setTimeout(() => {
       performance.mark("usable");

@@ -87,3 +87,21 @@ async function layerPlane(trace, wafer, name, layer) {
   }
   return mine.length ? values : null;
 }
+
+// What the second of two planes has more than the first; where they differ most is `at`.
+function differencePlane(first, second) {
+  if (!first || !second) return null;
+  const values = Float64Array.from(first.values, (value, at) => second.values[at] - value);
+  let most = 0,
+    where = 0,
+    none = 0;
+  values.forEach((value, at) => {
+    if (Math.abs(value) > most) {
+      most = Math.abs(value);
+      where = at;
+    }
+    if (!value) none++;
+  });
+  const at = [Math.floor(where / first.cols), where % first.cols];
+  return { values, cols: first.cols, most, at, total: second.total - first.total, none, low: 0, high: most };
+}

@@ -1,5 +1,5 @@
 // What is in one PE: its stage and tile, its numbers, its buffers at their addresses, its colours.
-const BAR = { width: 960, first: 26, lane: 11 };
+const BAR = { first: 26, lane: 11 };
 
 function stageAt(trace, wafer, row, col) {
   let found = -1;
@@ -24,7 +24,9 @@ function ownerOf(trace, at) {
           const isEqual = (other) =>
             ["row", "col", "rows", "cols", "first_layer", "last_layer"].every((name) => same(name)(other));
           const hasBuffers = (index_) => trace.buffers.some((buffer) => buffer.stage === index_);
-          return hasBuffers(index) ? index : trace.stages.findIndex((other, index_) => isEqual(other) && hasBuffers(index_));
+          return hasBuffers(index)
+            ? index
+            : trace.stages.findIndex((other, index_) => isEqual(other) && hasBuffers(index_));
         }),
       )
       .get(trace);
@@ -61,6 +63,28 @@ function largestBuffer(trace, at, use) {
   return mine.reduce((best, buffer) => (buffer.bytes > (best?.bytes ?? -1) ? buffer : best), null);
 }
 
+// What there is to say of a PE where a map shows a quantity of it: its stage, tile, op and largest buffer.
+function placedLines(trace, wafer, row, col, quantity) {
+  if (ofFabric(trace, quantity)) return ["of the fabric; stages lie on the mesh without dead PEs"];
+  const at = stageAt(trace, wafer, row, col);
+  if (at < 0) return ["nothing is placed here"];
+  const isSram = quantity.startsWith("sram");
+  const buffer = largestBuffer(trace, at, quantity.startsWith("sram.") ? quantity.slice(5) : undefined);
+  return [
+    stageName(trace, at),
+    tileName(trace, at, row, col),
+    busiestOp(trace, at, quantity === "busy" || isSram ? "compute" : "hops"),
+    buffer ? `largest buffer: ${buffer.name}, ${whole(buffer.bytes)} B` : "",
+  ].filter((line) => line);
+}
+
+// The room of one panel, so that the text of a bar is as large as any.
+function barWidth() {
+  const style = getComputedStyle(document.getElementById("pe"));
+  const first = parseFloat(style.gridTemplateColumns);
+  return Math.max(260, Math.round(first || document.getElementById("pe").clientWidth));
+}
+
 function sramMap(trace, at) {
   const owner = ownerOf(trace, at);
   const buffers = trace.buffers.filter((buffer) => buffer.stage === owner).sort((a, b) => a.address - b.address);
@@ -74,9 +98,10 @@ function sramMap(trace, at) {
     filled[lane] = buffer.address + buffer.bytes;
     return lane;
   });
+  const width = barWidth();
   const below = BAR.first + (filled.length - 1) * BAR.lane;
   const height = below + 20;
-  const x = (address) => (BAR.width * address) / size;
+  const x = (address) => (width * address) / size;
   const bars = buffers.map((buffer, index) => {
     const bar = svg("rect", {
       x: x(buffer.address),
@@ -91,7 +116,7 @@ function sramMap(trace, at) {
     return bar;
   });
   let kibibytes = 8; // between marks
-  while (size > 12 * 1024 * kibibytes) kibibytes *= 2;
+  while (size > (width / 75) * 1024 * kibibytes) kibibytes *= 2;
   const marks = Array.from({ length: Math.floor(size / (1024 * kibibytes)) + 1 }, (_, mark) =>
     svg(
       "text",
@@ -99,7 +124,7 @@ function sramMap(trace, at) {
         x: x(1024 * kibibytes * mark),
         y: height - 4,
         class: "mark",
-        "text-anchor": mark === 0 ? "start" : x(1024 * kibibytes * mark) > BAR.width - 20 ? "end" : "middle",
+        "text-anchor": mark === 0 ? "start" : x(1024 * kibibytes * mark) > width - 20 ? "end" : "middle",
       },
       hexadecimal(1024 * kibibytes * mark),
     ),
@@ -110,16 +135,16 @@ function sramMap(trace, at) {
     hexadecimal(buffer.address),
     whole(buffer.bytes),
     buffer.dtype,
-    buffer.live.length ? [...new Set(buffer.live)].join(" to ") : "always",
+    neededBy(buffer),
   ]);
-  const frame = svg("rect", { x: 0, y: 0, width: BAR.width, height: below - 2, class: "sram" });
+  const frame = svg("rect", { x: 0, y: 0, width, height: below - 2, class: "sram" });
   return el(
     "div",
     {},
     svg(
       "svg",
       {
-        viewBox: `0 0 ${BAR.width} ${height}`,
+        viewBox: `0 0 ${width} ${height}`,
         class: "bars",
         role: "img",
         "aria-label": `${buffers.length} buffers over ${whole(size)} B of SRAM; the table below lists them`,
@@ -137,15 +162,25 @@ function sramMap(trace, at) {
       ["buffer", "use", "address", "bytes", "type", "needed by"],
       used,
       [2, 3],
+      [5],
     ),
   );
+}
+
+// From which op to which: of the second what its name has beyond what both begin with, as in layers.0.qkv to attention.
+function neededBy(buffer) {
+  if (!buffer.live.length) return "always";
+  const [first, last] = [buffer.live[0], buffer.live.at(-1)];
+  if (first === last) return first;
+  const stem = first.slice(0, first.lastIndexOf(".") + 1);
+  return `${first} to ${stem && last.startsWith(stem) ? last.slice(stem.length) : last}`;
 }
 
 function bufferLines(buffer) {
   return [
     buffer.name,
     `${DATA.uses[buffer.use]}, ${whole(buffer.bytes)} B at ${hexadecimal(buffer.address)}`,
-    buffer.live.length ? `needed by ${[...new Set(buffer.live)].join(" to ")}` : "always there",
+    buffer.live.length ? `needed by ${neededBy(buffer)}` : "always there",
   ];
 }
 

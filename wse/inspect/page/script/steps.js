@@ -1,7 +1,6 @@
 // The table of steps: every place of the program that steps ran in, summed over the run; of two traces, what changed.
-async function stepRows(trace) {
-  if (!trace.places) return [];
-  const places = await columns(trace.places);
+function stepRows(trace, places, side) {
+  if (!places) return [];
   const causes = DATA.causes.length;
   const named = (names, at) => (at < 0 ? "" : names[at]);
   return Array.from({ length: places.cycles.length }, (_, at) => ({
@@ -11,6 +10,8 @@ async function stepRows(trace) {
     name: named(trace.names, places.name[at]),
     kind: DATA.kinds[places.kind[at]] ?? "",
     layer: places.layer[at],
+    layers: [places.layer[at]],
+    steps: [[side, at]],
     stage: places.stage[at],
     wafer: places.wafer[at],
     area: `${places.rows[at]}×${places.cols[at]} at ${places.row[at]}, ${places.col[at]}`,
@@ -18,7 +19,7 @@ async function stepRows(trace) {
     cycles: places.cycles[at],
     words: places.words[at],
     hops: places.hops[at],
-    causes: places.cycles_by.slice(at * causes, (at + 1) * causes),
+    causes: [...places.cycles_by.slice(at * causes, (at + 1) * causes)],
   }));
 }
 
@@ -48,7 +49,13 @@ function orDash(number) {
   return number < 0 ? "–" : String(number);
 }
 
-const LAYER_COLUMN = numberColumn("layer", (row) => row.layer, orDash);
+const LAYER_COLUMN = {
+  name: "layer",
+  value: (row) => row.layer,
+  text: (row) =>
+    row.layer < 0 ? "–" : row.layers.length > 1 ? `${ranges(row.layers)} ×${row.layers.length}` : row.layer,
+  numeric: true,
+};
 const CAUSE_COLUMN = {
   name: "by cause",
   value: (row) => DATA.causes[row.causes.indexOf(Math.max(...row.causes))],
@@ -61,71 +68,136 @@ const NAME_COLUMNS = [
 ];
 
 function searched(row) {
-  const place = [layerName(row.layer), `stage ${row.stage}`, `wafer ${row.wafer}`];
+  const place = [...row.layers.map(layerName), `stage ${row.stage}`, `wafer ${row.wafer}`];
   return [row.phase, row.op, row.of, row.name, row.kind, ...place].join(" ");
 }
 
-async function stepTable(section) {
-  const all = await Promise.all(TRACES.map(stepRows));
-  if (!all.some((rows) => rows.length)) {
-    section.append(el("p", { class: "note" }, "There are no steps to show."));
-    return;
+const PLACE = ["phase", "op", "name", "kind", "layer", "stage", "wafer", "row", "col", "rows", "cols"]; // of a step
+const SUMS = COMPARED ? ["before", "after", "hops"] : ["times", "cycles", "words", "hops"];
+const LAYERS = [
+  ["folded", "equal ones as one"],
+  ["apart", "each apart"],
+  ["together", "together"],
+];
+const SHAPES = { folded: foldedRows, apart: (rows) => rows, together };
+
+class StepTable {
+  constructor(section) {
+    this.section = section;
+    this.shape = "folded";
+    this.holder = el("div");
+    this.pinned = () => {}; // told of the step of a row that is clicked
   }
-  const holder = el("div");
-  const show = (apart) => {
-    const rows = apart ? all : all.map(together);
-    holder.replaceChildren(tableOf(COMPARED ? aligned(rows[0], rows[1]) : rows[0], apart).node);
-  };
-  section.append(
-    el(
-      "div",
-      { class: "controls" },
-      pick(
-        "Layers",
-        [
-          ["apart", "each apart"],
-          ["together", "together"],
-        ],
-        "apart",
-        (value) => show(value === "apart"),
-        "rows",
-      ),
-    ),
-    holder,
-  );
-  show(true);
+
+  async load() {
+    this.places = await Promise.all(TRACES.map((trace) => trace.places && columns(trace.places)));
+    const all = TRACES.map((trace, side) => stepRows(trace, this.places[side], side));
+    this.all = COMPARED ? aligned(...all) : all[0];
+    if (!this.all.length) {
+      this.section.append(el("p", { class: "note" }, "There are no steps to show."));
+      return;
+    }
+    const shape = pick(
+      "Layers",
+      LAYERS,
+      this.shape,
+      (value) => {
+        this.shape = value;
+        this.draw();
+        remember("steps");
+      },
+      "rows",
+    );
+    this.section.append(el("div", { class: "controls" }, shape), this.holder);
+    this.draw();
+    keep(
+      "layers",
+      () => (this.shape === "folded" ? null : this.shape),
+      (value) => chooseOption("rows", value ?? "folded"),
+    );
+    keep(
+      "find",
+      () => this.table.input.value || null,
+      (value) => {
+        this.table.input.value = value ?? "";
+        this.table.find(value ?? "");
+      },
+    );
+  }
+
+  draw() {
+    this.rows = SHAPES[this.shape](this.all);
+    this.table = tableOf(this.rows, this.shape);
+    this.table.chosen = (at) => this.choose(at);
+    this.holder.replaceChildren(this.table.node);
+  }
+
+  choose(at) {
+    const isOff = at === this.table.marked;
+    this.table.mark(isOff ? -1 : at);
+    const [side, place] = this.rows[at].steps[0];
+    this.pinned(
+      TRACES[side],
+      isOff ? null : Object.fromEntries(PLACE.map((name) => [name, this.places[side][name][place]])),
+    );
+  }
+
+  // Marks the row that a step of a trace is in; null marks none.
+  show(trace, step) {
+    const side = TRACES.indexOf(trace),
+      places = this.places[side];
+    if (!this.table || !places) return;
+    const at = step ? places.cycles.findIndex((_, row) => PLACE.every((name) => places[name][row] === step[name])) : -1;
+    const isIt = ([of, row]) => of === side && row === at;
+    this.table.mark(at < 0 ? -1 : this.rows.findIndex((row) => row.steps.some(isIt)));
+  }
+}
+
+// Layers whose steps are equal, place apart, as one row: the same kernel or pattern in the same op of each.
+function foldedRows(rows) {
+  const alike = (row) => [
+    row.layer < 0,
+    opInLayer(row),
+    row.phase,
+    row.name,
+    row.kind,
+    row.causes,
+    ...SUMS.map((name) => row[name]),
+  ];
+  return folded(rows, alike).map((mine) => (mine.length === 1 ? mine[0] : oneRow(mine, opInLayer(mine[0]))));
+}
+
+// The name of an op without that of its layer.
+function opInLayer(row) {
+  const layer = `.${row.layer}.`;
+  return row.op.includes(layer) ? row.op.slice(row.op.indexOf(layer) + layer.length) : row.op;
 }
 
 // Rows of the same kernel or pattern in ops of the same kind, all layers and places in one.
 function together(rows) {
-  const found = new Map();
-  for (const row of rows) {
-    const key_ = JSON.stringify([row.phase, row.of, row.name, row.kind]);
-    const held =
-      found.get(key_) ??
-      found
-        .set(key_, {
-          ...row,
-          op: row.of,
-          layer: -1,
-          stage: -1,
-          wafer: -1,
-          area: "",
-          times: 0,
-          cycles: 0,
-          words: 0,
-          hops: 0,
-          causes: DATA.causes.map(() => 0),
-        })
-        .get(key_);
-    for (const name of ["times", "cycles", "words", "hops"]) held[name] += row[name];
-    held.causes = held.causes.map((cycles, cause) => cycles + row.causes[cause]);
-  }
-  return [...found.values()];
+  return folded(rows, (row) => [row.phase, row.of, row.name, row.kind]).map((mine) => oneRow(mine, mine[0].of));
+}
+
+function oneRow(rows, op) {
+  const same = (name, none) => (rows.every((row) => row[name] === rows[0][name]) ? rows[0][name] : none);
+  const layers = [...new Set(rows.flatMap((row) => row.layers))];
+  return {
+    ...rows[0],
+    op,
+    layers,
+    layer: Math.min(...layers),
+    stage: same("stage", -1),
+    wafer: same("wafer", -1),
+    area: same("area", ""),
+    causes: added(rows.map((row) => row.causes)),
+    steps: rows.flatMap((row) => row.steps),
+    ...Object.fromEntries(SUMS.map((name) => [name, sum(rows.map((row) => row[name]))])),
+  };
 }
 
 // What sorts the table at first is the column of cycles, or of how much they changed.
-function tableOf(rows, apart) {
+function tableOf(rows, shape) {
+  const apart = shape !== "together";
   const columns_ = COMPARED ? changeColumns(apart) : sumColumns(apart);
   const caption = COMPARED
     ? "Steps of both runs, by op and kernel or pattern: cycles over the run"
@@ -176,9 +248,11 @@ function aligned(first, second) {
   const found = new Map();
   [first, second].forEach((rows, side) => {
     for (const row of rows) {
-      const key_ = JSON.stringify([row.phase, row.op, row.name, row.kind, row.layer]);
+      const key_ = JSON.stringify([row.phase, row.op, row.name, row.kind, row.layers]);
       const held =
-        found.get(key_) ?? found.set(key_, { ...row, stage: -1, before: 0, after: 0, cycles: 0, hops: 0 }).get(key_);
+        found.get(key_) ??
+        found.set(key_, { ...row, stage: -1, before: 0, after: 0, cycles: 0, hops: 0, steps: [] }).get(key_);
+      held.steps.push(...row.steps);
       held[side ? "after" : "before"] += row.cycles;
       held.hops += side ? row.hops : -row.hops;
     }

@@ -1,71 +1,133 @@
-// The run in figures, and what the file says of itself.
+// The answer in figures, what limits it, and what the file says of itself.
+const GRADES = "Letters grade a figure by its weakest constant: M measured, V vendor, D fitted, R, I, U assumed.";
+
+// [{name, value, text, note, grade}], the answer first; what a trace does not know is left out.
 function figures(trace) {
-  const clock = trace.clock_hz;
-  const found = [];
-  const decode = trace.phases.decode,
-    prefill = trace.phases.prefill;
+  return [...answerFigures(trace), ...tracedFigures(trace)].filter((figure) => figure);
+}
+
+// A figure of the report that the run or estimate ended with.
+function answerFigures(trace) {
+  const { numbers, grades } = trace.answer;
+  const given = (name, title, text, note) =>
+    name in numbers && { name: title, value: numbers[name], text: text(numbers[name]), note, grade: grades[name] };
+  const between = (name, shown) =>
+    `${name}_low` in numbers && numbers[`${name}_low`] !== numbers[`${name}_high`]
+      ? `, ${shown(numbers[`${name}_low`])} to ${shown(numbers[`${name}_high`])}`
+      : "";
+  const plain = (number) => significant(number);
+  return [
+    given("user_rate", "speed of a user", (rate) => `${plain(rate)} tokens/s`, perToken(trace)),
+    limitFigure(trace),
+    given("first_token_s", "first token", seconds, "from host to host"),
+    given("usd", "cost", (usd) => `${plain(usd)} USD`, `a million tokens${between("usd", plain)}`),
+    given("joules", "energy", (joules) => `${plain(joules)} J`, `a token${between("joules", plain)}`),
+    given("prompt_rate", "prompts", (rate) => `${plain(rate)} tokens/s`, promptTime(trace)),
+  ];
+}
+
+function perToken(trace) {
+  const { decode } = trace.phases;
+  if (!decode) return "";
+  const cycles = sum(decode.cycles_by) / decode.passes;
   const users = new Set(trace.tokens.map((token) => token.user)).size;
-  if (decode) {
-    const cycles = sum(decode.cycles_by) / decode.passes;
-    found.push([
-      "a decoded token",
-      cycles,
-      `${whole(cycles)} cycles`,
-      cycles ? `${seconds(cycles / clock)}${users > 1 ? ` for ${users} users` : ""}` : "",
-    ]);
-    if (cycles) found.push(["speed of a user", clock / cycles, `${significant(clock / cycles)} tokens/s`, ""]);
-    found.push([
+  return `${whole(cycles)} cycles a token, ${seconds(cycles / trace.clock_hz)}${users > 1 ? ` for ${users} users` : ""}`;
+}
+
+function promptTime(trace) {
+  const { prefill } = trace.phases;
+  if (!prefill) return "";
+  const cycles = sum(prefill.cycles_by);
+  return `${amount(cycles, "cycles")} in ${whole(prefill.passes)} ${prefill.passes === 1 ? "pass" : "passes"}`;
+}
+
+// The cause with most of a token's cycles, and how far the token is from the largest of its bounds.
+function limitFigure(trace) {
+  const phase = trace.phases.decode ?? trace.phases.prefill;
+  if (!phase || !sum(phase.cycles_by)) return null;
+  const { numbers, bound, grades } = trace.answer;
+  const most = Math.max(...phase.cycles_by);
+  const ratio = numbers.bound_ratio;
+  return {
+    name: "limit",
+    value: most / sum(phase.cycles_by),
+    text: DATA.causes[phase.cycles_by.indexOf(most)],
+    note:
+      `${percent(most, sum(phase.cycles_by))} of the cycles` +
+      (bound && ratio
+        ? `; ${significant(ratio)} × the bound, ${bound}${grades.bound ? ` (${grades.bound.grade})` : ""}`
+        : ""),
+  };
+}
+
+function tracedFigures(trace) {
+  const found = [];
+  const { decode, prefill, verify } = trace.phases;
+  const cyclesOf = (phase) => sum(phase.cycles_by) / phase.passes;
+  const add = (name, value, text, note) => found.push({ name, value, text, note });
+  const time = (cycles) => seconds(cycles / trace.clock_hz);
+  if (decode && (COMPARED || !("user_rate" in trace.answer.numbers)))
+    add("a decoded token", cyclesOf(decode), `${whole(cyclesOf(decode))} cycles`, time(cyclesOf(decode)));
+  if (prefill && !("prompt_rate" in trace.answer.numbers))
+    add("prompts", sum(prefill.cycles_by), amount(sum(prefill.cycles_by), "cycles"), time(sum(prefill.cycles_by)));
+  if (verify)
+    add(
+      "a pass over several tokens",
+      cyclesOf(verify),
+      `${whole(cyclesOf(verify))} cycles`,
+      `${time(cyclesOf(verify))}, of one user`,
+    );
+  const slow = slowest(trace);
+  if (slow >= 0) {
+    const cycles = trace.tokens[slow].pass_cycles;
+    add("slowest token", cycles, `${whole(cycles)} cycles`, `token ${slow}`);
+  }
+  if (decode)
+    add(
       "hops of a token",
       decode.hops / decode.passes,
       amount(decode.hops / decode.passes, "words"),
       "words times links crossed",
-    ]);
-  }
-  if (prefill) {
-    const cycles = sum(prefill.cycles_by);
-    found.push([
-      "prompts",
-      cycles,
-      amount(cycles, "cycles"),
-      `${seconds(cycles / clock)} in ${whole(prefill.passes)} ${prefill.passes === 1 ? "pass" : "passes"}`,
-    ]);
-  }
-  const verify = trace.phases.verify;
-  if (verify) {
-    const cycles = sum(verify.cycles_by) / verify.passes;
-    found.push([
-      "a pass over several tokens",
-      cycles,
-      `${whole(cycles)} cycles`,
-      `${seconds(cycles / clock)}, of one user`,
-    ]);
-  }
-  const slow = slowest(trace);
-  if (slow >= 0)
-    found.push([
-      "slowest token",
-      trace.tokens[slow].pass_cycles,
-      `${whole(trace.tokens[slow].pass_cycles)} cycles`,
-      `token ${slow}`,
-    ]);
+    );
   const used = trace.stages.map(
     (stage) => (sum(stage.stage_bytes) - stage.stage_bytes.at(-1)) / Math.max(1, sum(stage.stage_bytes)),
   );
   if (used.length)
-    found.push([
+    add(
       "SRAM of the fullest PE",
       Math.max(...used),
       percent(Math.max(...used), 1),
       `stage ${used.indexOf(Math.max(...used))}`,
-    ]);
+    );
   if (trace.crossing_bytes)
-    found.push([
-      "to other wafers and the host",
-      trace.crossing_bytes,
-      amount(trace.crossing_bytes, "B"),
-      "over the run",
-    ]);
+    add("to other wafers and the host", trace.crossing_bytes, amount(trace.crossing_bytes, "B"), "over the run");
   return found;
+}
+
+// What a token's cycles are beyond its bound, as the estimate tells it; without a bound, nothing.
+function limitText(trace) {
+  const { numbers, bound, gap } = trace.answer;
+  const { bound_cycles: cycles, bound_ratio: ratio } = numbers;
+  if (!bound || !ratio || !gap.length) return "";
+  const beyond = cycles - cycles / ratio;
+  const named = gap.slice(0, 3).map((row) => `${row.cause} ${percent(row.cycles, beyond)} (${row.reason})`);
+  return (
+    `No software gets below ${whole(cycles / ratio)} cycles a token on this placement (bound: ${bound}). ` +
+    `Beyond that: ${named.join("; ")}.`
+  );
+}
+
+function limits(section) {
+  const told = TRACES.map((trace) => [trace, limitText(trace)]).filter(([, text]) => text);
+  section.append(
+    ...told.map(([trace, text]) => el("p", { class: "say" }, COMPARED ? `${trace.letter}: ${text}` : text)),
+  );
+}
+
+function gradeBadge(grade) {
+  if (!grade) return null;
+  const from = [grade.source, grade.weakest && `weakest constant: ${grade.weakest}`].filter((text) => text).join("; ");
+  return el("abbr", { class: "grade", title: from }, grade.grade);
 }
 
 function runText(trace) {
@@ -101,26 +163,28 @@ function summary(section) {
       el(
         "div",
         { class: "cards" },
-        ...named[0][1].map(([name, , value, note]) =>
+        ...named[0][1].map(({ name, text, note, grade }) =>
           el(
             "div",
             { class: "card" },
             el("span", { class: "what" }, name),
-            el("strong", {}, value),
+            el("strong", {}, text, gradeBadge(grade)),
             el("span", { class: "note" }, note),
           ),
         ),
       ),
     );
+  if (TRACES.some((trace) => Object.keys(trace.answer.grades).length))
+    section.append(el("p", { class: "note" }, GRADES));
   const notes = TRACES.flatMap((trace) => trace.notes.map((note) => (COMPARED ? `${trace.letter}: ${note}` : note)));
   if (notes.length) section.append(el("ul", { class: "notes" }, ...notes.map((note) => el("li", {}, note))));
 }
 
 function comparison([first, second]) {
-  const names = [...new Set([...first, ...second].map(([name]) => name))];
+  const names = [...new Set([...first, ...second].map(({ name }) => name))];
   const row = (name) => {
-    const [before, after] = [first, second].map((found) => found.find((figure) => figure[0] === name));
-    return [name, before?.[2] ?? "–", after?.[2] ?? "–", before && after ? change(before[1], after[1]) : ""];
+    const [before, after] = [first, second].map((found) => found.find((figure) => figure.name === name));
+    return [name, before?.text ?? "–", after?.text ?? "–", before && after ? change(before.value, after.value) : ""];
   };
   return el(
     "div",

@@ -5,13 +5,17 @@ const PAGE_ROWS = 50;
 // columns: {name, value(row), text(row), numeric, bar(row)}; rows: anything; search(row): the text that is searched
 class SortedTable {
   constructor(caption, columns, rows, search, sortBy) {
-    Object.assign(this, { columns, rows, search, sortBy, down: true, from: 0, words: [] });
+    Object.assign(this, { columns, rows, search, sortBy, down: true, from: 0, words: [], marked: -1 });
+    this.chosen = () => {}; // told of a row that is clicked
     this.texts = rows.map((row) => search(row).toLowerCase());
     this.input = el("input", {
       type: "search",
       id: "search",
       placeholder: "attention layer 3",
-      oninput: () => this.find(this.input.value),
+      oninput: () => {
+        this.find(this.input.value);
+        remember("steps");
+      },
     });
     this.count = el("output", { "aria-live": "polite", id: "found" });
     this.heads = columns.map((column, at) =>
@@ -56,8 +60,8 @@ class SortedTable {
     this.arrange();
   }
 
-  sort(at) {
-    this.down = at === this.sortBy ? !this.down : Boolean(this.columns[at].numeric);
+  sort(at, down) {
+    this.down = down ?? (at === this.sortBy ? !this.down : Boolean(this.columns[at].numeric));
     this.sortBy = at;
     this.from = 0;
     this.arrange();
@@ -66,6 +70,22 @@ class SortedTable {
   turn(pages) {
     this.from += pages * PAGE_ROWS;
     this.draw();
+  }
+
+  // The row is shown on its page of the table, marked; -1 marks none. What is searched for gives way to it.
+  mark(at) {
+    this.marked = at;
+    if (at >= 0) {
+      if (!this.kept.includes(at)) {
+        this.input.value = "";
+        this.find("");
+      }
+      this.from = PAGE_ROWS * Math.floor(this.kept.indexOf(at) / PAGE_ROWS);
+    }
+    this.draw();
+    const row = this.body.querySelector("[aria-current]"),
+      box = this.node.querySelector(".scroll");
+    if (row) box.scrollTop = row.offsetTop - box.clientHeight / 2;
   }
 
   arrange() {
@@ -96,7 +116,7 @@ class SortedTable {
       ...shown.map((at) =>
         el(
           "tr",
-          {},
+          { "aria-current": at === this.marked && "true", onclick: () => this.chosen(at) },
           ...this.columns.map((column) =>
             el(
               "td",

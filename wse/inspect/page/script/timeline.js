@@ -4,6 +4,7 @@ const STRIP = 34;
 class Timeline {
   constructor(section, traces) {
     this.grouping = "op";
+    this.pinned = () => {}; // told of a step that is pinned, and of none
     this.window = [0, 1];
     this.end = 1;
     this.sides = traces.map((trace) => this.side(trace));
@@ -44,23 +45,63 @@ class Timeline {
       el(
         "p",
         { class: "note" },
-        "A bar is as high as its share of the time. Drag in the strip or in the lanes to look closer. Keys on the " +
-          "strip: ← → move, Shift ← → narrow and widen, 0 whole. Keys on the lanes: ← → from step to step.",
+        "A bar is as high as its share of the time. Drag to look closer; wheel or W S zoom, A D move, 0 whole. A click " +
+          "pins a step and shows it on the map and in the table; ← → go from step to step, Escape lets go. On the strip " +
+          "← → move, with Shift narrow and widen.",
       ),
       this.strip,
       this.read,
       ...this.sides.map((side) => side.figure),
     );
-    this.brush(this.strip, 0, () => [0, this.end]);
-    this.strip.addEventListener("keydown", (event) => this.stripKey(event));
+    brush(
+      this,
+      this.strip,
+      () => 0,
+      () => [0, this.end],
+    );
+    steer(
+      this.strip,
+      (event, factor) => this.wheel(this.strip, () => 0, event, factor),
+      (event) => windowKey(this, event),
+    );
     onRedraw(() => this.draw());
     addEventListener("resize", () => this.draw());
+    this.keep();
+  }
+
+  // What the address has of a token: which one, the lanes, the window of cycles, the pinned step.
+  keep() {
+    keep(
+      "lanes",
+      () => (this.grouping === "op" ? null : this.grouping),
+      (value) => chooseOption("lanes", value ?? "op"),
+    );
+    for (const side of this.sides) {
+      const usual = defaultToken(side.trace);
+      keep(
+        `token-${side.trace.letter}`,
+        () => (side.token === usual ? null : side.token),
+        (value) => this.choose(side, numbersOf(value, 1)?.[0] ?? usual),
+      );
+    }
+    keep(
+      "cycles",
+      () => (this.window[0] === 0 && this.window[1] === this.end ? null : this.window.map(Math.round).join(",")),
+      (value) => this.show(...(numbersOf(value, 2) ?? [0, this.end])),
+    );
+    for (const side of this.sides)
+      keep(
+        `step-${side.trace.letter}`,
+        () => (side.step < 0 ? null : side.step),
+        (value) => this.pin(side, numbersOf(value, 1)?.[0] ?? -1, false),
+      );
   }
 
   side(trace) {
     const side = { trace, token: defaultToken(trace), step: -1, figure: null };
     side.canvas = el("canvas", { class: "lanes", tabindex: "0", role: "application", id: `lanes-${trace.letter}` });
     side.say = el("p", { class: "say" });
+    side.beside = el("p", { class: "say beside" });
     side.detail = el("p", { class: "say detail", "aria-live": "polite" });
     side.bars = el("canvas", { class: "tokens", role: "img" });
     side.number = el("input", {
@@ -93,9 +134,10 @@ class Timeline {
         ),
       ),
       side.bars,
+      side.beside,
       side.canvas,
-      side.say,
       side.detail,
+      side.say,
     );
     side.bars.addEventListener("click", (event) =>
       this.choose(
@@ -111,13 +153,19 @@ class Timeline {
       if (trace.tokens[at]) showTip(event, [`token ${at}`, tokenName(trace, at)]);
     });
     side.bars.addEventListener("pointerleave", hideTip);
-    this.brush(
+    brush(
+      this,
       side.canvas,
-      LANE.name,
+      () => LANE.name,
       () => this.window,
       (event) => this.hover(side, event),
+      (event) => this.click(side, event),
     );
-    side.canvas.addEventListener("keydown", (event) => this.laneKey(side, event));
+    steer(
+      side.canvas,
+      (event, factor) => this.wheel(side.canvas, () => LANE.name, event, factor),
+      (event) => this.laneKey(side, event),
+    );
     return side;
   }
 
@@ -127,105 +175,73 @@ class Timeline {
       side.shifts = await columns(side.trace.shifts ?? {});
     }
     for (const side of this.sides) this.choose(side, side.token, false);
-    this.show(0, this.end);
+    this.show(0, this.end, false);
   }
 
   choose(side, wanted, show = true) {
     const at = Math.min(Math.max(Math.round(wanted) || 0, 0), side.trace.tokens.length - 1);
     side.token = at;
-    side.step = -1;
-    side.detail.textContent = "";
+    this.pin(side, -1, false);
     side.number.value = String(at);
     side.named.textContent = at < 0 ? "none" : tokenName(side.trace, at);
     const token = side.trace.tokens[at];
     side.schedule = token && token.schedule >= 0 ? side.trace.schedules[token.schedule] : null;
+    side.beside.textContent = besideMedian(side.trace, at, side.schedule);
     this.end = Math.max(1, ...this.sides.map(({ schedule }) => schedule?.cycles ?? 0));
     if (show) this.show(0, this.end);
   }
 
-  show(from, to) {
+  show(from, to, moved = true) {
     const span = Math.min(Math.max(to - from, Math.min(10, this.end)), this.end);
     const start = Math.min(Math.max(from, 0), this.end - span);
     this.window = [start, start + span];
     this.draw();
+    if (moved) remember("timeline");
   }
 
-  zoom(factor) {
+  // About a place of the window, as a share of it.
+  zoom(factor, place = 0.5) {
     const [from, to] = this.window,
-      middle = (from + to) / 2,
-      half = ((to - from) * factor) / 2;
-    this.show(middle - half, middle + half);
+      at = from + place * (to - from);
+    this.show(at - (at - from) * factor, at + (to - at) * factor);
+    return this.window[0] !== from || this.window[1] !== to;
   }
 
-  stripKey(event) {
-    const [from, to] = this.window,
-      step = (to - from) / 8;
-    const moves = {
-      ArrowLeft: [-step, -step],
-      ArrowRight: [step, step],
-      Home: [-from, -from],
-      End: [this.end - to, this.end - to],
-    };
-    if (event.shiftKey && event.key === "ArrowLeft") this.show(from + step, to - step);
-    else if (event.shiftKey && event.key === "ArrowRight") this.show(from - step, to + step);
-    else if (moves[event.key]) this.show(from + moves[event.key][0], to + moves[event.key][1]);
-    else if ("+=".includes(event.key)) this.zoom(0.5);
-    else if (event.key === "-") this.zoom(2);
-    else if (event.key === "0" || event.key === "Escape") this.show(0, this.end);
-    else return;
-    event.preventDefault();
+  wheel(canvas, left, event, factor) {
+    return this.zoom(1 / factor, Math.min(Math.max((event.offsetX - left()) / (canvas.clientWidth - left()), 0), 1));
   }
 
   laneKey(side, event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step || !side.schedule) {
-      this.stripKey(event);
+    if (event.key === "Escape" && side.step >= 0) this.pin(side, -1);
+    else if (step && side.schedule) this.pin(side, Math.min(Math.max(side.step + step, 0), side.schedule.steps - 1));
+    else {
+      windowKey(this, event);
       return;
     }
     event.preventDefault();
-    side.step = Math.min(Math.max(side.step + step, 0), side.schedule.steps - 1);
-    const at = side.schedule.first + side.step;
-    const start = side.steps.start_cycle[at],
-      end = start + side.steps.cycles[at],
-      [from, to] = this.window;
-    if (start < from || end > to) this.show(start - (to - from) / 8, start + (7 * (to - from)) / 8);
-    else this.draw();
-    side.detail.textContent = stepLines(side, at).join(" · ");
   }
 
-  // Dragging on a canvas chooses a window of the cycles that it shows; without a drag, moving over it hovers.
-  brush(canvas, left, shown, hover) {
-    let began = null;
-    const cycleAt = (x) => {
-      const [from, to] = shown();
-      return from + Math.min(Math.max((x - left) / (canvas.clientWidth - left), 0), 1) * (to - from);
-    };
-    canvas.addEventListener("pointerdown", (event) => {
-      began = event.offsetX;
-      canvas.setPointerCapture(event.pointerId);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      if (began === null) {
-        hover?.(event);
-        return;
-      }
-      this.chosen = [began, event.offsetX].map(cycleAt).sort((a, b) => a - b);
-      hideTip();
-      this.draw();
-    });
-    canvas.addEventListener("pointerup", (event) => {
-      const wide = began !== null && Math.abs(event.offsetX - began) > 4;
-      const [from, to] = [began ?? 0, event.offsetX].map(cycleAt).sort((a, b) => a - b);
-      began = null;
-      this.chosen = null;
-      if (wide) this.show(from, to);
-    });
-    canvas.addEventListener("pointercancel", () => {
-      began = null;
-      this.chosen = null;
-      this.draw();
-    });
-    canvas.addEventListener("pointerleave", hideTip);
+  // A step of the token, counted from its first, or -1 for none: framed, told in words, and shown where it runs.
+  pin(side, step, moved = true) {
+    side.step = side.schedule && step < side.schedule.steps ? step : -1;
+    const at = side.step < 0 ? -1 : side.schedule.first + side.step;
+    side.detail.textContent = at < 0 ? "" : stepLines(side, at).join(" · ");
+    if (at >= 0) {
+      const start = side.steps.start_cycle[at],
+        end = start + side.steps.cycles[at],
+        [from, to] = this.window;
+      if (end <= from || start >= to) this.show(start - (to - from) / 8, start + (7 * (to - from)) / 8, moved);
+    }
+    this.draw();
+    this.pinned(side.trace, at < 0 ? null : pinnedStep(side, at));
+    if (moved) remember("timeline");
+  }
+
+  click(side, event) {
+    const at = stepAt(side, this.window, event.offsetX, event.offsetY);
+    const step = at < 0 ? -1 : at - side.schedule.first;
+    this.pin(side, step === side.step ? -1 : step);
   }
 
   hover(side, event) {
@@ -235,6 +251,7 @@ class Timeline {
   }
 
   draw() {
+    LANE.name = document.documentElement.clientWidth < NARROW ? 84 : 132;
     const colours = DATA.causes.map((cause) => colourOf(`cause-${cause}`));
     for (const side of this.sides) drawSide(this, side, colours);
     this.drawStrip(colours);

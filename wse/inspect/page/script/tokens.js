@@ -26,8 +26,11 @@ function decodedTokens(trace) {
   return trace.tokens.map((token, at) => at).filter((at) => trace.tokens[at].phase === decode);
 }
 
+// The slowest; where its steps are not on the page, the first whose are.
 function defaultToken(trace) {
   const shown = (at) => trace.tokens[at].schedule >= 0;
+  const slow = slowest(trace);
+  if (slow >= 0 && shown(slow)) return slow;
   return (
     decodedTokens(trace).find(shown) ??
     Math.max(
@@ -63,4 +66,40 @@ function drawTokens(side) {
       ? "No decoded tokens."
       : `Cycles of ${trace.tokens.length} tokens; the slowest that was decoded is token ${slow} with ${whole(most)}.`,
   );
+}
+
+// What a decoded token took beside the median one, and where the difference is: by kind of op, from all its steps.
+function besideMedian(trace, at, schedule) {
+  const { median } = trace;
+  if (!median || !schedule || trace.tokens[at].phase !== DATA.phases.indexOf("decode")) return "";
+  const name = at === slowest(trace) ? `Token ${at} is the slowest` : `Token ${at}`;
+  if (at === median.token) return `${name}, and the median of all that were decoded.`;
+  const more = schedule.cycles - median.cycles;
+  if (!more) return `${name}: as many cycles as the median token, ${median.token}.`;
+  const parts = schedule.by_kind
+    .map((cycles, kind) => [kindName(trace, kind < trace.kinds.length ? kind : -1), cycles - median.by_kind[kind]])
+    .filter(([, cycles]) => cycles)
+    .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  const slots = schedule.kv_slots - median.kv_slots;
+  const words = more > 0 ? ["more", "longer", slots > 0] : ["fewer", "shorter", slots < 0];
+  const cache = words[2]
+    ? `, whose cache is ${words[1]} (${several(schedule.kv_slots, "slot")} in use, ${median.kv_slots} there)`
+    : "";
+  return (
+    `${name}: ${whole(Math.abs(more))} cycles ${words[0]} than the median token, ${median.token}` +
+    `${whereOf(parts, more, cache)}.`
+  );
+}
+
+// Differences by kind of op as words; `cache` goes with attention, which reads it.
+function whereOf(parts, more, cache) {
+  if (!parts.length) return ", none of them in a step: they wait for each other";
+  const isAttention = (kind) => kind.includes("attention");
+  if (parts.length === 1 && parts[0][1] === more)
+    return `, all in ${parts[0][0]}${isAttention(parts[0][0]) ? cache : ""}`;
+  const named = parts.slice(0, 3).map(([kind, cycles]) => `${kind} ${signed(cycles)}${isAttention(kind) ? cache : ""}`);
+  const rest = sum(parts.slice(3).map(([, cycles]) => cycles));
+  if (rest) named.push(`others ${signed(rest)}`);
+  const overlap = sum(parts.map(([, cycles]) => cycles)) === more ? "" : ", where steps overlap";
+  return `, by kind of op ${named.join("; ")}${overlap}`;
 }

@@ -1,47 +1,48 @@
-// Cycles as areas: layers (or kinds of op), each divided by cause. A group opens into what it is made of.
-const AREA = { width: 960, height: 420 };
+// Cycles as areas: kinds of op (or layers), each divided by cause. A group opens into what it is made of.
+const AREA_HEIGHT = 400;
+const LINE = 15; // of a tile's text
+const LETTER = 6.6;
 
 class CycleMap {
   constructor(section) {
-    const phases = DATA.phases.filter((phase) => TRACES.some((trace) => trace.phases[phase]));
-    this.phase = phases.includes("decode") ? "decode" : phases[0];
-    this.by = "layer";
-    this.open = null;
-    this.back = el("button", { type: "button", onclick: () => this.enter(null) }, "← all");
+    this.phases = DATA.phases.filter((phase) => TRACES.some((trace) => trace.phases[phase]));
+    this.phase = this.first = this.phases.includes("decode") ? "decode" : this.phases[0];
+    this.by = "kind";
+    this.path = [];
+    this.crumbs = el("span", { class: "crumbs" });
     this.sides = TRACES.map((trace) => ({
       trace,
+      steps: null,
       area: el("div", { class: "area" }),
       say: el("p", { class: "say" }),
       table: el("details", {}),
     }));
+    const setting = (name) => (value) => {
+      this[name] = value;
+      this.enter([]);
+    };
     section.append(
       el(
         "div",
         { class: "controls" },
         pick(
           "Phase",
-          phases.map((phase) => [phase, phase]),
+          this.phases.map((phase) => [phase, phase]),
           this.phase,
-          (value) => {
-            this.phase = value;
-            this.enter(null);
-          },
+          setting("phase"),
           "work-phase",
         ),
         pick(
           "By",
           [
-            ["layer", "layer"],
             ["kind", "kind of op"],
+            ["layer", "layer"],
           ],
           this.by,
-          (value) => {
-            this.by = value;
-            this.enter(null);
-          },
+          setting("by"),
           "work-by",
         ),
-        this.back,
+        this.crumbs,
       ),
       key(DATA.causes, "cause"),
       el(
@@ -59,66 +60,79 @@ class CycleMap {
         ),
       ),
     );
+    keep(
+      "phase",
+      () => (this.phase === this.first ? null : this.phase),
+      (value) => chooseOption("work-phase", value ?? this.first),
+    );
+    keep(
+      "by",
+      () => (this.by === "kind" ? null : this.by),
+      (value) => chooseOption("work-by", value ?? "kind"),
+    );
+    keep(
+      "in",
+      () => (this.path.length ? this.path.join("|") : null),
+      (value) => this.enter(value ? value.split("|") : [], false),
+    );
+    addEventListener("resize", () => this.draw());
+  }
+
+  async load() {
+    for (const side of this.sides) side.steps = side.trace.places ? await columns(side.trace.places) : null;
     this.draw();
   }
 
-  enter(group) {
-    this.open = group;
+  enter(path, moved = true) {
+    this.path = path;
     this.draw();
-  }
-
-  label(trace, by, value) {
-    if (by === "layer") return layerName(value);
-    return value < 0 ? "no op" : trace.kinds[value];
-  }
-
-  groups(trace) {
-    const other = this.by === "layer" ? "kind" : "layer";
-    const code = DATA.phases.indexOf(this.phase);
-    let work = trace.work.filter((row) => row.phase === code);
-    const by = this.open === null ? this.by : other;
-    if (this.open !== null) work = work.filter((row) => this.label(trace, this.by, row[this.by]) === this.open);
-    const found = new Map();
-    for (const row of work) {
-      const name = this.label(trace, by, row[by]);
-      const group =
-        found.get(name) ?? found.set(name, { name, order: row[by], cycles: DATA.causes.map(() => 0) }).get(name);
-      row.cycles.forEach((cycles, cause) => {
-        group.cycles[cause] += cycles;
-      });
-    }
-    return [...found.values()]
-      .map((group) => ({ ...group, value: sum(group.cycles) }))
-      .filter((group) => group.value > 0);
+    if (moved) remember("work");
   }
 
   draw() {
-    this.back.hidden = this.open === null;
-    const all = this.sides.map((side) => this.groups(side.trace));
-    const totals = all.map((groups) => sum(groups.map((group) => group.value)));
+    hideTip();
+    const all = this.sides.map(({ trace, steps }) => cycleGroups(trace, this.phase, this.by, this.path, steps));
+    this.path = all.map(({ path }) => path).reduce((deepest, path) => (path.length > deepest.length ? path : deepest));
+    this.drawCrumbs();
+    const totals = all.map(({ groups }) => sum(groups.map((group) => group.value)));
     const means = this.sides.map(({ trace }, at) => totals[at] / (trace.phases[this.phase]?.passes ?? 1));
-    this.sides.forEach((side, at) => this.drawSide(side, all[at], totals[at], means[at] / Math.max(1, ...means)));
+    this.sides.forEach((side, at) => {
+      const found = all[at].path.length === this.path.length ? all[at] : { ...all[at], groups: [] };
+      this.drawSide(side, found, totals[at], means[at] / Math.max(1, ...means));
+    });
   }
 
-  drawSide(side, groups, total, share) {
+  drawCrumbs() {
+    const crumb = (text, path) => el("button", { type: "button", onclick: () => this.enter(path) }, text);
+    this.crumbs.hidden = !this.path.length;
+    this.crumbs.replaceChildren(
+      crumb("← all", []),
+      ...this.path.flatMap((name, at) => [
+        " › ",
+        at + 1 < this.path.length ? crumb(name, this.path.slice(0, at + 1)) : el("b", {}, name),
+      ]),
+    );
+  }
+
+  drawSide(side, { groups, level }, total, share) {
     const { trace } = side;
     const passes = trace.phases[this.phase]?.passes ?? 1;
-    const height = AREA.height * share; // so that areas of two traces compare
-    const boxes = squarify(groups, { x: 0, y: 0, width: AREA.width, height: Math.max(1, height) });
+    const width = Math.max(240, side.area.clientWidth),
+      height = Math.max(1, AREA_HEIGHT * share); // so that areas of two traces compare
+    const boxes = squarify(groups, { x: 0, y: 0, width, height });
     const cells = boxes.map((box, at) => this.group(box, total, passes, at));
-    const what =
-      this.open === null
-        ? `by ${this.by === "kind" ? "kind of op" : "layer"}`
-        : `of ${this.open}, by ${this.by === "layer" ? "kind of op" : "layer"}`;
+    const what = `${this.path.length ? `of ${this.path.join(", ")}, ` : ""}by ${LEVEL_NAMES[level]}`;
     const shares = causeShares(DATA.causes.map((_, index) => sum(groups.map((group) => group.cycles[index]))));
     side.say.textContent = `${this.phase}, cycles of a mean pass ${what}: ${whole(total / passes)} in all; ${shares}.`;
-    const leave = this.open === null ? "Enter opens it" : "Escape goes back";
+    const leave = level === "step" ? "" : ", Enter opens it";
     const picture = svg(
       "svg",
       {
-        viewBox: `0 0 ${AREA.width} ${AREA.height}`,
+        viewBox: `0 0 ${width} ${AREA_HEIGHT}`,
         role: "group",
-        "aria-label": `Areas: ${side.say.textContent} Arrow keys go from one to the next, ${leave}.`,
+        "aria-label":
+          `Areas: ${side.say.textContent} Arrow keys go from one to the next${leave}` +
+          `${this.path.length ? ", Escape goes back" : ""}.`,
       },
       ...cells,
     );
@@ -126,7 +140,11 @@ class CycleMap {
     const held = side.area.contains(document.activeElement);
     side.area.replaceChildren(picture);
     if (held && cells.length) cells[0].focus();
-    const rows = groups
+    this.drawTable(side, groups, what, total, passes);
+  }
+
+  drawTable(side, groups, what, total, passes) {
+    const rows = [...groups]
       .sort((a, b) => b.value - a.value)
       .map((group) => [
         group.name,
@@ -149,7 +167,8 @@ class CycleMap {
 
   group(box, total, passes, index) {
     const { item, x, y, width, height } = box;
-    const header = height > 34 && width > 44 ? 16 : 0;
+    const texts = tileTexts(item.name, percent(item.value, total), whole(item.value / passes), width - 10, height - 8);
+    const header = texts.length ? texts.length * LINE + 3 : 0;
     const parts = DATA.causes.map((cause, at) => ({ cause, value: item.cycles[at] }));
     const inside = squarify(parts, {
       x: x + 1,
@@ -180,20 +199,16 @@ class CycleMap {
       rect.style.fill = `var(--cause-${leaf.item.cause})`;
       return rect;
     });
-    const text = header
-      ? svg("text", { x: x + 5, y: y + 13, class: "group-name" }, clipped(item.name, width - 8))
-      : null;
-    const enter = () => {
-      if (this.open === null) this.enter(item.name);
-    };
     return svg(
       "g",
       {
-        class: "group",
+        class: this.path.length < 2 ? "group opens" : "group",
         tabindex: index ? "-1" : "0",
         role: "button",
         "aria-label": lines("").join(", "),
-        onclick: enter,
+        onclick: () => {
+          if (this.path.length < 2) this.enter([...this.path, item.name]);
+        },
       },
       svg("rect", {
         x: x + 0.5,
@@ -203,7 +218,9 @@ class CycleMap {
         class: "frame",
       }),
       ...leaves,
-      ...(text ? [text] : []),
+      ...texts.map((text, at) =>
+        svg("text", { x: x + 5, y: y + 13 + at * LINE, class: at ? "group-cycles" : "group-name" }, text),
+      ),
     );
   }
 
@@ -215,14 +232,28 @@ class CycleMap {
       cells.forEach((cell) => cell.setAttribute("tabindex", cell === next ? "0" : "-1"));
       next.focus();
     } else if (event.key === "Enter" || event.key === " ") cells[at]?.dispatchEvent(new MouseEvent("click"));
-    else if (event.key === "Escape") this.enter(null);
+    else if (event.key === "Escape") this.enter(this.path.slice(0, -1));
     else return;
     event.preventDefault();
   }
 }
 
-// As much of a name as fits a width at about 6.5 pixels a letter.
+// Name, share and cycles of a tile in as many lines as there is room for; without any where not even a name has it.
+function tileTexts(name, share, cycles, width, height) {
+  const letters = Math.floor(width / LETTER);
+  const fits = [
+    [`${name} · ${share} · ${cycles} cycles`],
+    [name, `${share} · ${cycles} cycles`],
+    [name, `${share} · ${cycles}`],
+    [name, share, cycles],
+    [name, share],
+    [`${name} ${share}`],
+  ].find((texts) => texts.length * LINE < 0.7 * height && texts.every((text) => text.length <= letters));
+  return fits ?? (letters >= 4 && height > 1.4 * LINE ? [clipped(name, width)] : []);
+}
+
+// As much of a name as fits a width.
 function clipped(text, width) {
-  const most = Math.floor(width / 6.5);
+  const most = Math.floor(width / LETTER);
   return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;
 }

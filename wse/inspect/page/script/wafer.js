@@ -1,142 +1,60 @@
-// The maps of one wafer: which quantity, which wafer, which layer; the PE that the cursor is on.
+// The maps of one wafer: which quantity, which wafer, which layer; the PE that the cursor is on; of two traces each, or
+// what the second has more.
 class WaferMaps {
   constructor(section) {
     const rows = Math.max(...TRACES.map((trace) => trace.rows)),
       cols = Math.max(...TRACES.map((trace) => trace.cols));
     this.camera = new Camera(rows, cols);
     this.cursor = { row: 0, col: 0 };
+    this.isPlaced = false; // by a person; before that the cursor is on the busiest PE
     this.wafer = 0;
     this.layer = "all";
-    this.log = false;
+    this.scale = "linear";
+    this.shows = "both";
+    this.mark = null; // {trace, wafer, row, col, rows, cols} of a pinned step
     this.names = mapNames();
-    this.name = this.names.includes("hops") ? "hops" : this.names[0];
-    this.sides = TRACES.map((trace) => this.side(trace));
+    this.usual = this.names.includes("hops") ? "hops" : this.names[0];
+    this.name = this.usual;
+    this.sides = TRACES.map((trace) => this.side(trace, trace.letter));
+    const sameMesh = COMPARED && ["rows", "cols"].every((name) => TRACES[0][name] === TRACES[1][name]);
+    if (sameMesh) this.sides.push(this.side(TRACES[0], "D"));
+    this.difference = sameMesh ? this.sides[2] : null;
     this.panel = el("div", { id: "pe", "aria-live": "polite" });
     section.append(
-      this.controls(),
+      mapControls(this),
       el(
         "div",
         { class: COMPARED ? "two" : "one" },
-        el("div", { class: "maps" }, ...this.sides.map((side) => side.figure)),
+        el("div", {}, el("div", { class: "maps" }, ...this.sides.map((side) => side.figure)), mapHelp()),
         this.panel,
       ),
     );
+    this.replay = Replay.of(this, section);
     onRedraw(() => this.draw());
     addEventListener("resize", () => {
       this.camera.fitted = false;
       this.draw();
     });
+    keepMap(this);
   }
 
   choose(wafer) {
-    this.wafer = wafer;
-    this.waferPick.querySelector("select").value = String(wafer);
-    this.load();
+    chooseOption("wafer-number", String(wafer));
   }
 
-  controls() {
-    const wafers = Math.max(...TRACES.map((trace) => trace.planes.length));
-    const layers = [...new Set(TRACES.flatMap((trace) => trace.layer_links.map((link) => link.layer)))].sort(
-      (a, b) => a - b,
-    );
-    const numbers = Array.from({ length: wafers }, (_, at) => [String(at), `wafer ${at}`]);
-    this.layerPick = pick(
-      "Layer",
-      [["all", "all"], ...layers.map((layer) => [String(layer), layerName(layer)])],
-      "all",
-      (value) => {
-        this.layer = value;
-        this.load();
-      },
-      "layer",
-    );
-    this.waferPick = pick(
-      "Wafer",
-      numbers,
-      "0",
-      (value) => {
-        this.wafer = Number(value);
-        this.load();
-      },
-      "wafer-number",
-    );
-    this.waferPick.hidden = wafers < 2;
-    const button = (label, text, action) =>
-      el("button", { type: "button", "aria-label": label, onclick: action }, text);
-    const middle = (factor) => () => {
-      const { clientWidth: width, clientHeight: height } = this.sides[0].canvas;
-      this.camera.zoom(factor, width / 2, height / 2);
-      this.camera.pan(0, 0, width, height);
-      this.draw();
-    };
-    return el(
-      "div",
-      { class: "controls" },
-      pick(
-        "Show",
-        this.names.map((name) => [name, QUANTITIES[name].label]),
-        this.name,
-        (value) => {
-          this.name = value;
-          this.load();
-        },
-        "quantity",
-      ),
-      this.waferPick,
-      this.layerPick,
-      pick(
-        "Scale",
-        [
-          ["linear", "linear"],
-          ["log", "logarithmic"],
-        ],
-        "linear",
-        (value) => {
-          this.log = value === "log";
-          this.draw();
-        },
-        "scale",
-      ),
-      el(
-        "span",
-        { class: "buttons" },
-        button("Zoom in", "+", middle(1.6)),
-        button("Zoom out", "−", middle(1 / 1.6)),
-        button("Whole wafer", "whole", () => {
-          this.camera.fitted = false;
-          this.draw();
-        }),
-      ),
-    );
+  // One of the choices above the maps.
+  async set(name, value) {
+    this[name] = value;
+    remember("wafer");
+    await this.load();
   }
 
-  side(trace) {
-    const canvas = el("canvas", { class: "map", tabindex: "0", role: "application", id: `map-${trace.letter}` });
-    const side = {
-      trace,
-      canvas,
-      plane: null,
-      say: el("p", { class: "say" }),
-      legend: el("div", { class: "legend" }),
-      ramp: el("canvas", { class: "ramp", "aria-hidden": "true" }),
-      low: el("span"),
-      high: el("span"),
-    };
-    side.legend.append(side.low, side.ramp, side.high);
-    side.figure = el(
-      "figure",
-      {},
-      COMPARED ? el("figcaption", {}, sideName(trace)) : null,
-      canvas,
-      side.legend,
-      side.say,
-      el(
-        "p",
-        { class: "note" },
-        "Wheel with Ctrl or after a click: zoom. Drag: move. " +
-          "Arrow keys: move the cursor, with Shift by 10; + − zoom, 0 whole wafer.",
-      ),
-    );
+  side(trace, letter) {
+    const canvas = el("canvas", { class: "map", tabindex: "0", role: "application", id: `map-${letter}` });
+    const side = { trace, letter, canvas, plane: null, box: mapBox(canvas), legend: mapLegend() };
+    side.title = el("figcaption");
+    side.say = el("p", { class: "say" });
+    side.figure = el("figure", {}, side.title, side.legend.node, side.box.node, side.say);
     listenToMap(this, side);
     return side;
   }
@@ -149,25 +67,38 @@ class WaferMaps {
 
   lines(side, { row, col }) {
     const { trace, plane } = side;
-    const at = stageAt(trace, this.wafer, row, col);
     const { label, unit } = QUANTITIES[this.name];
     const told = [`PE ${row}, ${col}`];
-    if (plane) told.push(`${label}: ${whole(plane.values[row * plane.cols + col])} ${unit}`);
-    if (ofFabric(trace, this.name)) return [...told, "of the fabric; stages lie on the mesh without dead PEs"];
-    if (at < 0) return [...told, "nothing is placed here"];
-    told.push(stageName(trace, at), tileName(trace, at, row, col));
-    told.push(busiestOp(trace, at, this.name === "busy" || this.name.startsWith("sram") ? "compute" : "hops"));
-    const buffer = largestBuffer(trace, at, this.name.startsWith("sram.") ? this.name.slice(5) : undefined);
-    if (buffer) told.push(`largest buffer: ${buffer.name}, ${whole(buffer.bytes)} B`);
-    return told.filter((line) => line);
+    const at = row * trace.cols + col;
+    if (side === this.difference) {
+      this.sides.slice(0, 2).forEach(({ letter, plane: held }) => {
+        if (held) told.push(`${letter}: ${whole(held.values[at])} ${unit}`);
+      });
+      return plane ? [...told, `B − A: ${signed(plane.values[at])} ${unit}`] : told;
+    }
+    if (plane) told.push(`${label}: ${whole(plane.values[at])} ${unit}`);
+    return [...told, ...placedLines(trace, this.wafer, row, col, this.name)];
   }
 
-  async moveTo(place) {
+  async moveTo(place, byHand = true) {
     this.cursor = place;
-    this.camera.reveal(place, this.sides[0].canvas.clientWidth, this.sides[0].canvas.clientHeight);
+    if (byHand) {
+      this.isPlaced = true;
+      remember("wafer");
+    }
+    const { canvas } = this.shown()[0];
+    this.camera.reveal(place, canvas.clientWidth, canvas.clientHeight);
     this.draw();
     const panels = await Promise.all(TRACES.map((trace) => this.panelOf(trace, place)));
     if (this.cursor === place) this.panel.replaceChildren(...panels.filter((panel) => panel));
+  }
+
+  // The PE with most of what is shown, of the first map that shows anything.
+  async toBusiest() {
+    this.isPlaced = false;
+    remember("wafer");
+    const plane = this.shown().find((side) => side.plane)?.plane;
+    if (plane) await this.moveTo({ row: plane.at[0], col: plane.at[1] }, false);
   }
 
   async panelOf(trace, { row, col }) {
@@ -182,77 +113,114 @@ class WaferMaps {
     return pePanel(trace, this.wafer, row, col, values);
   }
 
+  shown() {
+    const isDifference = this.shows === "difference" && this.difference;
+    return this.sides.filter((side) => (side === this.difference) === Boolean(isDifference));
+  }
+
   async load() {
     const links = this.name.startsWith("links.") || this.name === "hops";
     this.layerPick.hidden = !links || this.layerPick.querySelectorAll("option").length < 2;
     const wanted = `${this.name} ${this.wafer} ${this.layer}`;
     this.wanted = wanted;
     const planes = await Promise.all(
-      this.sides.map(({ trace }) => planeOf(trace, this.wafer, this.name, links ? this.layer : "all")),
+      TRACES.map((trace) => planeOf(trace, this.wafer, this.name, links ? this.layer : "all")),
     );
     if (this.wanted !== wanted) return;
-    this.sides.forEach((side, at) => {
-      side.plane = planes[at];
+    planes.forEach((plane, at) => {
+      this.sides[at].plane = plane;
     });
+    if (this.difference) this.difference.plane = differencePlane(...planes);
+    const shown = this.shown();
+    for (const side of this.sides) side.figure.hidden = !shown.includes(side);
     this.draw();
-    await this.moveTo(this.cursor);
+    if (this.isPlaced) await this.moveTo(this.cursor, false);
+    else await this.toBusiest();
+  }
+
+  // A step's rectangle on the wafer of its trace; null takes it away. The wafer is shown where it is.
+  async show(trace, step) {
+    this.mark = step && step.wafer >= 0 ? { trace, ...step } : null;
+    if (this.mark && this.mark.wafer !== this.wafer) this.choose(this.mark.wafer);
+    else this.draw();
+  }
+
+  zoom(factor, x, y) {
+    const { scale } = this.camera;
+    this.camera.zoom(factor, x, y);
+    this.pan(0, 0);
+    return this.camera.scale !== scale;
+  }
+
+  pan(x, y) {
+    const { clientWidth: width, clientHeight: height } = this.shown()[0].canvas;
+    this.camera.pan(x, y, width, height);
+    this.draw();
+    remember("wafer");
+  }
+
+  whole() {
+    this.camera.fitted = false;
+    this.draw();
+    remember("wafer");
   }
 
   draw() {
-    const high = Math.max(...this.sides.map((side) => side.plane?.high ?? 0));
-    const low = Math.min(...this.sides.map((side) => side.plane?.low ?? Infinity));
-    for (const side of this.sides) {
+    const shown = this.shown();
+    const of = (name) => shown.map((side) => side.plane?.[name] ?? 0);
+    const high = Math.max(...of(this.scale === "linear" ? "high" : "most"));
+    const low = Math.min(...shown.map((side) => side.plane?.low ?? Infinity));
+    for (const side of shown) {
       const { canvas, trace } = side;
-      const tall = Math.max((canvas.clientWidth * this.camera.rows) / this.camera.cols, 220);
-      canvas.style.height = `${Math.round(Math.min(tall, Math.max(320, 0.72 * innerHeight)))}px`;
+      sizeMap(side.box, canvas, this.camera.rows / this.camera.cols);
       if (!this.camera.fitted) {
         this.camera.fit(canvas.clientWidth, canvas.clientHeight);
         this.camera.fitted = true;
       }
-      const values = side.plane?.values ?? [];
-      const outlines = ofFabric(trace, this.name) ? [] : trace.stages.filter((stage) => stage.wafer === this.wafer);
-      drawHeatmap(canvas, this.camera, {
-        values,
+      canvas.style.touchAction = this.camera.isWhole ? "pan-y" : "none";
+      const plane = {
+        values: side.plane?.values ?? [],
         rows: trace.rows,
         cols: trace.cols,
         low,
         high,
-        log: this.log,
-        outlines,
+        scale: this.scale,
+        signed: side === this.difference,
+        outlines: ofFabric(trace, this.name) ? [] : trace.stages.filter((stage) => stage.wafer === this.wafer),
+        mark: this.mark && this.mark.wafer === this.wafer && this.mark.trace === trace ? this.mark : null,
         cursor: this.cursor,
-      });
-      this.tell(side, low, high);
+      };
+      const context = drawHeatmap(canvas, this.camera, plane);
+      this.replay?.draw(side, context);
+      drawRulers(side.box, this.camera, canvas, trace.rows, trace.cols);
+      this.tell(side, plane);
     }
   }
 
-  tell(side, low, high) {
+  tell(side, shown) {
     const { plane, trace } = side;
     const { label, unit } = QUANTITIES[this.name];
-    side.legend.hidden = !plane;
     const layer = this.layerPick.hidden || this.layer === "all" ? "" : `, ${layerName(Number(this.layer))}`;
     const where = `${label}${layer}, wafer ${this.wafer}`;
-    const text = plane
-      ? `${where}: at most ${whole(plane.most)} ${unit} (PE ${plane.at.join(", ")}), ` +
-        `${amount(plane.total, unit)} in all, none on ${whole(plane.none)} of ${whole(plane.values.length)} PEs.`
-      : `${where}: not in this trace.`;
+    const isDifference = side === this.difference;
+    side.legend.node.hidden = !plane;
+    side.title.textContent = isDifference ? `B − A: ${where}` : `${COMPARED ? `${sideName(trace)}: ` : ""}${where}`;
+    const place = plane ? `(PE ${plane.at.join(", ")})` : "";
+    let text = `${where}: not in this trace.`;
+    if (plane && isDifference)
+      text =
+        `${where}, B − A: most different by ${signed(plane.values[plane.at[0] * plane.cols + plane.at[1]])} ${unit} ` +
+        `${place}, ${signed(plane.total, (sum_) => amount(sum_, unit))} in all, the same on ${whole(plane.none)} of ` +
+        `${whole(plane.values.length)} PEs.`;
+    else if (plane)
+      text =
+        `${where}: at most ${whole(plane.most)} ${unit} ${place}, ` +
+        `${amount(plane.total, unit)} in all, none on ${whole(plane.none)} of ${whole(plane.values.length)} PEs.`;
     side.say.textContent = text;
     side.canvas.setAttribute(
       "aria-label",
       `Map of ${trace.rows} rows and ${trace.cols} columns of PEs. ${text} Arrow keys move the cursor.`,
     );
-    if (!plane) return;
-    side.low.textContent = `${this.log ? whole(low) : 0} ${unit}`;
-    side.high.textContent = `${whole(high)} ${unit}`;
-    const { context, width, height } = sized(side.ramp);
-    for (let x = 0; x < width; x++) {
-      const [red, green, blue] = [0, 2, 4].map((digit) =>
-        parseInt(
-          DATA.colours.substr(6 * Math.floor(this.log ? 25 + (230 * x) / width : (255 * x) / width) + digit, 2),
-          16,
-        ),
-      );
-      context.fillStyle = `rgb(${red} ${green} ${blue})`;
-      context.fillRect(x, 0, 1.5, height);
-    }
+    if (plane) drawLegend(side.legend, shown, unit);
   }
 }
