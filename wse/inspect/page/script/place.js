@@ -3,7 +3,7 @@
 const kept = []; // {name, read(): text, or null for what the page begins with; apply(text or null)}
 let lastSection = "";
 let waiting = 0;
-let recalling = false;
+let recalling = true; // until the page has begun where its address says
 const ADDRESS_MS = 250;
 
 function keep(name, read, apply) {

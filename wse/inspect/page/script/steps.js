@@ -119,6 +119,7 @@ class StepTable {
       "find",
       () => this.table.input.value || null,
       (value) => {
+        if ((value ?? "") === this.table.input.value) return;
         this.table.input.value = value ?? "";
         this.table.find(value ?? "");
       },

@@ -1,0 +1,119 @@
+"""What the page leads with, and what it sets tokens beside, is what the trace says; a report is never trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.inspect.page.conftest import GOLDEN, TWO
+from tests.traces.conftest import moves, write
+from wse.errors import BadTrace
+from wse.inspect.page import moves as page_moves
+from wse.inspect.page.answer import answer_data
+from wse.inspect.page.gather import view_trace
+from wse_traces import open_trace
+
+ESTIMATE = GOLDEN / "story-estimate.h5"
+
+
+def answer_of(path: Path) -> dict[str, Any]:
+    with open_trace(path) as trace:
+        return dict(answer_data(trace)["answer"])
+
+
+def test_the_answer_of_an_estimate_is_its_reports_with_grades() -> None:
+    with open_trace(ESTIMATE) as trace:
+        report: Any = trace.report()
+    answer = answer_of(ESTIMATE)
+    numbers, token = answer["numbers"], report["bounds"]["token"]
+    assert numbers["first_token_s"] == report["latency"]["ttft_s"]
+    assert [numbers["usd"], numbers["usd_low"], numbers["usd_high"]] == [
+        report["cost"]["usd_per_million_tokens"],
+        *report["cost"]["range"],
+    ]
+    assert numbers["joules"] == report["energy"]["joules_per_token"]
+    assert (answer["bound"], numbers["bound_ratio"]) == (token["limit"], token["ratio"])
+    assert answer["grades"]["usd"] == report["grades"]["cost.usd_per_million_tokens"]
+    assert answer["grades"]["bound"] == {"grade": token["bound_grade"], "source": token["bound_source"]}
+
+
+def test_a_run_has_its_rates_alone() -> None:
+    answer = answer_of(TWO)
+    assert set(answer["numbers"]) == {"user_rate", "prompt_rate"}
+    assert (answer["grades"], answer["bound"], answer["gap"]) == ({}, None, [])
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {"cost": []},
+        {"cost": {"usd_per_million_tokens": "cheap", "range": {}}, "energy": 7, "grades": [1]},
+        {"cost": {"usd_per_million_tokens": True, "range": [-1, None]}, "latency": {"ttft_s": 10**400}},
+        {"bounds": {"gap": [3, {"cause": "x", "cycles": 1}, {"cause": "hops"}], "token": [1]}, "decode": None},
+        {"grades": {"cost.usd_per_million_tokens": {"grade": "II"}, "latency.ttft_s": "M"}},
+    ],
+    ids=str,
+)
+def test_a_report_that_is_none_has_no_answer(tmp_path: Path, report: dict[str, Any]) -> None:
+    path = write(tmp_path / "a.h5")
+    content = np.frombuffer(json.dumps(report).encode(), "u1")
+    with h5py.File(path, "r+") as file:
+        file["run/summary"].resize((len(content),))
+        file["run/summary"][...] = content
+        rows = file["run/rows"]
+        at = rows.attrs["labels"].decode().split(",").index("summary_byte")
+        rows[at] = len(content)
+    answer = answer_of(path)
+    assert answer == {"numbers": {}, "grades": {}, "bound": None, "gap": []}
+
+
+@pytest.mark.parametrize("path", [TWO, ESTIMATE], ids=lambda path: path.stem)
+def test_the_median_token_and_every_sequence_have_their_cycles_by_kind(path: Path) -> None:
+    facts = view_trace(path, lambda values: values)
+    decoded = [at for at, token in enumerate(facts["tokens"]) if token["phase"] == 1]
+    cycles = sorted(facts["tokens"][at]["pass_cycles"] for at in decoded)
+    median = facts["median"]
+    assert median["cycles"] == facts["tokens"][median["token"]]["pass_cycles"] == cycles[(len(cycles) - 1) // 2]
+    with open_trace(path) as trace:
+        kinds = np.array(trace.texts("graph/ops/kind"))
+        for token, held in ((median["token"], median), *((at, None) for at in decoded)):
+            schedule = facts["schedules"][facts["tokens"][token]["schedule"]]
+            steps = trace.steps(token)
+            spent = [int(steps["cycles"][kinds[steps["op"]] == kind].sum()) for kind in facts["kinds"]]
+            assert (held or schedule)["by_kind"] == [*spent, 0]
+            assert (held or schedule)["kv_slots"] == schedule["kv_slots"]
+
+
+def test_moves_of_the_last_logged_pass_are_those_of_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.h5")
+    facts = view_trace(path, lambda values: values)
+    wanted = [moves(0), moves(4)]
+    assert facts["moves"]["pass"] == 1
+    for name in ("cycle", "step", "wafer", "row", "col", "direction"):
+        assert facts["moves"]["columns"][name].tolist() == [*wanted[0][name], *wanted[1][name]]
+    monkeypatch.setattr(page_moves, "MOST_MOVES", 5)
+    facts = view_trace(path, lambda values: values)
+    assert facts["moves"]["columns"]["cycle"].tolist() == [0, 1, 1, 4]
+    assert "Of 6 moves of wavelets the page plays the first 4." in facts["notes"]
+    assert view_trace(TWO, lambda values: values)["moves"] is None
+
+
+def test_moves_that_leave_the_mesh_are_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file["wavelets/row"][1] = 6
+    with pytest.raises(BadTrace, match=r"a\.h5: wavelets/row: 6, which cannot be; make the trace again"):
+        view_trace(path, lambda values: values)
+
+
+def test_a_trace_without_a_decoded_token_has_no_median(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file["schedules/phase"][...] = 0
+    facts = view_trace(path, lambda values: values)
+    assert facts["median"] is None
