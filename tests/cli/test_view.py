@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import webbrowser
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Wse, files_below
+from wse.cli import main
+from wse.inspect.page.page import view_page
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
 STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
@@ -28,6 +31,24 @@ def test_json_names_the_page_its_size_and_the_traces(wse: Wse, empty: Path) -> N
     assert outcome.code == 0, outcome.err
     size = (empty / "wse-view.html").stat().st_size
     assert json.loads(outcome.out) == {"page": "wse-view.html", "bytes": size, "traces": [str(STORY), str(TWO)]}
+
+
+def test_the_page_goes_to_standard_output(empty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["view", str(STORY), "-o", "-"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert (out, err) == (view_page([STORY]), b"")
+    assert files_below(empty) == set()
+
+
+def test_the_page_is_opened_in_a_browser_where_that_is_asked_for(
+    wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert wse("view", STORY, "-o", "a b.html").code == 0
+    assert opened == []
+    assert wse("view", STORY, "-o", "a b.html", "--open").code == 0
+    assert opened == [(empty / "a b.html").resolve().as_uri()]
 
 
 def test_a_page_that_is_there_is_replaced(wse: Wse, empty: Path) -> None:
@@ -50,6 +71,8 @@ def test_a_page_that_is_there_is_replaced(wse: Wse, empty: Path) -> None:
         (["a.h5", "-o", "folder.h5"], "--output 'folder.h5': is a folder; give a file name"),
         (["a.h5", "-o", "none/p.html"], "--output none/p.html: none is no folder; make it, or give another name"),
         (["a.h5", "-o", ""], "--output '': the path is empty; give a file name"),
+        (["a.h5", "-o", "-", "--json"], "--output -: standard output has the page alone; leave out --json"),
+        (["a.h5", "-o", "-", "--open"], "--output -: standard output has the page alone; leave out --open"),
         (["a.h5", "-o", "/dev/full"], "--output /dev/full: cannot be written (No space left on device)"),
         (["a.h5", "-o", "a.h5"], "--output a.h5: is one of the files that are read; give another name"),
         (["a.h5", "--with"], "view: unknown option '--with'"),

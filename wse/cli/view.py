@@ -27,8 +27,8 @@ def view(
 ) -> None:
     """Write one HTML page about a trace.
 
-    The answer, what limits it, a token's timeline, maps of the wafers, steps. It needs no network and no other file; its
-    keys are told beside each picture, whose main facts are also in words. Its address says where one looks.
+    The answer, what limits it, a token's timeline, maps of the wafers, steps. It needs no network and no other file;
+    its keys are told beside each picture, whose main facts are also in words. Its address says where one looks.
 
     Examples:
 

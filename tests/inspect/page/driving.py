@@ -17,8 +17,13 @@ from selenium.webdriver.common.by import By
 
 
 def found(browser: Any, selector: str) -> Any:
+    """The element in the middle of the window, once the page has scrolled there: tips go as it scrolls."""
     element = browser.find_element(By.CSS_SELECTOR, selector)
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    browser.execute_async_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'});"
+        "requestAnimationFrame(() => requestAnimationFrame(arguments[1]))",
+        element,
+    )
     return element
 
 

@@ -216,8 +216,11 @@ def test_areas_go_from_kinds_to_equal_layers_to_steps_and_back_by_key(story: Any
     layers = texts(story, "#work .group-name")
     assert len(layers) == len(set(of_layers.values())) < 5
     for text in layers:
-        numbers = [int(n) for a, b in re.findall(r"(\d)(?:–(\d))?(?=[, ]|$)", text.split("×")[0].split("  ")[0])
-                   for n in range(int(a), int(b or a) + 1)]
+        numbers = [
+            int(n)
+            for a, b in re.findall(r"(\d)(?:–(\d))?(?=[, ]|$)", text.split("×")[0].split("  ")[0])
+            for n in range(int(a), int(b or a) + 1)
+        ]
         assert len({of_layers[n] for n in numbers}) == 1, text
         assert (f"×{len(numbers)}" in text) == (len(numbers) > 1), text
     found(story, "#work .group").send_keys(Keys.ENTER)

@@ -36,16 +36,21 @@ def test_areas_table_and_phases_add_up_to_the_trace(path: Path) -> None:
     facts = view_trace(path, kept)
     with open_trace(path) as trace:
         steps = trace.steps()
-        kinds, ops = trace.texts("graph/ops/kind"), steps["op"]
+        kinds, names, ops = trace.texts("graph/ops/kind"), trace.texts("graph/ops/name"), steps["op"]
     total = steps["cycles_by"].sum(axis=0)
     np.testing.assert_array_equal(sum(np.array(row["cycles"]) for row in facts["work"]), total)
     np.testing.assert_array_equal(facts["places"]["cycles_by"].sum(axis=0), total)
     np.testing.assert_array_equal(sum(np.array(phase["cycles_by"]) for phase in facts["phases"].values()), total)
     assert sum(phase["hops"] for phase in facts["phases"].values()) == steps["hops"].sum()
+    layers = steps["layer"]
     for row in facts["work"]:
         kind = facts["kinds"][row["kind"]]
-        mine = (steps["phase"] == row["phase"]) & (steps["layer"] == row["layer"]) & (np.array(kinds)[ops] == kind)
+        within = [layers == -1] if not row["layers"] else [(a <= layers) & (layers <= b) for a, b in row["layers"]]
+        of_op = np.array([names[op].rpartition(".")[2] == row["op"] for op in ops.tolist()])
+        mine = (steps["phase"] == row["phase"]) & np.any(within, axis=0) & (np.array(kinds)[ops] == kind) & of_op
         np.testing.assert_array_equal(steps["cycles_by"][mine].sum(axis=0), row["cycles"])
+        np.testing.assert_array_equal(sum(np.array(step["cycles"]) for step in row["steps"]), row["cycles"])
+        assert row["count"] == len(set(ops[mine].tolist()))
     for row in facts["stage_work"]:
         mine = (steps["stage"] == row["stage"]) & (np.array(kinds)[ops] == facts["kinds"][row["kind"]])
         assert (steps["cycles_by"][mine, 2].sum(), steps["hops"][mine].sum()) == (row["compute"], row["hops"])

@@ -64,7 +64,7 @@ def test_the_page_goes_from_the_answer_to_the_cause(opened: Opened) -> None:
         ("cost", f"{report['cost']['usd_per_million_tokens']:.3g} USD", "cost.usd_per_million_tokens"),
         ("energy", f"{report['energy']['joules_per_token']:.3g} J", "energy.joules_per_token"),
     ):
-        assert cards[name].split("\n")[1:3] == [value, report["grades"][path]["grade"]], name
+        assert cards[name].split("\n")[1] == value + report["grades"][path]["grade"], name
     assert "M measured" in found(browser, "#summary").text
 
 
@@ -123,7 +123,8 @@ def test_a_click_pins_a_step_on_the_map_and_in_the_table(story: Any) -> None:
     assert row[0] == "decode"
     assert ops[steps["op"][at]].endswith(row[1])
     assert row[2] == names[steps["name"][at]]
-    assert str(steps["layer"][at]) in re.split(r"[–, ]", row[3])
+    stretches = re.findall(r"(\d+)(?:–(\d+))?(?=[, ]|$)", row[3])
+    assert any(int(first) <= steps["layer"][at] <= int(last or first) for first, last in stretches)
     marked = address(story, "step-A")
     lanes = found(story, "#lanes-A")
     lanes.send_keys(Keys.ESCAPE)
@@ -141,6 +142,7 @@ def texts_of_kinds(path: Path, steps: Any) -> list[str]:
     return [kinds[op] if op >= 0 else "no op" for op in steps["op"]]
 
 
+@pytest.mark.slow
 def test_a_row_of_the_table_is_framed_on_the_map(story: Any) -> None:
     visit(story, "#?layers=apart")
     choose(story, "wafer-number", "0")
@@ -155,6 +157,7 @@ def test_a_row_of_the_table_is_framed_on_the_map(story: Any) -> None:
     assert texts(story, "#steps-table tr[aria-current]") == []
 
 
+@pytest.mark.slow
 def test_tips_go_away(story: Any) -> None:
     visit(story, "")
     tile = found(story, "#work .leaf")
@@ -176,6 +179,7 @@ def test_tips_go_away(story: Any) -> None:
     assert story.execute_script(HIDDEN)
 
 
+@pytest.mark.slow
 def test_the_wheel_zooms_what_the_pointer_rests_on_and_letters_move(story: Any) -> None:
     visit(story, "#wafer?map=links.south")
     canvas = found(story, "#map-A")
@@ -188,6 +192,7 @@ def test_the_wheel_zooms_what_the_pointer_rests_on_and_letters_move(story: Any) 
     assert story.execute_script(scroll) == top
     assert tip_at(story, canvas, 0.31, 0.3) == before
     assert "view=" in address(story, "view=")
+    ActionChains(story).send_keys(Keys.ESCAPE).perform()
     looked = shot(canvas)
     ActionChains(story).send_keys("d").perform()
     settled(story)
@@ -223,7 +228,10 @@ def test_a_place_that_is_sent_is_found_again_and_nonsense_is_not_taken(story: An
     found(story, "#brush").send_keys("+")
     found(story, "#search").send_keys("gemv")
     place = address(story, "find=gemv")
-    values = "return ['quantity', 'wafer-number', 'scale', 'work-by', 'lanes', 'search'].map((i) => document.getElementById(i).value)"
+    values = (
+        "return ['quantity', 'wafer-number', 'scale', 'work-by', 'lanes', 'search']"
+        ".map((id) => document.getElementById(id).value)"
+    )
     seen = [
         *story.execute_script(values),
         *texts(story, "#pe h3"),
@@ -245,6 +253,7 @@ def test_a_place_that_is_sent_is_found_again_and_nonsense_is_not_taken(story: An
     assert story.find_element(By.ID, "quantity").get_attribute("value") == "hops"
 
 
+@pytest.mark.slow
 def test_the_map_has_rulers_its_ends_and_the_cursor_on_the_busiest_pe(story: Any) -> None:
     visit(story, "#wafer?map=links.south&wafer=1")
     with open_trace(TWO) as trace:
@@ -270,6 +279,7 @@ def test_the_map_has_rulers_its_ends_and_the_cursor_on_the_busiest_pe(story: Any
     assert 0.3 < height <= 0.6
 
 
+@pytest.mark.slow
 def test_wavelets_are_played_paused_and_stepped(opened: Opened, sample: Path) -> None:
     browser = opened(sample)
     read = browser.find_element(By.ID, "replay-read")
@@ -303,6 +313,7 @@ def test_wavelets_are_played_paused_and_stepped(opened: Opened, sample: Path) ->
     assert browser.find_element(By.ID, "replay-read").text == "6 moves of pass 1, cycles 0 to 5"
 
 
+@pytest.mark.slow
 def test_two_traces_have_a_map_of_what_differs(opened: Opened, sample: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other.h5", generated=13)
     browser = opened(sample, other)
@@ -323,15 +334,23 @@ def test_two_traces_have_a_map_of_what_differs(opened: Opened, sample: Path, tmp
     assert said.endswith("the same on 29 of 30 PEs.")
     over(browser, found(browser, "#map-D"), 0.05, 0.05).perform()
     told = tip(browser).split("\n")
-    assert told == ["PE 0, 0", f"A: {words[0][0, 0]:,} words", f"B: {words[1][0, 0]:,} words", f"B − A: +{more[0, 0]:,} words"]
+    assert told == [
+        "PE 0, 0",
+        f"A: {words[0][0, 0]:,} words",
+        f"B: {words[1][0, 0]:,} words",
+        f"B − A: +{more[0, 0]:,} words",
+    ]
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
     settled(browser)
     seen = shot(browser.find_element(By.ID, "map-D"))
     size = [seen.shape[0] // 6, seen.shape[1] // 5]
     red, _, blue = seen[size[0] // 8, size[1] // 8]
     assert red > blue + 80
-    assert np.ptp(seen[size[0] + 4 : 2 * size[0] - 4, size[1] + 4 : 2 * size[1] - 4].reshape(-1, 3), axis=0).max() == 0
+    middles = seen[size[0] // 2 + size[0] * np.arange(1, 6)][:, size[1] // 2 + size[1] * np.arange(1, 5)]
+    assert np.ptp(middles.reshape(-1, 3), axis=0).max() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traces", [(ESTIMATE,), (STORY, TWO)], ids=["one", "two"])
 def test_a_phone_has_all_of_it_without_scrolling_sideways(opened: Opened, traces: tuple[Path, ...]) -> None:
     browser = opened(*traces)
@@ -342,8 +361,8 @@ def test_a_phone_has_all_of_it_without_scrolling_sideways(opened: Opened, traces
         visit(browser, "")
         assert browser.execute_script("return document.documentElement.scrollWidth") == 390
         outside = (
-            "return [...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') && e.checkVisibility() &&"
-            " e.getBoundingClientRect().right > 391).map((e) => e.tagName + e.className)"
+            "return [...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') &&"
+            " e.checkVisibility() && e.getBoundingClientRect().right > 391).map((e) => e.tagName + e.className)"
         )
         assert browser.execute_script(outside) == []
         size = "return document.querySelector('#work .group-name').getBoundingClientRect().height"
@@ -355,13 +374,14 @@ def test_a_phone_has_all_of_it_without_scrolling_sideways(opened: Opened, traces
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.slow
 def test_what_a_buffer_is_needed_by_is_read_whole(story: Any) -> None:
     visit(story, "#wafer")
     table = found(story, "#pe .scroll")
     assert story.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", table)
     with open_trace(TWO) as trace:
         ops, buffers = trace.texts("graph/ops/name"), trace.table("buffer")
-    shown = texts(story, "#pe td.wraps")
+    shown = texts(story, "#pe td.wraps:last-child")
     stage = 0 if "stage 0" in found(story, "#pe dl").text else 1
     live = {
         (ops[a], ops[b])

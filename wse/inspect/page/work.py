@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from wse.inspect.page.pack import Array, Pack, check_index, packed_columns
+from wse.inspect.query.kinds import read_kinds
 from wse.inspect.query.step_sums import StepSums
 from wse.report.as_json import Report
 from wse_traces.groups import distinct_rows
@@ -20,9 +21,9 @@ MOST_PLACES: Final = 12_000
 def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``, ``work``, ``stage_work`` and ``places``.
 
-    ``places`` are the rows of ``Trace.top_steps``, summed over the run. ``work`` has a row for each phase, layer and
-    kind of op: ``cycles`` by cause. ``stage_work`` has a row for each stage and kind of op: cycles in which its PEs
-    compute, and hops of its words.
+    ``places`` are the rows of ``Trace.top_steps``, summed over the run. ``work`` has the ``EqualOps`` of each phase and
+    kind of op, with ``cycles`` by cause, ``layers`` as stretches and ``steps`` by kernel or pattern. ``stage_work`` has
+    a row for each stage and kind of op: cycles in which its PEs compute, and hops of its words.
 
     Raises:
         BadTrace: an index points to no op or name.
@@ -41,7 +42,7 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         "op_kinds": kind_of[:-1].tolist(),
         "kinds": kinds,
         "names": trace.texts("strings/names"),
-        "work": _work(sums, op_kind),
+        "work": _work(sums, kinds),
         "stage_work": _stage_work(sums, op_kind),
         "places": _places(sums, pack, notes),
     }
@@ -69,15 +70,26 @@ def _phases(sums: StepSums) -> Report:
     }
 
 
-def _work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Cycles by cause of each phase, layer and kind of op, where there are any."""
-    keys, group = distinct_rows([sums.steps["layer"], op_kind])
-    cycles = sums.by_group(group, len(keys)).cycles_by
+def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
+    """Ops whose cycles are equal as one row, for each phase; ``kind`` is one of ``kinds``, -1: steps of no op."""
     return [
-        {"phase": phase, "layer": layer, "kind": kind, "cycles": cycles[phase, at].tolist()}
-        for phase in range(len(PHASES))
-        for at, (layer, kind) in enumerate(keys.tolist())
-        if cycles[phase, at].any()
+        {
+            "phase": PHASES.index(phase),
+            "kind": kinds.index(kind.kind) if kind.kind in kinds else -1,
+            "op": equal.op,
+            "layers": equal.layers,
+            "count": equal.count,
+            "cycles": list(equal.cycles_by.values()),
+            "steps": [
+                {"name": step.name or step.kind, "cycles": list(step.cycles_by.values())}
+                for step in equal.steps
+                if step.cycles
+            ],
+        }
+        for phase, found in read_kinds(sums).items()
+        for kind in found
+        for equal in kind.ops
+        if equal.cycles
     ]
 
 

@@ -1,5 +1,6 @@
-// Where cycles of a mean pass went: kinds of op, in each the layers, equal ones as one, in each the steps; or layers
-// first and then kinds. A path of names says how deep one is in.
+// Where cycles of a mean pass went: kinds of op, in each the equal ops of its layers, in these the steps; or layers
+// first and then kinds. A path of names says how deep one is in. Rows are those of equal ops: {kind, op, layers as
+// stretches, count, cycles by cause, steps}, of which a layer has an equal share each.
 const LEVELS = { kind: ["kind", "layer", "step"], layer: ["layer", "kind", "step"] };
 const LEVEL_NAMES = { kind: "kind of op", layer: "layer", step: "step" };
 
@@ -8,52 +9,64 @@ function kindName(trace, kind) {
 }
 
 // The groups of one level: [{name, cycles by cause, value, rows}], and the level; what `path` names is looked up again.
-function cycleGroups(trace, phase, by, path, steps) {
+function cycleGroups(trace, phase, by, path) {
   const code = DATA.phases.indexOf(phase);
   let rows = trace.work.filter((row) => row.phase === code);
   const names = [];
-  let groups = levelGroups(trace, rows, LEVELS[by][0]);
+  const groupsOf = () => GROUPS[by][names.length](trace, rows);
+  let groups = groupsOf();
   for (const name of path) {
     const chosen = groups.find((group) => group.name === name);
     if (!chosen || names.length === 2) break;
     names.push(name);
     rows = chosen.rows;
-    groups =
-      names.length === 2 ? stepGroups(trace, code, rows, steps) : levelGroups(trace, rows, LEVELS[by][names.length]);
+    groups = groupsOf();
   }
   return { groups: groups.filter((group) => group.value > 0), path: names, level: LEVELS[by][names.length] };
 }
 
-function levelGroups(trace, rows, level) {
-  const apart = folded(rows, (row) => row[level]);
-  if (level === "kind") return apart.map((mine) => cycleGroup(kindName(trace, mine[0].kind), mine));
-  const alike = (mine) => [mine[0].layer < 0, mine.map((row) => [row.kind, row.cycles])];
-  return folded(apart, alike).map((layers) =>
-    cycleGroup(layersName(layers.map((mine) => mine[0].layer)), layers.flat()),
-  );
-}
+const GROUPS = { kind: [kindGroups, opGroups, stepGroups], layer: [layerGroups, kindGroups, stepGroups] };
 
 function cycleGroup(name, rows) {
   const cycles = added(rows.map((row) => row.cycles));
   return { name, rows, cycles, value: sum(cycles) };
 }
 
-// The kernels and patterns of some kinds and layers; what the table of steps has no room for is one group.
-function stepGroups(trace, code, rows, steps) {
-  const wanted = new Set(rows.map((row) => `${row.kind} ${row.layer}`));
-  const causes = DATA.causes.length;
-  const found = new Map();
-  for (let at = 0; at < (steps?.cycles.length ?? 0); at++) {
-    const kind = steps.op[at] < 0 ? -1 : trace.op_kinds[steps.op[at]];
-    if (steps.phase[at] !== code || !wanted.has(`${kind} ${steps.layer[at]}`)) continue;
-    const name = steps.name[at] < 0 ? DATA.kinds[steps.kind[at]] : trace.names[steps.name[at]];
-    const cycles = [...steps.cycles_by.slice(at * causes, (at + 1) * causes)];
-    found.set(name, [...(found.get(name) ?? []), { cycles }]);
-  }
-  const groups = [...found].map(([name, mine]) => cycleGroup(name, mine));
-  const all = cycleGroup("steps that the table leaves out", rows);
-  const rest = groups.length
-    ? all.cycles.map((cycles, at) => cycles - sum(groups.map((group) => group.cycles[at])))
-    : all.cycles;
-  return sum(rest) > 0 ? [...groups, { ...all, cycles: rest, value: sum(rest) }] : groups;
+function kindGroups(trace, rows) {
+  return folded(rows, (row) => row.kind).map((mine) => cycleGroup(kindName(trace, mine[0].kind), mine));
+}
+
+// Equal ops; their name only where a kind has ops of several.
+function opGroups(trace, rows) {
+  const several_ = new Set(rows.map((row) => row.op)).size > 1;
+  return rows.map((row) => {
+    const layers = row.layers.length ? layersName(row.layers, row.count) : "";
+    return cycleGroup([several_ || !layers ? row.op || "no op" : "", layers].filter((text) => text).join(", "), [row]);
+  });
+}
+
+// Layers that are in the same rows of equal ops are one group, with their share of each.
+function layerGroups(trace, rows) {
+  const byLayer = new Map();
+  rows.forEach((row, at) => {
+    for (const layer of row.layers.length ? spelledOut(row.layers) : [-1])
+      byLayer.set(layer, [...(byLayer.get(layer) ?? []), at]);
+  });
+  return folded([...byLayer], ([, held]) => held).map((alike) => {
+    const layers = alike.map(([layer]) => layer);
+    const mine = alike[0][1].map((at) => share(rows[at], layers));
+    return cycleGroup(layers[0] < 0 ? layerName(-1) : layersName(stretched(layers), layers.length), mine);
+  });
+}
+
+function share(row, layers) {
+  const part = row.layers.length ? layers.length / spelledOut(row.layers).length : 1;
+  const cut = (cycles) => cycles.map((number) => number * part);
+  const steps = row.steps.map((step) => ({ ...step, cycles: cut(step.cycles) }));
+  return { ...row, layers: stretched(layers), count: row.count * part, cycles: cut(row.cycles), steps };
+}
+
+function stepGroups(trace, rows) {
+  const steps = rows.flatMap((row) => row.steps);
+  return folded(steps, (step) => step.name).map((mine) => cycleGroup(mine[0].name, mine));
 }

@@ -77,20 +77,28 @@ function layerName(layer) {
   return layer < 0 ? "outside the layers" : `layer ${layer}`;
 }
 
-// Layers in their order as ranges: 0–3, 7.
-function ranges(numbers) {
+// Stretches of whole numbers without a gap, [[first, last], …], out of the numbers, and the other way round.
+function stretched(numbers) {
   const found = [];
-  for (const number of [...numbers].sort((a, b) => a - b)) {
+  for (const number of [...new Set(numbers)].sort((a, b) => a - b)) {
     const last = found.at(-1);
-    if (last && number <= last[1] + 1) last[1] = number;
+    if (last && number === last[1] + 1) last[1] = number;
     else found.push([number, number]);
   }
-  return found.map(([first, last]) => (first === last ? String(first) : `${first}–${last}`)).join(", ");
+  return found;
 }
 
-function layersName(layers) {
-  if (layers.length === 1) return layerName(layers[0]);
-  return `layers ${ranges(layers)} ×${layers.length}`;
+function spelledOut(stretches) {
+  return stretches.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at));
+}
+
+function stretchText(stretches) {
+  return stretches.map(([first, last]) => (first === last ? String(first) : `${first}–${last}`)).join(", ");
+}
+
+function layersName(stretches, count) {
+  const isOne = stretches.length === 1 && stretches[0][0] === stretches[0][1];
+  return `${isOne ? "layer" : "layers"} ${stretchText(stretches)}${count > 1 ? ` ×${whole(count)}` : ""}`;
 }
 
 function signed(number, shown = whole) {

@@ -21,9 +21,8 @@ async function start() {
   about(section("about"));
   const nothing = (name, text) => section(name).append(el("p", { class: "note" }, text));
   limits(section("work"));
-  const work = TRACES.some((trace) => Object.keys(trace.phases).length)
-    ? new CycleMap(section("work"))
-    : nothing("work", "No pass was recorded.");
+  if (TRACES.some((trace) => Object.keys(trace.phases).length)) new CycleMap(section("work"));
+  else nothing("work", "No pass was recorded.");
   const timed = TRACES.filter((trace) => trace.steps && trace.schedules.length);
   const timeline = timed.length
     ? new Timeline(section("timeline"), timed)
@@ -40,7 +39,7 @@ async function start() {
     el("div", { class: "pair" }, ...TRACES.map((trace) => placementOf(trace, choose))),
   );
   const steps = new StepTable(section("steps"));
-  await Promise.all([work?.load(), maps?.load(), maps?.replay?.load(), timeline?.load(), steps.load()]);
+  await Promise.all([maps?.load(), maps?.replay?.load(), timeline?.load(), steps.load()]);
   if (timeline)
     timeline.pinned = (trace, step) => {
       maps?.show(trace, step);

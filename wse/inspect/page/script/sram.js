@@ -162,7 +162,7 @@ function sramMap(trace, at) {
       ["buffer", "use", "address", "bytes", "type", "needed by"],
       used,
       [2, 3],
-      [5],
+      [0, 5],
     ),
   );
 }

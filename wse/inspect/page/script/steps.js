@@ -53,7 +53,11 @@ const LAYER_COLUMN = {
   name: "layer",
   value: (row) => row.layer,
   text: (row) =>
-    row.layer < 0 ? "–" : row.layers.length > 1 ? `${ranges(row.layers)} ×${row.layers.length}` : row.layer,
+    row.layer < 0
+      ? "–"
+      : row.layers.length > 1
+        ? `${stretchText(stretched(row.layers))} ×${row.layers.length}`
+        : row.layer,
   numeric: true,
 };
 const CAUSE_COLUMN = {
@@ -154,24 +158,26 @@ class StepTable {
   }
 }
 
-// Layers whose steps are equal, place apart, as one row: the same kernel or pattern in the same op of each.
+// Layers whose steps are equal as one row: the same kernel or pattern in the same op of each, carried out as often, with
+// the same cycles of each cause. Words and hops do not count, which rows of the cache change.
 function foldedRows(rows) {
+  const cycles = COMPARED ? ["before", "after"] : ["times"];
   const alike = (row) => [
-    row.layer < 0,
     opInLayer(row),
+    row.of,
     row.phase,
     row.name,
     row.kind,
     row.causes,
-    ...SUMS.map((name) => row[name]),
+    cycles.map((name) => row[name]),
   ];
   return folded(rows, alike).map((mine) => (mine.length === 1 ? mine[0] : oneRow(mine, opInLayer(mine[0]))));
 }
 
-// The name of an op without that of its layer.
+// The name of an op without its layer.
 function opInLayer(row) {
-  const layer = `.${row.layer}.`;
-  return row.op.includes(layer) ? row.op.slice(row.op.indexOf(layer) + layer.length) : row.op;
+  const layer = `layers.${row.layer}.`;
+  return row.op.startsWith(layer) ? row.op.slice(layer.length) : row.op;
 }
 
 // Rows of the same kernel or pattern in ops of the same kind, all layers and places in one.

@@ -12,7 +12,6 @@ class CycleMap {
     this.crumbs = el("span", { class: "crumbs" });
     this.sides = TRACES.map((trace) => ({
       trace,
-      steps: null,
       area: el("div", { class: "area" }),
       say: el("p", { class: "say" }),
       table: el("details", {}),
@@ -76,10 +75,6 @@ class CycleMap {
       (value) => this.enter(value ? value.split("|") : [], false),
     );
     addEventListener("resize", () => this.draw());
-  }
-
-  async load() {
-    for (const side of this.sides) side.steps = side.trace.places ? await columns(side.trace.places) : null;
     this.draw();
   }
 
@@ -91,7 +86,7 @@ class CycleMap {
 
   draw() {
     hideTip();
-    const all = this.sides.map(({ trace, steps }) => cycleGroups(trace, this.phase, this.by, this.path, steps));
+    const all = this.sides.map(({ trace }) => cycleGroups(trace, this.phase, this.by, this.path));
     this.path = all.map(({ path }) => path).reduce((deepest, path) => (path.length > deepest.length ? path : deepest));
     this.drawCrumbs();
     const totals = all.map(({ groups }) => sum(groups.map((group) => group.value)));
