@@ -40,8 +40,10 @@ def plain_ops(path: Path) -> dict[tuple[str, str, tuple[int, ...]], list[int]]:
     """The layers of the ops of one phase, name within the layer and cycles by cause."""
     by_op: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0] * len(CAUSES))
     busy = set()
+    with h5py.File(path) as file:
+        layers = dict(zip(file["graph/ops/name"].asstr()[()], file["graph/ops/layer"][()].tolist(), strict=True))
     for step in executed_steps(path):
-        key = step["phase"], step["op"], step["layer"]
+        key = step["phase"], step["op"], layers.get(step["op"], -1)
         by_op[key] = [had + more for had, more in zip(by_op[key], step["cycles_by"], strict=True)]
         if step["cycles"] or step["words"]:
             busy.add(key)
