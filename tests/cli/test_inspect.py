@@ -25,11 +25,14 @@ VIEWS = [
     ["--steps", "--sort", "hops"],
     ["--steps", "--sort", "start"],
     ["--by", "op"],
+    ["--by", "op", "--each-layer"],
+    ["--by", "kind"],
     ["--by", "layer"],
     ["--by", "cause"],
     ["--by", "token"],
     ["--by", "wafer"],
     ["--links"],
+    ["--links", "--each-layer"],
     ["--pe", "0:2,3"],
     ["--pe", "2,3", "--wafer-index", "1"],
     ["--tokens"],
@@ -92,11 +95,28 @@ def test_csv_in_a_file_leaves_the_print_out_as_it_is(wse: Wse, trace: str) -> No
 
 def test_csv_has_every_row_where_nobody_said_how_many(wse: Wse) -> None:
     path = GOLDEN / "story.h5"
-    shown = wse("inspect", path, "--by", "op").out
-    assert "and 18 more" in shown
-    every = list(csv.DictReader(io.StringIO(wse("inspect", path, "--by", "op", "--csv", "-").out)))
+    ops = ("inspect", path, "--by", "op", "--each-layer")
+    assert "and 18 more" in wse(*ops).out
+    every = list(csv.DictReader(io.StringIO(wse(*ops, "--csv", "-").out)))
     assert len(every) == 76
-    assert "more" not in wse("inspect", path, "--by", "op", "--top", "38").out
+    assert "more" not in wse(*ops, "--top", "38").out
+    equal = list(csv.DictReader(io.StringIO(wse("inspect", path, "--by", "op", "--csv", "-").out)))
+    assert len(equal) == 20
+    assert {(row["op"], row["layers"]) for row in equal} >= {("gate_up", "0:4"), ("head", "")}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_equal_layers_and_links_are_told_once(wse: Wse, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    path = GOLDEN / "story.h5"
+    for view in (["--by", "op"], ["--steps"], []):
+        out = " ".join(wse("inspect", path, *view).out.split())
+        assert "gate_up ×5, layers 0–4" in out or (view != ["--by", "op"] and "gate_up ×5," in out), out
+    assert "gate_up" in wse("inspect", path, "--by", "kind").out
+    assert "layers 0–4 ×5" in " ".join(wse("inspect", path, "--by", "layer").out.split())
+    links = wse("inspect", path, "--links").out
+    assert "equal links together" in " ".join(links.split())
+    assert "equal links together" not in wse("inspect", path, "--links", "--each-layer").out
 
 
 @pytest.mark.slow
@@ -145,7 +165,9 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["--steps", "--sort", "size"], ["--sort", "unknown column 'size'", "known: compute, crossing, cycles"]),
     (["--links", "--sort", "words"], ["--sort words", "goes with --steps"]),
     (["--sort", "words"], ["--sort words", "goes with --steps"]),
-    (["--by", "colour"], ["--by", "unknown group 'colour'", "known: cause, layer, op, token, wafer"]),
+    (["--by", "colour"], ["--by", "unknown group 'colour'", "known: cause, kind, layer, op, token, wafer"]),
+    (["--tokens", "--each-layer"], ["--each-layer: does not go with --tokens, but with --steps, --by, --links"]),
+    (["--by", "kind", "--each-layer"], ["--each-layer: does not go with --by kind, but with --by op, --by layer"]),
     (["--steps", "--top", "-1"], ["--top -1", "at least 0"]),
     (["--steps", "--top", "many"], ["--top 'many'"]),
     (["--tree", "--top", "3"], ["--top 3", "does not go with --tree", "--steps, --by, --links, --tokens"]),

@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
 SHOWN = {
     "": "Costliest steps",
     "--steps": "those with the most cycles of launch first",
-    "--by": "Decode by layer",
+    "--by": "Decode by op",
     "--links": "Busiest links",
     "--pe": "SRAM map",
     "--tokens": "emulated in",

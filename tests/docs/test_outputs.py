@@ -1,4 +1,7 @@
-"""What pages show of a command is what it prints: blocks behind ``<!-- $ wse ... -->``, cut where a line is ``...``."""
+"""What pages show of a command is what it prints: blocks behind ``<!-- $ wse ... -->``, cut where a line is ``...``.
+
+Of commands that stand after each other with ``&&`` between, it is the last one's.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def test_a_page_shows_what_a_command_prints(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    assert main(shlex.split(command)) == 0
+    for each in command.split(" && wse "):
+        capsys.readouterr()
+        assert main(shlex.split(each)) == 0
     printed = words(capsys.readouterr().out)
     for piece in filter(str.strip, re.split(r"^\.\.\.$", block, flags=re.MULTILINE)):
         before, at, printed = printed.partition(words(piece))

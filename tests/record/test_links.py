@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from interrupted_run import interrupted_run
 from tiers import slow_but
 
+from tests.traces.conftest import HEADER
 from wse.cli import main
+from wse.fabric.links.link_map import busiest_links, link_map, rectangles_of
 from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
@@ -18,6 +22,7 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse_traces import TraceWriter, open_trace, problems
 from wse_traces.planes import layer_link_words
+from wse_traces.schema import DIRECTIONS
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "regions": {"mesh": "16x24", "region": "8x8", "mapping": "pipeline"},
@@ -100,3 +105,21 @@ def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, 
     facts = inspect_trace(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True)).to_dict()
     assert facts["layer_links"] == []
     assert facts["links"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_the_first_of_equal_links_is_that_of_an_estimate(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    row, col = random.integers(0, (5, 4), (12, 2)).T
+    end_row, end_col = random.integers((row + 1, col + 1), ([6], [5]), (2, 12))
+    rectangles = rectangles_of(random.integers(0, 8, 12), row, end_row, col, end_col, random.integers(1, 3, 12))
+    path = tmp_path_factory.mktemp("ties") / "t.h5"
+    with TraceWriter(path, HEADER) as writer:  # two wafers of 6x5 PEs
+        for words in link_map(rectangles, 8, 6, 5).reshape(2, 4, 6, 5):
+            writer.append_plane("links/words", words)
+    wanted = busiest_links(rectangles)[0]
+    for each_link in (False, True):
+        told = inspect_trace(InspectRequest(trace=path, links=True, top=1, each_layer=each_link)).to_dict()["links"][0]
+        assert told["words"] == wanted.words
+        assert (told["wafer"] * 4 + DIRECTIONS.index(told["direction"]), told["row"], told["col"]) == wanted[:3]

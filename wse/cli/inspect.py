@@ -27,8 +27,11 @@ def inspect(
     ] = None,
     by: Annotated[
         str | None,
-        Option(metavar="GROUP", doc="Add the cycles of each phase up by op, layer, cause, token or wafer."),
+        Option(metavar="GROUP", doc="Add the cycles of each phase up by op, kind, layer, cause, token or wafer."),
     ] = None,
+    each_layer: Annotated[  # noqa: FBT002
+        bool, Option(doc="Show equal layers one by one, which are together otherwise; of --links, equal links.")
+    ] = False,
     links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False,  # noqa: FBT002
     pe: Annotated[
         str | None,
@@ -67,7 +70,8 @@ def inspect(
     \b
       wse inspect wse-run.h5
       wse inspect wse-run.h5 --steps --sort launch --top 30
-      wse inspect wse-run.h5 --by layer
+      wse inspect wse-run.h5 --by kind
+      wse inspect wse-run.h5 --by op --each-layer
       wse inspect wse-run.h5 --links --top 5
       wse inspect wse-run.h5 --pe 0,3
       wse inspect wse-run.h5 --tokens --csv tokens.csv
@@ -88,6 +92,7 @@ def inspect(
         steps=steps,
         sort=sort,
         by=by,
+        each_layer=each_layer,
         links=links,
         pe=pe,
         wafer_index=wafer_index,
@@ -113,6 +118,6 @@ def inspect(
     elif json:
         sys.stdout.write(as_json(view.to_dict()))
     else:
-        print_view(view, sys.stdout, top=top)
+        print_view(view, sys.stdout, top=top, each_layer=each_layer)
     if isinstance(view, CheckView) and not view.sound:
         raise typer.Exit(2)

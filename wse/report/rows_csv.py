@@ -54,7 +54,8 @@ def _flat(row: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
 
 def _element(value: Any) -> str:
     """An element of a list within a cell: numbers with a colon between where it has several."""
-    return ":".join(map(str, value.values())) if isinstance(value, dict) else str(value)
+    numbers = list(value.values()) if isinstance(value, dict) else value
+    return ":".join(map(str, numbers)) if isinstance(numbers, list) else str(value)
 
 
 def _cell(value: Any) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -40,12 +42,27 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
 @given(top=st.integers(0, 700))
 def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top: int) -> None:
     path, planes = large
-    links = inspect_trace(InspectRequest(trace=path, links=True, top=top)).to_dict()["links"]
+    links = inspect_trace(InspectRequest(trace=path, links=True, top=top, each_layer=True)).to_dict()["links"]
     words = [link["words"] for link in links]
     assert words == np.sort(planes.ravel())[::-1][:top].tolist()
     places = [(link["wafer"], DIRECTIONS.index(link["direction"]), link["row"], link["col"]) for link in links]
     assert len(set(places)) == top
     assert [planes[place] for place in places] == words
+    assert places == sorted(places, key=lambda place: (-planes[place], *place))
+
+
+@settings(max_examples=8, deadline=None)
+@given(top=st.integers(0, 60))
+def test_equal_ones_are_told_once(large: tuple[Path, np.ndarray], top: int) -> None:
+    path, planes = large
+    ties = [(-words, *place) for place in np.ndindex(2, 4) for words in np.unique(planes[place]).tolist() if words]
+    links = inspect_trace(InspectRequest(trace=path, links=True, top=top)).to_dict()["links"]
+    assert len(links) == min(top, len(ties))
+    for link, (words, wafer, direction) in zip(links, sorted(ties), strict=False):
+        rows, cols = np.nonzero(planes[wafer, direction] == -words)
+        assert (link["words"], link["wafer"], DIRECTIONS.index(link["direction"])) == (-words, wafer, direction)
+        assert (link["row"], link["col"], link["count"]) == (rows[0], cols[0], len(rows))
+        assert (link["rows"], link["cols"]) == ([rows.min(), rows.max()], [cols.min(), cols.max()])
 
 
 @pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor"])
@@ -55,13 +72,23 @@ def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None
     )
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
-    links = inspect_trace(InspectRequest(trace=tmp_path / "t.h5", links=True, top=100)).to_dict()["links"]
+    ask = InspectRequest(trace=tmp_path / "t.h5", links=True, top=1000, each_layer=True)
+    links = inspect_trace(ask).to_dict()["links"]
     assert len(links) > 20
+    counts = Counter(equal_key(link) for link in links)
+    folded = inspect_trace(replace(ask, each_layer=False)).to_dict()["links"]
+    assert {equal_key(link): link["count"] for link in folded} == dict(counts)
+    assert len(folded) == len(counts) < len(links)
     for link in links:
         assert sum(each["words"] for each in link["layers"]) == link["words"]
         words = [each["words"] for each in link["layers"]]
         assert words == sorted(words, reverse=True)
         assert min(words) > 0
+
+
+def equal_key(link: dict[str, Any]) -> tuple[object, ...]:
+    layers = sorted((each["layer"], each["words"]) for each in link["layers"])
+    return link["wafer"], link["direction"], link["words"], tuple(layers)
 
 
 def test_links_without_words_are_none(tmp_path: Path) -> None:

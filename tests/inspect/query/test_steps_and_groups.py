@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,8 @@ def plain(path: Path) -> list[dict[str, Any]]:
 
 
 def groups(path: Path, by: str, **more: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = inspect_trace(InspectRequest(trace=path, by=by, **more)).to_dict()["groups"]
+    request = InspectRequest(trace=path, by=by, each_layer=by not in ("token", "wafer"), **more)
+    found: list[dict[str, Any]] = inspect_trace(request).to_dict()["groups"]
     return found
 
 
@@ -111,7 +114,11 @@ def test_the_first_few_groups_of_each_phase(path: Path) -> None:
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
 def test_steps_in_every_order(path: Path, plain: list[dict[str, Any]], order: str) -> None:
-    steps = inspect_trace(InspectRequest(trace=path, steps=True, sort=order, top=10**6)).to_dict()["steps"]
+    ask = InspectRequest(trace=path, steps=True, sort=order, top=10**6, each_layer=True)
+    steps = inspect_trace(ask).to_dict()["steps"]
+    in_phase = totals(plain, lambda step: step["phase"], "cycles")
+    for step in steps:
+        assert step["fraction"] == pytest.approx(step["cycles"] / in_phase[step["phase"]][0])
     assert sum(step["times"] for step in steps) == len(plain)
     for name in SUMS:
         assert sum(step[name] for step in steps) == sum(step[name] for step in plain)
@@ -131,8 +138,71 @@ def test_steps_in_every_order(path: Path, plain: list[dict[str, Any]], order: st
     cause = order.removesuffix("-cycles")
     values = [step[order] if order in SUMS else step["cycles_by"][cause] for step in steps]
     assert values == sorted(values, reverse=True)
-    few = inspect_trace(InspectRequest(trace=path, steps=True, sort=order, top=3)).to_dict()["steps"]
+    few = inspect_trace(replace(ask, top=3)).to_dict()["steps"]
     assert few == steps[:3]
+
+
+@pytest.mark.parametrize("order", ["cycles", "words", "start", "launch"])
+def test_equal_steps_are_ordered_by_what_they_are_together(path: Path, plain: list[dict[str, Any]], order: str) -> None:
+    steps = inspect_trace(InspectRequest(trace=path, steps=True, sort=order, top=10**6)).to_dict()["steps"]
+    assert sum(step["times"] for step in steps) == len(plain)
+    for name in SUMS:
+        assert sum(step[name] for step in steps) == sum(step[name] for step in plain)
+    key = {"start": "start_cycle"}.get(order, order)
+    values = [step[key] if key in step else step["cycles_by"][order] for step in steps]
+    assert values == sorted(values, reverse=order != "start")
+    in_phase = totals(plain, lambda step: step["phase"], "cycles")
+    for phase, (cycles,) in in_phase.items():
+        shares = [step["fraction"] for step in steps if step["phase"] == phase]
+        assert sum(shares) == pytest.approx(1)
+        assert shares == [step["cycles"] / cycles for step in steps if step["phase"] == phase]
+
+
+def told(group: dict[str, Any]) -> list[int]:
+    return [layer for first, last in group["layers"] for layer in range(first, last + 1)]
+
+
+@pytest.mark.parametrize("by", ["op", "layer"])
+def test_equal_groups_are_one(path: Path, by: str) -> None:
+    each = groups(path, by)
+    folded = inspect_trace(InspectRequest(trace=path, by=by)).to_dict()["groups"]
+    assert sum(group["count"] for group in folded) == len(each)
+    for phase in ("prefill", "decode"):
+        of_phase = [group for group in folded if group["phase"] == phase]
+        assert [group["cycles"] for group in of_phase] == sorted((group["cycles"] for group in of_phase), reverse=True)
+    for group in folded:
+        members = [
+            one
+            for one in each
+            if (one["phase"], one["cycles"] * group["count"], one["mostly"])
+            == (group["phase"], group["cycles"], group["mostly"])
+            and (one["op"].split(".")[-1] == group["op"] if by == "op" else True)
+            and (one["layer"] in told(group) if group["layers"] else one["layer"] < 0)
+        ]
+        assert len(members) == group["count"]
+        for name in (*SUMS, "fraction", "cycles_per_pass"):
+            assert group[name] == pytest.approx(sum(one[name] for one in members))
+
+
+def test_groups_of_kinds(path: Path) -> None:
+    each = groups(path, "op")
+    for group in inspect_trace(InspectRequest(trace=path, by="kind")).to_dict()["groups"]:
+        members = [one for one in each if (one["phase"], one.get("kind", "")) == (group["phase"], group["kind"])]
+        assert group["count"] == len(members)
+        assert told(group) == sorted({one["layer"] for one in members if one["layer"] >= 0})
+        for name in (*SUMS, "fraction"):
+            assert group[name] == pytest.approx(sum(one[name] for one in members))
+
+
+def test_a_cause_is_mostly_in_the_op_of_all_layers(path: Path, plain: list[dict[str, Any]]) -> None:
+    rows = inspect_trace(InspectRequest(trace=path, by="cause")).to_dict()["groups"]
+    for row in rows:
+        of_op: Counter[str] = Counter()
+        for step in plain:
+            if step["phase"] == row["phase"]:
+                of_op[step["op"].split(".")[-1]] += step["cycles_by"][CAUSES.index(row["cause"])]
+        assert of_op[row["most_in"]] == max(of_op.values())
+        assert row["most_fraction"] == pytest.approx(max(of_op.values()) / row["cycles"])
 
 
 def test_without_a_number_twenty_steps_are_told() -> None:
@@ -142,7 +212,9 @@ def test_without_a_number_twenty_steps_are_told() -> None:
 def test_what_there_is_no_column_or_group_of() -> None:
     with pytest.raises(UnknownName, match=r"--sort: unknown column 'cycle': did you mean 'cycles'\? known: compute, "):
         inspect_trace(InspectRequest(trace=Path("none.h5"), steps=True, sort="cycle")).to_dict()
-    with pytest.raises(UnknownName, match=r"--by: unknown group 'ops': did you mean 'op'\? known: cause, layer, "):
+    with pytest.raises(
+        UnknownName, match=r"--by: unknown group 'ops': did you mean 'op'\? known: cause, kind, layer, "
+    ):
         inspect_trace(InspectRequest(trace=Path("none.h5"), by="ops")).to_dict()
 
 

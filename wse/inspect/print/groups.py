@@ -7,11 +7,13 @@ from typing import Final
 
 from rich.console import Console
 
+from wse.inspect.print.folds import layers_text, op_text
 from wse.inspect.query.groups import Group, GroupsView
 from wse.report.table import Column, Table
 from wse.report.terminal import bar, count, heading, lines, percent, plural, printable, short_number
 from wse.report.terminal_table import print_table
 
+OUTSIDE: Final = "outside of the layers"
 MOST: Final = 20
 """Rows of a phase that are shown where nobody said how many."""
 
@@ -48,8 +50,10 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
     )
     if by == "cause":
         return (*columns, Column(key="most_in", title="most of it in", cell=_most_in, wraps=True))
+    ops = [Column(key="count", title="ops", formatter=count, numeric=True)] if by == "kind" else []
     return (
         *columns,
+        *ops,
         Column(key="words", title="words", cell=mean(short_number, "words"), numeric=True, priority=2),
         Column(key="hops", title="hops", cell=mean(short_number, "hops"), numeric=True, priority=3),
         Column(key="mostly", title="mostly"),
@@ -63,11 +67,23 @@ def _most_in(group: Group) -> str:
 def _name(by: str, group: Group) -> str:
     if by == "token":
         return _token_name(group)
+    if group.layers is not None:
+        return _folded_name(by, group)
     if by == "layer" and (group.layer or 0) < 0:
-        return "outside of the layers"
+        return OUTSIDE
     if by == "wafer" and (group.wafer or 0) < 0:
         return "the host"
     return printable(getattr(group, by)) or "no op"
+
+
+def _folded_name(by: str, group: Group) -> str:
+    """The name of equal ops or layers, or of a kind of op."""
+    layers, number = group.layers or (), group.count or 1
+    if by == "layer":
+        return f"{layers_text(layers)}{f' ×{number}' if number > 1 else ''}" if layers else OUTSIDE
+    if by == "kind":
+        return printable(group.kind) or "no op"
+    return op_text(group.op or "", layers, number)
 
 
 def _token_name(group: Group) -> str:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
+from wse.inspect.print.folds import layers_text, range_text
 from wse.inspect.query.links import LayerLinks, Link, LinksView
 from wse.report.table import Column, Table
 from wse.report.terminal import bar, count, lines, percent
@@ -36,25 +37,30 @@ def print_links(console: Console, view: LinksView) -> None:
 def _table(links: Sequence[Link], width: int) -> Table:
     """A row a link; bars are ``width`` wide."""
     most = max((link.words for link in links), default=0) or 1
+    folded = any(link.count > 1 for link in links)
     return Table(
         title="Busiest links",
-        note="words that leave a PE in a direction, over the whole run",
+        note="words that leave a PE in a direction, over the whole run" + "; equal links together" * folded,
         columns=(
-            *(Column(key=name, title=name, numeric=True) for name in ("wafer", "row", "col")),
-            Column(key="direction", title="direction"),
-            Column(key="bar", cell=lambda link: bar(link.words / most, width, "hops")),
+            Column(key="wafer", title="wafer", numeric=True),
+            Column(key="rows", title="rows", cell=lambda link: range_text(*link.rows), numeric=True),
+            Column(key="cols", title="cols", cell=lambda link: range_text(*link.cols), numeric=True),
+            Column(key="direction", title="to"),
+            *([Column(key="count", title="links", formatter=count, numeric=True, priority=1)] if folded else []),
+            Column(key="bar", cell=lambda link: bar(link.words / most, width, "hops"), priority=3),
             Column(key="words", title="words", cell=lambda link: count(link.words), numeric=True),
-            Column(key="layers", title="of", cell=_layers, wraps=True),
+            Column(key="layers", title="of", cell=_layers, wraps=True, priority=2),
         ),
         rows=links,
     )
 
 
 def link_line(link: Link) -> str:
-    """A link in a sentence."""
+    """A link in a sentence, and how many are equal to it."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
-    layers = _layers(link)
-    return f"{place}: {count(link.words)} words{f', {layers}' if layers else ''}"
+    layers, others = _layers(link), link.count - 1
+    equal = f", as on {count(others)} more" if others else ""
+    return f"{place}: {count(link.words)} words{equal}{f', {layers}' if layers else ''}"
 
 
 def _layers(link: Link) -> str:
@@ -77,7 +83,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
         return f"no layer {share}"
     if layers.first == layers.last:
         return f"layer {layers.first} {share}"
-    return f"layers {layers.first} to {layers.last} {share} each"
+    return f"{layers_text(((layers.first, layers.last),))} {share} each"
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:

@@ -7,9 +7,11 @@ from typing import Final
 
 from rich.console import Console
 
+from wse.inspect.print.folds import op_text
+from wse.inspect.query.folds import op_in_layer
 from wse.inspect.query.steps import Step, StepsView
 from wse.report.table import Column, Table
-from wse.report.terminal import count, lines, short_number
+from wse.report.terminal import count, lines, percent, short_number
 from wse.report.terminal_table import print_table
 
 ORDER_TEXTS: Final = {
@@ -31,14 +33,15 @@ def print_steps(console: Console, view: StepsView) -> None:
 
 
 def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note: str) -> Table:
-    """A row a step: what it is, how often it ran, its cycles, what it sends, and what it was ordered by."""
-    spare = {"words": 1, "hops": 2, "mostly": 0 if order == "cycles" else 3, order: 0}
+    """A row for equal steps: what they are, how often they ran, their cycles, what they send, what is their order."""
+    spare = {"words": 3, "hops": 4, "times": 2, "mostly": 1 if order == "cycles" else 5, order: 0}
     columns = (
         Column(key="phase", title="phase"),
-        Column(key="op", title="op", wraps=True, min_width=16),
-        Column(key="name", title="kernel or pattern"),
-        Column(key="times", title="times", cell=lambda step: count(step.times), numeric=True),
+        Column(key="op", title="op", cell=_op, wraps=True, min_width=12),
+        Column(key="name", title="kernel or pattern", wraps=True, min_width=15),
+        Column(key="times", title="times", cell=lambda step: count(step.times), numeric=True, priority=spare["times"]),
         Column(key="cycles", title="cycles", cell=lambda step: count(step.cycles), numeric=True),
+        Column(key="fraction", title="share", cell=lambda step: percent(step.fraction), numeric=True),
         *_order_columns(order),
         Column(
             key="words",
@@ -53,6 +56,10 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
         Column(key="mostly", title="mostly", priority=spare["mostly"]),
     )
     return Table(columns=columns, rows=steps, title=title, note=note)
+
+
+def _op(step: Step) -> str:
+    return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 
 def _order_columns(order: str) -> list[Column]:

@@ -20,12 +20,20 @@ from wse.inspect.query.check import CheckView
 from wse.inspect.query.diff import DiffView
 from wse.inspect.query.groups import GroupsView
 from wse.inspect.query.tokens import TokensView
+from wse.inspect.query.tree import TreeView
 from wse.inspect.query.view import View, outcome_of
 from wse.report.terminal import console_on, count, printable
 
 
-def print_view(view: View, stream: TextIO, *, top: int | None) -> None:
-    """Print a view of a trace. ``top``: how many rows were asked for, None where nobody said."""
+def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool = False) -> None:
+    """Print a view of a trace.
+
+    Args:
+        view: The view.
+        stream: Where to.
+        top: How many rows were asked for, None where nobody said.
+        each_layer: Whether layers of a tree that cost the same are printed one by one.
+    """
     console = console_on(stream)
     if isinstance(view, CheckView):
         _print_check(console, view)
@@ -38,6 +46,8 @@ def print_view(view: View, stream: TextIO, *, top: int | None) -> None:
         print_groups(console, view, top)
     elif isinstance(view, TokensView):
         print_tokens(console, view, top)
+    elif isinstance(view, TreeView):
+        print_tree(console, view, each_layer=each_layer)
     else:
         _PRINT[view.view](console, view)
 
@@ -62,7 +72,6 @@ _PRINT: Final[dict[str, Callable[[Console, Any], None]]] = {
     "links": print_links,
     "pe": print_pe,
     "tensors": print_tensors,
-    "tree": print_tree,
     "cycles": print_moves,
     "diff": print_diff,
 }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, NamedTuple
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
 from wse.errors import BadInput
-from wse.inspect.query.stages import covers
+from wse.inspect.query.link_ties import LinkTie, PlacedLayers, busiest_ties
 from wse.inspect.query.view import View
 from wse.report.result import Doc, Result
+from wse_traces.groups import distinct_rows
 from wse_traces.planes import pieces
 from wse_traces.read import Array, Trace
 from wse_traces.schema import DIRECTIONS
@@ -29,13 +30,16 @@ class LayerWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Result):
-    """A link out of a PE."""
+    """A link out of a PE, or several with as many words, and as many of each layer; their place is the first's."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
     col: Annotated[int, Doc("column of the PE")]
     direction: Annotated[str, Doc("side on which the link leaves")]
-    words: Annotated[int, Doc("words over the run", "words")]
+    words: Annotated[int, Doc("words over the run, on each of them", "words")]
+    count: Annotated[int, Doc("how many links are together; 1 with `--each-layer`")]
+    rows: Annotated[tuple[int, int], Doc("first and last row of their PEs")]
+    cols: Annotated[tuple[int, int], Doc("first and last column of their PEs; not all PEs between need be of them")]
     layers: Annotated[tuple[LayerWords, ...], Doc("layers with words on it, the most first")]
 
 
@@ -59,16 +63,6 @@ class LinksView(View):
     layer_links: Annotated[tuple[LayerLinks, ...], Doc("words of each layer on links")]
 
 
-class _Place(NamedTuple):
-    """A link with the words on it."""
-
-    words: int
-    wafer: int
-    row: int
-    col: int
-    direction: int
-
-
 def check_links(top: int) -> None:
     """Raise BadInput for more links than are looked up at once."""
     if top > MOST_LINKS:
@@ -76,24 +70,49 @@ def check_links(top: int) -> None:
         raise BadInput(message)
 
 
-def busiest_links(trace: Trace, top: int) -> list[Link]:
+def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Link]:
     """The ``top`` links with the most words, largest first; none of a run that goes on, which counts them at its end.
+
+    Links with as many words are in the order of wafer, direction (north, east, south, west), row and column, as in the
+    results of runs and estimates. Those of one wafer and direction with as many words, and as many of each layer, are
+    one, but for ``each_link``.
 
     Raises:
         TraceError: the trace is damaged.
     """
-    places = _busiest_places(trace, top)
-    return [
-        Link(
-            wafer=place.wafer,
-            row=place.row,
-            col=place.col,
-            direction=DIRECTIONS[place.direction],
-            words=place.words,
-            layers=tuple(layers),
-        )
-        for place, layers in zip(places, _layers_on(trace, places), strict=True)
-    ]
+    layers, links = PlacedLayers(trace), list[Link]()
+    for tie in busiest_ties(trace, top):
+        room = top - len(links)
+        links += _links_of(tie.first(room) if each_link else tie, layers, each_link=each_link)[:room]
+    return links
+
+
+def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Link]:
+    """The links of a tie, one by one or equal ones together, in the order of their first ones."""
+    words = layers.words(tie)
+    code = np.arange(len(tie.rows)) if each_link else np.zeros(len(tie.rows), np.int64)
+    for _, of_layer in () if each_link else words:
+        if of_layer.min() != of_layer.max():
+            code = distinct_rows([code, of_layer])[1]
+    _, first, number = np.unique(code, return_index=True, return_inverse=True)
+    return [_link(tie, np.flatnonzero(number == number[at]), words) for at in sorted(first.tolist())]
+
+
+def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
+    """The link that stands for some of a tie; ``words`` are those of each placed layer on all of it."""
+    rows, cols, first = tie.rows[members], tie.cols[members], int(members[0])
+    on_link = [LayerWords(layer=layer, words=int(of_layer[first])) for layer, of_layer in words if of_layer[first]]
+    return Link(
+        wafer=tie.wafer,
+        row=int(rows[0]),
+        col=int(cols[0]),
+        direction=DIRECTIONS[tie.direction],
+        words=tie.words,
+        count=len(members),
+        rows=(int(rows.min()), int(rows.max())),
+        cols=(int(cols.min()), int(cols.max())),
+        layers=tuple(sorted(on_link, key=lambda layer: (-layer.words, layer.layer))),
+    )
 
 
 def layer_links(trace: Trace) -> list[LayerLinks]:
@@ -110,58 +129,3 @@ def layer_links(trace: Trace) -> list[LayerLinks]:
         for layer, wafer, pattern in rows
     ]
     return sorted(links, key=lambda link: -link.busiest_link_words)
-
-
-def _busiest_places(trace: Trace, top: int) -> list[_Place]:
-    """The planes are gone through a chunk at a time, with the best so far kept."""
-    best: list[_Place] = []
-    for wafer in range(trace.rows("links/words") if top else 0):
-        for direction, first_row, first_col, words in pieces(trace, "links/words", wafer):
-            least = best[-1].words if len(best) == top else 0
-            if words.max(initial=0) <= least:
-                continue
-            flat = words.ravel()
-            largest = np.argpartition(-flat, min(top, flat.size - 1))[:top]
-            for at in largest[flat[largest] > least].tolist():
-                row, col = divmod(at, words.shape[1])
-                best.append(_Place(int(flat[at]), wafer, first_row + row, first_col + col, direction))
-            best = sorted(best, key=lambda place: (-place.words, *place[1:]))[:top]
-    return best
-
-
-def _layers_on(trace: Trace, links: list[_Place]) -> list[list[LayerWords]]:
-    """The layers with words on each link, those with the most words first."""
-    layers: list[list[LayerWords]] = [[] for _ in links]
-    if not links or not trace.rows("placed_layer"):
-        return layers
-    places = {name: column.astype(np.int64) for name, column in trace.table("placed_layer").items()}
-    known = (places["pattern"] >= 0) & (places["pattern"] < trace.rows("pattern"))
-    pattern_row = np.clip(places["pattern"], 0, max(0, trace.rows("pattern") - 1))
-    for name in ("rows", "cols"):
-        places[name] = trace.column(f"links/patterns/{name}").astype(np.int64)[pattern_row]
-    patterns = _Patterns(trace)
-    for link, on_link in zip(links, layers, strict=True):
-        inside = known & (places["wafer"] == link.wafer) & covers(places, link.row, link.col)
-        for place in np.flatnonzero(inside).tolist():
-            row, col = link.row - int(places["row"][place]), link.col - int(places["col"][place])
-            words = patterns.words(int(places["pattern"][place]), link.direction, row, col)
-            if words:
-                on_link.append(LayerWords(layer=int(places["layer"][place]), words=words))
-        on_link.sort(key=lambda layer: (-layer.words, layer.layer))
-    return layers
-
-
-class _Patterns:
-    """Words on single links of patterns, with the rows of PEs that were read kept."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._bands: dict[tuple[int, int, int], Array] = {}
-
-    def words(self, pattern: int, direction: int, row: int, col: int) -> int:
-        if row >= self._trace.header.rows or col >= self._trace.header.cols:
-            return 0
-        key = pattern, direction, row
-        if key not in self._bands:
-            self._bands[key] = self._trace["links/patterns/words"][key]
-        return int(self._bands[key][col])

@@ -29,6 +29,8 @@ VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tenso
 """Views beside the summary, each by the option that asks for it."""
 
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
+OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree")
+"""Views in which equal layers, or equal links, are told once, and one by one where that is asked for."""
 DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 
@@ -47,6 +49,7 @@ class InspectRequest:
     tensors: bool = False
     diff: Path | None = None
     check: bool = False
+    each_layer: bool = False
     sort: str | None = None
     top: int | None = None
     wafer_index: int | None = None
@@ -108,10 +111,14 @@ def _check(request: InspectRequest, view: str) -> None:
         if value is not None and view != goes_with:
             message = f"--{option} {value}: goes with --{goes_with}; add that, or leave it out"
             raise BadInput(message)
+    if request.each_layer and view not in OF_EACH_LAYER:
+        views = ", ".join(f"--{name}" for name in OF_EACH_LAYER[1:])
+        message = f"--each-layer: does not go with --{view}, but with {views}; leave it out"
+        raise BadInput(message)
     if request.sort is not None:
         check_order(request.sort)
     if request.by is not None:
-        check_group(request.by)
+        check_group(request.by, each_layer=request.each_layer)
     if request.pe is not None:
         _wafer_of(request.pe, request.wafer_index)
     if request.cycles is not None:
@@ -144,19 +151,19 @@ def _pe(trace: Trace, request: InspectRequest) -> View:
 
 def _steps(trace: Trace, request: InspectRequest) -> View:
     order = request.sort or "cycles"
-    steps = read_steps(StepSums(trace), order, request.rows)
+    steps = read_steps(StepSums(trace), order, request.rows, each_layer=request.each_layer)
     return StepsView(**source_of(trace, "steps"), sort=order, steps=tuple(steps))
 
 
 def _group_view(trace: Trace, request: InspectRequest) -> View:
     assert request.by is not None
     sums = StepSums(trace)
-    groups = read_groups(sums, request.by, request.rows)
+    groups = read_groups(sums, request.by, request.rows, each_layer=request.each_layer)
     return GroupsView(**source_of(trace, "by"), by=request.by, phases=sums.phases(), groups=tuple(groups))
 
 
 def _links(trace: Trace, request: InspectRequest) -> View:
-    links = tuple(busiest_links(trace, request.rows or 0))
+    links = tuple(busiest_links(trace, request.rows or 0, each_link=request.each_layer))
     return LinksView(**source_of(trace, "links"), links=links, layer_links=tuple(layer_links(trace)))
 
 
@@ -173,7 +180,7 @@ def _cycles(trace: Trace, request: InspectRequest) -> View:
 
 
 _READ: Final[dict[str, Callable[[Trace, InspectRequest], View]]] = {
-    "summary": lambda trace, request: read_summary(trace, request.rows or 0),
+    "summary": lambda trace, request: read_summary(trace, request.rows or 0, each_layer=request.each_layer),
     "steps": _steps,
     "by": _group_view,
     "links": _links,

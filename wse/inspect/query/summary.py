@@ -38,17 +38,20 @@ class SummaryView(TracedRun, View):
     report: Annotated[Mapping[str, Any], Doc("report that the run ended with")]
 
 
-def read_summary(trace: Trace, top: int) -> SummaryView:
-    """The summary, with the ``top`` busiest links and costliest steps. Raises: TraceError if the trace is damaged."""
+def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> SummaryView:
+    """The summary, with the ``top`` busiest links and costliest steps, equal ones together but for ``each_layer``.
+
+    Raises: TraceError if the trace is damaged.
+    """
     sums = StepSums(trace)
     return read_run(trace, sums.phases()).convert(
         SummaryView,
         **source_of(trace, "summary"),
         crossing=CrossingBytes(bytes=int(trace.column("crossings/bytes").sum())),
-        links=tuple(busiest_links(trace, top)),
+        links=tuple(busiest_links(trace, top, each_link=each_layer)),
         wavelets=read_wavelets(trace, None),
         experts=load_in(trace).result(),
         tree=tuple(read_tree(sums)),
-        steps=tuple(read_steps(sums, "cycles", top)),
+        steps=tuple(read_steps(sums, "cycles", top, each_layer=each_layer)),
         report=trace.report(),
     )
