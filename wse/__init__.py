@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wse.api import claims, compare, estimate, open_trace, race, run, serve_sim, sweep, validate
+    from wse.api import claims, compare, estimate, open_trace, race, run, serve_sim, sweep, validate, what_if
 
 __version__ = "0.1.0"
 
@@ -24,6 +24,7 @@ __all__ = [
     "serve_sim",
     "sweep",
     "validate",
+    "what_if",
 ]
 """Names of ``from wse import *``, which leaves Python's own ``compile`` in its place."""
 

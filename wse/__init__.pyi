@@ -7,6 +7,7 @@ from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.race.result import RaceResult
+from wse.comparison.what_if.result import WhatIfResult
 from wse.findings.result import ClaimsResult
 from wse.report.progress import OnProgress
 from wse.studies.compile.result import CompileResult
@@ -31,6 +32,7 @@ __all__ = [
     "serve_sim",
     "sweep",
     "validate",
+    "what_if",
 ]
 
 def run(
@@ -123,6 +125,44 @@ def estimate(
     trace: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> EstimateResult | GpuEstimateResult: ...
+def what_if(
+    model: str | Path,
+    *,
+    wafer: str | Path = "wse3",
+    mesh: str | None = None,
+    wafers: int | str | None = None,
+    mapping: str | Path = "auto",
+    region: str | None = None,
+    experts: str = "auto",
+    schedule: str = "fused",
+    software: str | Path = "production",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | None = None,
+    set: Sequence[str] | str = (),
+    defects: str | Path | None = None,
+    defects_seed: int = 0,
+    prompt_len: int | None = None,
+    new_tokens: int | None = None,
+    batch: int = 1,
+    verify_tokens: int | None = None,
+    draft: str | None = None,
+    draft_model: str | Path | None = None,
+    draft_place: str | None = None,
+    gpu: str | Path | None = None,
+    gpus: int | str | None = None,
+    stack: str | Path | None = None,
+    parallelism: str | None = None,
+    capacity: str = "refuse",
+    economics: str | Path | None = None,
+    network: str | Path | None = None,
+    sensitivity: bool = False,
+    trace: str | Path | None = None,
+    changes: str | Sequence[str] = "default",
+    jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> WhatIfResult: ...
 def compile(
     model: str | Path,
     *,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wse.comparison.compare.result import CompareResult
     from wse.comparison.compare.traces import TracesComparison
     from wse.comparison.race.result import RaceResult
+    from wse.comparison.what_if.result import WhatIfResult
     from wse.findings.result import ClaimsResult
     from wse.studies.compile.result import CompileResult
     from wse.studies.estimate.gpu_result import GpuEstimateResult
@@ -95,6 +96,35 @@ def estimate(request: EstimateRequest, *, on_progress: OnProgress | None = None)
 
         return estimate_on_gpus(request)
     return study(request, on_progress=on_progress or ignore)
+
+
+@takes_options_of(EstimateRequest)
+def what_if(
+    request: EstimateRequest,
+    *,
+    changes: str | Sequence[str] = "default",
+    jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> WhatIfResult:
+    """Estimate a model as it is and with each of some changes of the machine: ``wse estimate --what-if``.
+
+    Example:
+        result = wse.what_if("llama-3-8b", changes=["clock=x2", "sram=x2"])
+        [(row.change, row.factors["tokens_per_s_per_user"]) for row in result.changes]
+
+    Args:
+        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one with commas between; ``default`` has
+            eight.
+        jobs: Processes; all cores where None.
+        on_progress: Called with (estimates done, all, the change that is done).
+    """
+    from wse.comparison.what_if.study import check
+    from wse.comparison.what_if.study import what_if as study
+    from wse.request.what_if_option import read_changes
+
+    check(request)
+    text = changes if isinstance(changes, str) else ",".join(changes)
+    return study(request, read_changes(text), on_progress or ignore, jobs=jobs)
 
 
 @takes_options_of(CompileRequest)

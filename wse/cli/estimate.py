@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wse.cli import options as opt
+from wse.errors import BadInput
+from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import Option
+
+if TYPE_CHECKING:
+    from wse.comparison.what_if.result import WhatIfResult
 
 
 def estimate(
@@ -18,6 +23,20 @@ def estimate(
     detail: Annotated[  # noqa: FBT002
         bool, Option(doc="Also by kind of layer and by stage, and where everything is.", panel="Output")
     ] = False,
+    what_if: Annotated[
+        str | None,
+        Option(
+            doc="In place of one estimate a table of what each change by itself would give, the largest effect first: "
+            "clock, sram, hop, arithmetic, dispatch, latency, bandwidth, host, or a number as for --set; default: all "
+            "of these.",
+            panel="Output",
+            metavar="CHANGE=xFACTOR,...|default",
+            known_values=known_names.changes,
+        ),
+    ] = None,
+    png: Annotated[
+        str | None, Option(doc="With --what-if a picture of it, a tornado.", panel="Output", metavar="FILE.png")
+    ] = None,
     write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
@@ -32,6 +51,7 @@ def estimate(
       wse estimate story --mesh 24x24 --wafers 2 --mapping pipeline --new-tokens 64 --prompt-len 64 --batch 4
       wse estimate story --mesh 24x24 --prompt-len 64 --new-tokens 64 --sensitivity --detail
       wse estimate llama-3-8b --wafer wse2 --trace llama-3-8b.h5
+      wse estimate llama-3-8b --what-if clock=x2,sram=x2,latency=x0.5 --png tornado.png
       wse estimate llama-3.1-70b --gpu h100 --gpus 8 --stack vllm --dtype fp8 --batch 16
     """
     from wse.report.progress import ESTIMATING, progress_on
@@ -39,8 +59,17 @@ def estimate(
     from wse.studies.estimate.estimate import estimate as study
 
     check_machine(request, opt.given(command_line, EstimateRequest))
+    if what_if is not None:
+        if write_mapping is not None or detail:
+            option = "--detail" if detail else f"--write-mapping {write_mapping}"
+            message = f"{option}: is of one machine, and --what-if tries several; leave out one"
+            raise BadInput(message)
+        opt.print_result(_what_if(request, what_if, png), json=json)
+        return
+    if png is not None:
+        message = f"--png {png}: is the picture of --what-if; give that too, or leave it out"
+        raise BadInput(message)
     if request.gpu is not None:
-        from wse.errors import BadInput
         from wse.studies.estimate.gpus import estimate_on_gpus
 
         if write_mapping is not None:
@@ -53,3 +82,21 @@ def estimate(
         result = study(request, on_progress=on_progress)
     opt.write_mapping_file(path, result.system)
     opt.print_result(result, json=json, detail=detail)
+
+
+def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfResult:
+    """The result of --what-if, with its picture written where --png asks for it."""
+    from wse.comparison.what_if.study import check, what_if
+    from wse.comparison.what_if.tornado import as_png
+    from wse.report.output_file import output_path, write_output
+    from wse.report.progress import TRYING, progress_on
+    from wse.request.what_if_option import read_changes
+
+    check(request)
+    path = None if png is None else output_path("--png", png, suffix=".png", kind="a picture")
+    tried = read_changes(changes)
+    with progress_on(sys.stderr, TRYING) as on_progress:
+        result = what_if(request, tried, on_progress)
+    if path is not None:
+        write_output("--png", path, as_png(result))
+    return result

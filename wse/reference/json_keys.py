@@ -11,6 +11,7 @@ from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.race.result import RaceResult
+from wse.comparison.what_if.result import WhatIfResult
 from wse.findings.result import ClaimsResult
 from wse.inspect.export.files import ExportResult
 from wse.inspect.page.page import ViewResult
@@ -46,6 +47,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "compile": CompileResult,
     "estimate": EstimateResult,
     "estimate --gpu": GpuEstimateResult,
+    "estimate --what-if": WhatIfResult,
     "compare": CompareResult,
     "compare --gpu": CurveResult,
     "compare TRACE TRACE": TracesComparison,

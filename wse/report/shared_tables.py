@@ -41,7 +41,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
     bar_width = 14 if width < NARROW else 32
     columns = (
         Column(key="cause"),
-        Column(key="bar", cell=lambda row: bar(row["share"], bar_width, row["cause"])),
+        Column(key="bar", cell=lambda row: bar(row["share"], bar_width, row["cause"]), priority=1),
         number("share", formatter=percent),
         number("cycles"),
         Column(key="meaning"),
@@ -58,7 +58,7 @@ def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: i
     bar_width = 24 if width < NARROW else 40
     columns = (
         Column(key="use", formatter=lambda use: USES.get(use, use)),
-        Column(key="bar", cell=lambda row: bar(row["fraction"], bar_width, row["use"])),
+        Column(key="bar", cell=lambda row: bar(row["fraction"], bar_width, row["use"]), priority=1),
         number("bytes", formatter=lambda bytes_: f"{count(bytes_)} B"),
         number("fraction", formatter=percent),
     )

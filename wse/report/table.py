@@ -34,7 +34,8 @@ class Column:
         cell: The text of a row's cell, where that needs more than the value under ``key``.
         numeric: Whether cells are numbers, which stand at the right and sort by value.
         best: Whether the largest or the smallest value of the column is marked.
-        priority: Columns with the largest number are left out first where a terminal is narrow; 0 always stays.
+        priority: Columns with the largest number are left out first where a terminal is narrow, those with 0 last,
+            from the right; the first column of a table stays.
         wraps: Whether a long text may go on in a further line.
         style: The style of its cells on a terminal, as rich writes it.
         min_width: Characters that a column that wraps has at least, before others are left out.

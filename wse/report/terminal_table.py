@@ -1,10 +1,11 @@
-"""Tables on a terminal: no number is ever cut off; where the width does not do, whole columns are left out."""
+"""Tables on a terminal: nothing is ever cut off; where the width does not do, whole columns are left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -40,12 +41,12 @@ def print_table(console: Console, table: Table) -> None:
     columns = shown_columns(console, table)
     view = plain_table(header=any(column.title for column in columns))
     for column in columns:
-        marked = column.numeric and column.best_value(table.rows) is not None
+        marked = _is_marked(column, table)
         view.add_column(
             f"{column.title}{' ' * marked}",
             justify="right" if column.numeric else "left",
-            no_wrap=not column.wraps,
-            overflow="fold" if column.wraps else "ellipsis",
+            no_wrap=not column.wraps and bool(column.width or len(columns) > 1),
+            overflow="ellipsis" if column.width else "fold",
             style=column.style,
             width=column.width,
         )
@@ -58,16 +59,24 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def shown_columns(console: Console, table: Table) -> list[Column]:
-    """The columns that fit the width: those with the largest priority number go first, the last of equals before."""
-    width = {column.key: _needed_width(column, _cells(column, table)) + GAP for column in table.columns}
+    """The columns that fit the width: those with the largest priority number go first, the last of equals before.
+
+    The first column stays, and of a table of names and texts the text, which goes on in further lines.
+    """
+    width = {column.key: _needed_width(column, table) + GAP for column in table.columns}
     columns = list(table.columns)
     while sum(width[column.key] for column in columns) - GAP > console.width - INDENT:
-        spare = [column for column in columns if column.priority]
+        spare = [column for column in columns[1:] if column.priority or not column.wraps]
         if not spare:
             break
         worst = max(column.priority for column in spare)
         columns.remove([column for column in spare if column.priority == worst][-1])
     return columns
+
+
+def _is_marked(column: Column, table: Table) -> bool:
+    """Whether the best cell of a column has a mark behind it, for which all cells leave a place."""
+    return column.numeric and column.best_value(table.rows) is not None
 
 
 def _cells(column: Column, table: Table) -> list[Text]:
@@ -88,6 +97,8 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
     return cell
 
 
-def _needed_width(column: Column, cells: list[Text]) -> int:
-    widest = max(len(column.title), *(cell.cell_len for cell in cells))
+def _needed_width(column: Column, table: Table) -> int:
+    cells = _cells(column, table)
+    widest = max(cell_len(column.title) + _is_marked(column, table), *(cell.cell_len for cell in cells))
+    widest = column.width or widest
     return min(widest, column.min_width) if column.wraps else widest

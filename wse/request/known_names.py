@@ -26,6 +26,13 @@ def machine_numbers() -> Iterable[str]:
     return [f"{name}=" for name in names()]
 
 
+def changes() -> Iterable[str]:
+    """Changes of the machine that are tried by themselves."""
+    from wse.request.what_if_option import DEFAULT, DEFAULTS
+
+    return (DEFAULT, *DEFAULTS.split(","))
+
+
 def gpus() -> Iterable[str]:
     """GPU presets."""
     from wse.gpus.load import known_gpus

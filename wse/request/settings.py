@@ -22,7 +22,7 @@ R = TypeVar("R", bound=PlacementRequest)
 WAFER, SOFTWARE = "wafer.", "software."
 """Prefixes of the names of numbers of the wafer and of the software."""
 MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSpec, SOFTWARE: SoftwareProfile}
-WHOLE_WITHIN: Final = 0.01
+WHOLE_WITHIN: Final = 0.1
 """The most by which the product of a whole number and a factor may be off a whole number."""
 
 
@@ -44,7 +44,7 @@ class Setting:
         """The value in place of ``number``, which is what the files say; a whole number stays whole.
 
         Raises:
-            BadInput: a factor of a whole number makes none, nor one that is within 1 %; or it is one of 0.
+            BadInput: a factor of a whole number makes none, nor one that is within a tenth; or it is one of 0.
         """
         if not self.is_factor:
             return self.amount

@@ -127,7 +127,7 @@ def _stages_table(result: CompileResult) -> Table:
     columns = (
         *(number(key, key, str) for key in ("stage", "wafer", "rows", "cols", *narrow, "layers", *parts)),
         Column(key="also", title="also"),
-        Column(key="bar", title="SRAM in use", cell=lambda row: bar(row["fraction"], 12, "weights")),
+        Column(key="bar", title="SRAM in use", cell=lambda row: bar(row["fraction"], 12, "weights"), priority=9),
         number("fraction", formatter=percent),
     )
     note = f"{in_bytes(result.system.cut_bytes_per_token)} go from region to region for each token"
@@ -147,7 +147,7 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
     ]
     columns = (
         number("bin", formatter=str),
-        Column(key="bar", cell=lambda row: bar(row["pes"] / all_pes, 30, row["use"])),
+        Column(key="bar", cell=lambda row: bar(row["pes"] / all_pes, 30, row["use"]), priority=9),
         number("pes", formatter=lambda pes: plural(pes, "PE")),
     )
     return Table(columns=columns, rows=rows, title="PEs by SRAM in use", note="all wafers")

@@ -125,7 +125,7 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
     """The columns behind a row's name; those of bars and of measured constants on wide lines alone."""
     whole, wide = bounds.token.cycles, width >= NARROW
-    share = Column(key="share", cell=lambda row: bar(row.cycles / whole, 8, "hops"))
+    share = Column(key="share", cell=lambda row: bar(row.cycles / whole, 8, "hops"), priority=9)
     measured = number("sources", "measured", lambda sources: percent(sources.get("measured", 0.0)))
     return [
         *([share] if wide else []),

@@ -98,8 +98,8 @@ def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
         number("cycles", "cycles", short_number),
         number("share", "of the gap", percent),
         number("ratio_without", "ratio without", lambda ratio: f"{ratio:.2f}"),
-        Column(key="ops", title="most in", cell=_ops, wraps=True),
-        Column(key="reason", title="what they are", wraps=True),
+        Column(key="ops", title="most in", cell=_ops, wraps=True, priority=1),
+        Column(key="reason", title="what they are", wraps=True, priority=2),
     )
     return Table(columns=columns, rows=tuple(gap), title=f"What separates it from its bound  {token.ratio:.2f} times")
 

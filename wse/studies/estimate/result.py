@@ -161,8 +161,8 @@ def _answer_table(result: EstimateResult) -> Table:
     columns = (
         Column(key="name", style="bright_black"),
         number("value", formatter=str),
-        Column(key="grade", style="bright_black"),
-        Column(key="note", wraps=True),
+        Column(key="grade", style="bright_black", priority=1),
+        Column(key="note", wraps=True, priority=2),
     )
     return Table(columns=columns, rows=rows, title="Answer", note=f"graded {GRADES}")
 

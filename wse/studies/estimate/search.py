@@ -67,20 +67,24 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
         Column(key="chosen", formatter=lambda chosen: "▸" if chosen else ""),
         Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" turned" if row.turned else "")),
         Column(key="bands", title="bands", formatter=count),
-        Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}"),
+        Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}", priority=4),
         Column(
-            key="mesh", title="of PEs", cell=lambda row: f"{row.mesh_rows}x{row.mesh_cols}" if row.mesh_rows else ""
+            key="mesh",
+            title="of PEs",
+            cell=lambda row: f"{row.mesh_rows}x{row.mesh_cols}" if row.mesh_rows else "",
+            priority=5,
         ),
-        Column(key="groups", title="groups"),
-        Column(key="experts", title="experts"),
-        Column(key="prefill", title="prefill", formatter=lambda product: product.replace("-gemm", "")),
+        Column(key="groups", title="groups", priority=6),
+        Column(key="experts", title="experts", priority=6),
+        Column(key="prefill", title="prefill", formatter=lambda product: product.replace("-gemm", ""), priority=7),
         number(
             "needed_bytes_per_pe",
             "bytes a PE",
             cell=lambda row: count(row.needed_bytes_per_pe) + ("" if row.fits else " ✗"),
+            priority=2,
         ),
-        number("token_cycles", "tokens/s", lambda cycles: count(round(clock_hz / cycles))),
-        number("request_cycles", "cycles", short_number),
+        number("token_cycles", "tokens/s", lambda cycles: count(round(clock_hz / cycles)), priority=1),
+        number("request_cycles", "cycles", short_number, priority=3),
     )
     counts = f"{search.tried} tried in small, {search.fitting} fit, {search.compiled} compiled whole"
     legend = (

@@ -123,7 +123,7 @@ def profile_tables(profile: ProfileResult, *, width: int = WIDEST) -> tuple[Tabl
 def _rows_table(name: str, rows: Sequence[ProfileRow], width: int) -> Table:
     columns = (
         Column(key="name", title=name),
-        Column(key="bar", cell=lambda row: bar(row.share, 8 if width < NARROW else 24)),
+        Column(key="bar", cell=lambda row: bar(row.share, 8 if width < NARROW else 24), priority=1),
         number("share", "share", percent),
         number("s", "time", seconds),
         number("bytes", "bytes", in_bytes),

@@ -1,0 +1,35 @@
+"""``wse estimate --what-if`` on the command line: its table, its picture, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Wse
+
+FLAGS = ("--mesh", "24x24", "--prompt-len", 16, "--new-tokens", 16)
+
+
+def test_what_is_of_one_machine_is_refused(wse: Wse) -> None:
+    for options, part in (
+        (("--gpu", "h100"), "--gpu h100: --what-if changes numbers of wafers"),
+        (("--trace", "a.h5"), "--trace: is of one machine"),
+        (("--sensitivity",), "--sensitivity: is of one machine"),
+        (("--detail",), "--detail: is of one machine"),
+        (("--new-tokens", 1), "--new-tokens 1: nothing is decoded"),
+        (("--png", "a.pdf"), "--png a.pdf: give the name of a picture, which ends in .png"),
+    ):
+        assert part in wse("estimate", "story", "--what-if", "clock=x2", *options).refusal()
+    assert "--png a.png: is the picture of --what-if" in wse("estimate", "story", "--png", "a.png").refusal()
+
+
+def test_the_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Path) -> None:
+    done = wse("estimate", "story", *FLAGS, "--what-if", "clock=x2,latency=x0.5", "--png", "t.png")
+    assert done.code == 0
+    assert "clock x2" in done.out
+    assert "875 MHz → 1.75 GHz" in done.out
+    assert (empty / "t.png").read_bytes().startswith(b"\x89PNG")
+    printed = json.loads(wse("estimate", "story", *FLAGS, "--what-if", "clock=x2", "--json").out)
+    assert printed["changes"][0]["factors"]["tokens_per_s_per_user"] == pytest.approx(2)

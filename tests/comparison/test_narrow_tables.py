@@ -1,0 +1,62 @@
+"""Tables of commands at any width of a terminal: columns are left out, and no number is cut off or broken in two."""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import cache
+
+import pytest
+
+import wse
+from wse.report.result import Result
+from wse.report.table import Table
+from wse.report.terminal import console_on
+from wse.report.terminal_table import print_table, shown_columns
+
+WIDTHS = (40, 60, 80, 120)
+SMALL = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64}
+
+
+@cache
+def results() -> dict[str, Result]:
+    sets = "wafer.clock_hz=x2"
+    return {
+        "estimate": wse.estimate("story", **SMALL, wafers=2, sensitivity=True, set=sets),
+        "estimate --gpu": wse.estimate("story", gpu="h100", gpus=1, prompt_len=64, new_tokens=64),
+        "what-if": wse.what_if("story", **SMALL, batch=2, changes="clock=x2,hop=x0.3,sram=64KiB", jobs=1),
+        "compile": wse.compile("story", mesh="24x24", set=sets),
+        "compare": wse.compare("story", **SMALL, wafers=[1, 2], mapping="region", set=sets, jobs=1),
+        "serve-sim": wse.serve_sim("story", **SMALL, mapping="region", requests=50, set=sets),
+    }
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["estimate", "estimate --gpu", "what-if", "compile", "compare", "serve-sim"])
+def test_numbers_are_whole_at_any_width(name: str, width: int) -> None:
+    for detail in (False, True):
+        tables = results()[name].tables(detail=detail, width=width)
+        assert tables
+        for table in tables:
+            check(table, width)
+
+
+def check(table: Table, width: int) -> None:
+    """Every number of the columns that are shown is there, and no line is longer than the terminal."""
+    stream = io.StringIO()
+    console = console_on(stream)
+    console.width = width
+    print_table(console, table)
+    printed = stream.getvalue()
+    columns = shown_columns(console, table)
+    assert columns[0] == table.columns[0]
+    cells = [str(column.text(row)) for column in columns for row in table.rows]
+    assert printed.count("…") == sum(cell.count("…") for cell in cells) + f"{table.title}{table.note}".count("…")
+    if len(columns) > 1:
+        whole = [str(column.text(row)) for column in columns if not column.wraps for row in table.rows]
+        assert all(cell.strip() in printed for cell in whole), (table.title, width)
+    assert max(map(len, printed.splitlines()), default=0) <= max(width, longest_word(cells))
+
+
+def longest_word(cells: list[str]) -> int:
+    return max((len(word) for cell in cells for word in re.split(r"\s", cell)), default=0)

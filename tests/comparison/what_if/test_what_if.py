@@ -1,0 +1,96 @@
+"""What if: each change by itself is the estimate of the changed machine, sorted by its effect."""
+
+from __future__ import annotations
+
+import pytest
+
+import wse
+from wse.comparison.what_if.result import WhatIfResult
+from wse.errors import BadInput, DoesNotFit, UnknownName
+from wse.request.what_if_option import DEFAULTS, SHORT_NAMES, read_changes
+
+SMALL = {"mesh": "24x24", "prompt_len": 16, "new_tokens": 16}
+FLAGS = ("--mesh", "24x24", "--prompt-len", 16, "--new-tokens", 16)
+
+
+@pytest.fixture(scope="module")
+def result() -> WhatIfResult:
+    return wse.what_if("story", **SMALL, changes=["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.5"], jobs=1)
+
+
+def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -> None:
+    plain = wse.estimate("story", **SMALL)
+    assert result.base.tokens_per_s_per_user == plain.decode.tokens_per_s_per_user
+    for row, setting in (("clock", "wafer.clock_hz=x2"), ("hop", "wafer.hop_cycles=1")):
+        alone = wse.estimate("story", **SMALL, set=setting)
+        (found,) = (r for r in result.changes if r.change == row and r.value in ("x2", "1"))
+        assert found.tokens_per_s_per_user == alone.decode.tokens_per_s_per_user
+        assert found.ttft_s == alone.latency.ttft_s
+        assert found.wafers == alone.system.wafers
+        ratio = alone.decode.tokens_per_s_per_user / plain.decode.tokens_per_s_per_user
+        assert found.factors["tokens_per_s_per_user"] == pytest.approx(ratio)
+    assert result.changes[0].numbers == {"wafer.clock_hz": (875e6, 1750e6)}
+
+
+def test_the_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:
+    assert [(row.change, row.value) for row in result.changes] == [
+        ("clock", "x2"), ("clock", "x0.5"), ("hop", "1"), ("sram", "x2"), ("hop", "x0.3")
+    ]  # fmt: skip
+    assert "is no whole number" in str(result.changes[-1].reason)
+    assert result.changes[-1].tokens_per_s_per_user is None
+
+
+def test_processes_find_what_this_one_finds(result: WhatIfResult) -> None:
+    changes = ["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.5"]
+    assert wse.what_if("story", **SMALL, changes=changes, jobs=2) == result
+
+
+def test_the_picture_has_a_bar_for_each_change(result: WhatIfResult) -> None:
+    (axes,) = result.plot().axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["clock", "hop", "sram"]
+    base = result.base.tokens_per_s_per_user
+    ends = sorted(round(bar.get_x() + bar.get_width()) for bar in axes.patches)
+    assert ends == sorted(round(row.tokens_per_s_per_user) for row in result.changes if row.reason is None)
+    assert {round(bar.get_x()) for bar in axes.patches} == {round(base)}
+
+
+def test_a_wafer_less_where_pes_have_twice_the_sram() -> None:
+    result = wse.what_if(
+        "story", wafer="wse2", mesh="4x4", mapping="bands", prompt_len=8, new_tokens=8, changes="sram=x4", jobs=1
+    )
+    (row,) = result.changes
+    assert row.wafers < result.base.wafers
+    assert row.factors["wafers"] == row.wafers / result.base.wafers
+
+
+def test_changes_add_to_what_was_set() -> None:
+    result = wse.what_if("story", **SMALL, set="wafer.clock_hz=x2", changes="clock=x2,hop=1", jobs=1)
+    assert {row.change: row.numbers for row in result.changes}["clock"] == {"wafer.clock_hz": (1.75e9, 3.5e9)}
+    assert "--set wafer.clock_hz=1750000000" in result.title
+
+
+def test_default_has_every_short_name() -> None:
+    assert [change.name for change in read_changes("default")] == list(SHORT_NAMES)
+    assert read_changes(f"default,{'wafer.colours=30'}")[:-1] == read_changes(DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("", BadInput, "give 1 to 200 changes"),
+        ("clock", BadInput, "'clock': give a change, such as clock=x2"),
+        ("clok=x2", UnknownName, "unknown change 'clok': did you mean 'clock'"),
+        ("wafer.clock=x2", UnknownName, "did you mean 'wafer.clock_hz'"),
+        ("clock=x2,clock=x2", BadInput, "clock=x2 is given twice"),
+        ("clock=fast", BadInput, "--what-if wafer.clock_hz=fast: give a number"),
+    ],
+)
+def test_bad_changes_are_one_line(text: str, kind: type, message: str) -> None:
+    with pytest.raises(kind, match=message) as error:
+        read_changes(text)
+    assert "\n" not in str(error.value)
+
+
+def test_a_machine_that_does_not_hold_the_model_is_refused() -> None:
+    with pytest.raises(DoesNotFit):
+        wse.what_if("story", mesh="2x2", wafers=1, prompt_len=8, new_tokens=8, changes="clock=x2", jobs=1)

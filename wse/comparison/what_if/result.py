@@ -1,0 +1,112 @@
+"""The result of ``wse estimate --what-if``: a row for each change of the machine, and their table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from wse.hardware.number import unit_of
+from wse.report.result import Doc, Result
+from wse.report.shared_tables import with_settings_text
+from wse.report.table import Column, Table, number
+from wse.report.terminal import WIDEST, count, hertz, plural, printable, rate_and_latency, seconds, three_figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfRow(Result):
+    """The machine with one change, and what the model does there; without numbers where it cannot be."""
+
+    change: Annotated[str, Doc("what is changed: a short name or a number of the machine; absent as it is")] = ""
+    value: Annotated[str, Doc("the value that it takes, or the factor")] = ""
+    numbers: Annotated[
+        Mapping[str, tuple[float, ...]] | None, Doc("by the name of a number what it was and what it becomes")
+    ] = None
+    reason: Annotated[str | None, Doc("why it cannot be")] = None
+    wafers: Annotated[int | None, Doc("wafers")] = None
+    mapping: Annotated[str | None, Doc("the mapping that the search found")] = None
+    tokens_per_s_per_user: Annotated[float | None, Doc("tokens of one user", "1/s")] = None
+    tokens_per_s: Annotated[float | None, Doc("tokens of a batch", "1/s")] = None
+    ttft_s: Annotated[float | None, Doc("time to the first token", "s")] = None
+    usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million tokens", "USD")] = None
+    factors: Annotated[Mapping[str, float] | None, Doc("by the keys above, the number over the unchanged one")] = None
+
+    @property
+    def speed_factor(self) -> float:
+        """Tokens a second of a user over those of the machine as it is; of one that cannot be 1."""
+        return (self.factors or {}).get("tokens_per_s_per_user", 1.0)
+
+    @property
+    def effect(self) -> tuple[bool, float, float, float]:
+        """The size of the change's effect, by which rows are sorted: on a user's tokens, wafers, the first token."""
+        factors = self.factors or {}
+        sizes = (abs(math.log(factors.get(key, 1.0))) for key in ("tokens_per_s_per_user", "wafers", "ttft_s"))
+        speed, wafers, first = (round(size, 6) for size in sizes)
+        return self.reason is None, speed, wafers, first
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfResult(Result):
+    """A model on a machine as it is, and with each of some changes by itself, the largest effect first."""
+
+    inputs: Annotated[Mapping[str, str | int | float], Doc("the options with defaults filled in")]
+    base: Annotated[WhatIfRow, Doc("the machine as it is")]
+    changes: Annotated[tuple[WhatIfRow, ...], Doc("the machine with each change, searched anew; the largest first")]
+
+    @property
+    def title(self) -> str:
+        """The model, the machine and the tokens, in a line."""
+        inputs = self.inputs
+        machine = with_settings_text(f"{inputs['wafer']}, {inputs['mesh']} PEs", inputs)
+        lengths = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
+        return f"{printable(inputs['model'])} as {inputs['dtype']} on {printable(machine)}; {lengths}"
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The machine as it is, then each change; below it those that cannot be, with the reason."""
+        rows = [self.base, *(row for row in self.changes if row.reason is None)]
+        footer = [("*", "the best of a column; × over the machine as it is; each change by itself, searched anew")]
+        footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
+        return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
+
+    def plot(self) -> Figure:
+        """A tornado: tokens a second of a user with each change, about those of the machine as it is."""
+        from wse.comparison.what_if.tornado import tornado
+
+        return tornado(self)
+
+
+def _columns(result: WhatIfResult) -> tuple[Column, ...]:
+    several = int(result.inputs["batch"]) > 1
+    return (
+        Column(key="change", title="with", cell=_name),
+        number("tokens_per_s_per_user", "a user", best="largest", doc="tokens a second of one user"),
+        number("speed_factor", "×", lambda factor: f"{factor:.3g}", priority=1, doc="times as many as without"),
+        *([number("tokens_per_s", "all users", best="largest", priority=3)] if several else []),
+        number("wafers", "wafers", best="smallest", priority=2),
+        number("ttft_s", "first token", seconds, best="smallest", priority=4),
+        number("usd_per_million_tokens", "USD/M", three_figures, best="smallest", priority=5),
+        Column(key="numbers", title="from, to", cell=_numbers, priority=7),
+    )
+
+
+def _name(row: WhatIfRow) -> str:
+    return f"{row.change} {row.value}" if row.change else "as it is"
+
+
+def _numbers(row: WhatIfRow) -> str:
+    """What the numbers were and are; how many there are where there are several."""
+    numbers = row.numbers or {}
+    if len(numbers) > 1:
+        return plural(len(numbers), "number")
+    return "".join(" → ".join(_short(name, value) for value in both) for name, both in numbers.items())
+
+
+def _short(name: str, value: float) -> str:
+    """A number of the machine in the unit of its name."""
+    unit = unit_of(name.partition(".")[2])
+    written: dict[str, Callable[[float], str]] = {"Hz": hertz, "s": seconds, "byte/s": rate_and_latency}
+    return written.get(unit, count)(value)
