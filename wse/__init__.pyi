@@ -6,6 +6,7 @@ from typing import Any
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
+from wse.comparison.pattern.result import PatternResult
 from wse.comparison.race.result import RaceResult
 from wse.comparison.what_if.result import WhatIfResult
 from wse.findings.result import ClaimsResult
@@ -27,6 +28,7 @@ __all__ = [
     "compare",
     "estimate",
     "open_trace",
+    "pattern",
     "race",
     "run",
     "serve_sim",
@@ -281,6 +283,17 @@ def serve_sim(
     html: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> ServeResult: ...
+def pattern(
+    patterns: Sequence[str | Callable[..., Any]] | str | None = None,
+    *,
+    pes: Sequence[int] | str | None = None,
+    words: Sequence[int] | str | None = None,
+    wafer: str | Path = "wse2",
+    software: str | Path = "tuned",
+    wavelet: bool = False,
+    html: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> PatternResult: ...
 def claims(
     *numbers: int,
     page: str | Path | None = None,

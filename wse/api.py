@@ -19,6 +19,7 @@ from wse.request.compare_request import CompareRequest, check_question
 from wse.request.engine_option import LOCAL, EngineChoice
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import request_of
+from wse.request.pattern_request import PatternRequest
 from wse.request.race_request import RaceRequest
 from wse.request.run_request import CompileRequest, RunRequest
 from wse.request.serve_request import ServeRequest
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from wse.comparison.compare.curve.result import CurveResult
     from wse.comparison.compare.result import CompareResult
     from wse.comparison.compare.traces import TracesComparison
+    from wse.comparison.pattern.result import PatternResult
     from wse.comparison.race.result import RaceResult
     from wse.comparison.what_if.result import WhatIfResult
     from wse.findings.result import ClaimsResult
@@ -212,6 +214,25 @@ def serve_sim(
     from wse.studies.serve.files import serve_to_files
 
     return serve_to_files(request, on_progress or ignore, timeline=timeline, html=html)
+
+
+@takes_options_of(PatternRequest)
+def pattern(
+    request: PatternRequest, *, html: str | Path | None = None, on_progress: OnProgress | None = None
+) -> PatternResult:
+    """Compare patterns of a line: cycles, bounds, links, colours, checks. The result of ``wse pattern``.
+
+    Example:
+        result = wse.pattern(["chain", "mine.py:mine", function_of_yours], pes=[64], words=[1, 1024])
+        result.cases[0].cycles, result.faults
+
+    Args:
+        html: A file for a page with the tables and the wavelets of small cases.
+        on_progress: Called with (cases done, all, the case that begins).
+    """
+    from wse.comparison.pattern.files import compare_to_files
+
+    return compare_to_files(request, on_progress or ignore, html=html)
 
 
 @checks_arguments

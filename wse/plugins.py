@@ -1,4 +1,4 @@
-"""Plugins of users' packages, found by entry points: patterns, mapping strategies, model families.
+"""Objects of users' own: patterns, mapping strategies, model families, of packages by entry points or of files by path.
 
 A package names its objects in its own ``pyproject.toml``, under the group of their kind::
 
@@ -7,20 +7,33 @@ A package names its objects in its own ``pyproject.toml``, under the group of th
 
 Entry points are read when a name is asked for that is not bundled, or when all names are: a command that needs none of
 them does not look. What is bundled cannot be replaced.
+
+A file needs no package: where an option names a pattern or a mapping, ``FILE.py:NAME`` is the object of that name in
+that file, which is run as any program that its user starts.
 """
 
 from __future__ import annotations
 
+import linecache
+import re
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
-from wse.errors import BadInput
+from wse.errors import BadInput, UnknownName
+from wse.files import read_file
 
 PATTERNS: Final = "wse.patterns"
 STRATEGIES: Final = "wse.mappings"
 FAMILIES: Final = "wse.families"
+
+SOURCE_LIMIT_BYTES: Final = 2**20
+_FILE_OBJECT: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)", re.DOTALL)
 
 Thing = TypeVar("Thing")
 
@@ -77,3 +90,56 @@ def _place(point: EntryPoint) -> str:
     """An entry point as messages name it: its group, name and value, and the package that has it."""
     package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     return f"entry point {point.name} = {point.value} in {point.group}{package}"
+
+
+def names_file_object(text: str) -> bool:
+    """Whether a text names an object of a user's file, as ``FILE.py:NAME``.
+
+    >>> names_file_object("own/mine.py:mine"), names_file_object("chain"), names_file_object("mine.py")
+    (True, False, False)
+    """
+    return _FILE_OBJECT.fullmatch(text) is not None
+
+
+def object_of_file(text: str) -> Any:
+    """The object that ``FILE.py:NAME`` names. The file is run once, and again when it was changed.
+
+    Raises:
+        BadInput: the file cannot be read, or running it fails: with the file, the line and Python's own message.
+        UnknownName: it has no such object.
+    """
+    match = _FILE_OBJECT.fullmatch(text)
+    assert match is not None
+    path, name = Path(match["file"]), match["name"]
+    own = vars(_module(path, read_file(path, SOURCE_LIMIT_BYTES, BadInput, "a Python file")))
+    if name not in own:
+        raise UnknownName("object", name, [known for known in own if not known.startswith("_")], where=str(path))
+    return own[name]
+
+
+@lru_cache(maxsize=64)
+def _module(path: Path, source: bytes) -> ModuleType:
+    """The module that a file's ``source`` makes; what stands beside the file can be imported in it."""
+    module = ModuleType(f"{path.stem}_{abs(hash((path, source))):x}")
+    module.__file__ = str(path)
+    before = list(sys.path)
+    sys.modules[module.__name__] = module  # where dataclasses look for the types of their fields
+    sys.path.insert(0, str(path.resolve().parent))
+    linecache.checkcache(str(path))
+    try:
+        exec(compile(source, str(path), "exec"), vars(module))
+    except (Exception, SystemExit) as error:
+        del sys.modules[module.__name__]
+        raise BadInput(fault_in_file(error, path)) from error
+    finally:
+        sys.path[:] = before
+    return module
+
+
+def fault_in_file(error: BaseException, path: Path) -> str:
+    """An error that running code of a user's file raised, with the last line of the file on the way to it."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; mend that line"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    place = f"{path}: line {lines[-1]}" if lines else str(path)
+    return f"{place}: {type(error).__name__}: {error}; mend that line" if lines else f"{place}: {error}; mend the file"

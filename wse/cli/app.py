@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import wse
-from wse.cli import catalogue, claims, race, run, validate, view
+from wse.cli import catalogue, claims, pattern, race, run, validate, view
 from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "validate": validate.validate,
     "claims": claims.claims,
     "race": race.race,
+    "pattern": pattern.pattern,
     "sweep": sweep_command.sweep,
     "models": catalogue.models,
     "wafers": catalogue.wafers,

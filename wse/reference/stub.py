@@ -66,4 +66,4 @@ def _literal(default: Any) -> str:
 def _type(annotation: Any) -> str:
     """A type as it is written with the imports of the file."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    return re.sub(r"\b(?:collections\.abc|pathlib)\.", "", text)
+    return re.sub(r"\b(?:collections\.abc|pathlib|typing)\.", "", text)

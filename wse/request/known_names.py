@@ -73,3 +73,10 @@ def acceptances() -> Iterable[str]:
     from wse.request.acceptance_option import known_acceptances
 
     return known_acceptances()
+
+
+def patterns() -> Iterable[str]:
+    """Patterns of a line."""
+    from wse.fabric.line.line_patterns import known_line_patterns
+
+    return known_line_patterns()

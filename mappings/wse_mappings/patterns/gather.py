@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.pattern import LineCollective, Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
@@ -52,4 +52,8 @@ def _sample_in_stretches(sizes: Sizes) -> Case:
     return line_case("gather in stretches", schedule, sizes, f"of {len(owners)} PEs in each of {stretches}")
 
 
-PATTERN = Pattern(name="gather", samples={"gather": _sample, "gather in stretches": _sample_in_stretches})
+PATTERN = Pattern(
+    name="gather",
+    samples={"gather": _sample, "gather in stretches": _sample_in_stretches},
+    collectives={"gather": LineCollective(make=lambda length, _: gather(length, 1, range(length), 0))},
+)

@@ -9,11 +9,11 @@ centre, two are MeshGEMV's. Source: He et al., WaferLLM, OSDI 2025, MeshGEMV.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 from wse_mappings.cuts.split import balanced_segments, ceil_div
-from wse_mappings.patterns.pattern import Pattern
+from wse_mappings.patterns.pattern import LineCollective, Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
@@ -205,11 +205,21 @@ def _sample_of_stretch(sizes: Sizes) -> Case:
     return line_case("k_tree of a stretch", to_all, sizes, detail)
 
 
+def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
+    """The tree over one line, in ``number`` groups."""
+    groups = None if number is None else (number,)
+    return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
+
+
 PATTERN = Pattern(
     name="k_tree",
     samples={
         "k_tree reduce": lambda sizes: _sample(sizes, broadcast=False),
         "k_tree all-reduce": lambda sizes: _sample(sizes, broadcast=True),
         "k_tree of a stretch": _sample_of_stretch,
+    },
+    collectives={
+        "k_tree": LineCollective(make=partial(_on_line, broadcast=False), takes_number=True),
+        "k_tree_all_reduce": LineCollective(make=partial(_on_line, broadcast=True), takes_number=True),
     },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_mappings.patterns.pattern import Pattern, Terms
+from wse_mappings.patterns.pattern import LineCollective, Pattern, Terms
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_schedule, varied_schedule
 
@@ -107,5 +107,8 @@ PATTERN = Pattern(
         "shared_multicast": _shared_sample,
         "diagonal_multicast": lambda sizes: line_case("diagonal_multicast", diagonal_multicast(sizes.length), sizes),
         "diagonal_stream": lambda sizes: line_case("diagonal_stream", diagonal_stream(sizes.length), sizes),
+    },
+    collectives={
+        "multicast": LineCollective(make=lambda length, _: multicast(length, 1, 0), form=("broadcast", "flooding")),
     },
 )

@@ -9,7 +9,8 @@ arXiv 2404.15888."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from wse_mappings.patterns.sampling import Case, Sizes
 from wse_mappings.schedule import Arrival, LineSchedule
@@ -66,6 +67,21 @@ class LineReduce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LineCollective:
+    """A collective of a whole line that is no reduce into its end, as `wse pattern` compares them.
+
+    Attributes:
+        make: From PEs and a number, None for the authors' choice, to the pattern of one line.
+        takes_number: Whether there is a number to choose.
+        form: Its collective and algorithm in ``wse.fabric.line.closed_forms``, where it has a closed form.
+    """
+
+    make: Callable[[int, int | None], LineSchedule]
+    takes_number: bool = False
+    form: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """A communication pattern.
 
@@ -74,8 +90,10 @@ class Pattern:
         samples: Cases of random sizes by what they are called, for `wse validate --against wavelet`.
         reduce: Where it is a reduce of a line into its end: it is then tried in searches for the cheapest pattern,
             from both sides and before a multicast too, and has closed forms.
+        collectives: What else it does on a whole line, by name.
     """
 
     name: str
     samples: Mapping[str, Callable[[Sizes], Case]]
     reduce: LineReduce | None = None
+    collectives: Mapping[str, LineCollective] = field(default_factory=lambda: MappingProxyType({}))

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from wse_mappings.mesh.ring import ring_pe
-from wse_mappings.patterns.pattern import Pattern, Terms
+from wse_mappings.patterns.pattern import LineCollective, Pattern, Terms
 from wse_mappings.patterns.sampling import line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
@@ -46,5 +46,10 @@ PATTERN = Pattern(
         "ring_all_reduce": lambda sizes: line_case(
             "ring_all_reduce", ring_all_reduce(sizes.length, 1, Arrival.ADD), sizes
         )
+    },
+    collectives={
+        "ring_all_reduce": LineCollective(
+            make=lambda length, _: ring_all_reduce(length, 1, Arrival.ADD), form=("all_reduce", "ring")
+        ),
     },
 )

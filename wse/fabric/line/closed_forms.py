@@ -167,7 +167,14 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    reduce, level = line_reduces()[name], level_cycles(wafer)
+    return reduce_form(line_reduces()[name], length, words, wafer, grouping)
+
+
+def reduce_form(
+    reduce: LineReduce, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None = None
+) -> float:
+    """Cycles of a reduce of a line of two PEs or more by its closed form; arguments as of `closed_form`."""
+    level = level_cycles(wafer)
     if reduce.published_cycles is not None and grouping is None:
         return reduce.published_cycles(length, words, level)
     return model_cycles(reduce.terms(length, words, level), wafer, grouping or Grouping.OVERLAPPED)

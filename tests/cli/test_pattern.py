@@ -1,0 +1,45 @@
+"""`wse pattern` on the command line: tables, JSON, and exit status 2 for a pattern that is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+from tests.cli.conftest import Wse
+
+LOSSY = """
+from wse_mappings.schedule import uniform_schedule
+
+def mine(length, lines, arrival):
+    return uniform_schedule("mine", length, lines, [(1, 0, arrival)], 1)
+"""
+
+
+def test_tables_have_the_bound_and_its_source(wse: Wse) -> None:
+    shown = wse("pattern", "chain,k_tree", "--pes", "16", "--words", "1,256")
+    assert shown.code == 0
+    assert re.search(r"chain +16 +256 +346 \* +1\.00 ", shown.out)
+    assert "Luczynski et al." in shown.out
+
+
+def test_a_wrong_pattern_is_told_behind_the_others_with_status_2(wse: Wse, empty: Path) -> None:
+    Path("mine.py").write_text(LOSSY, encoding="utf-8")
+    shown = wse("pattern", "chain,mine.py:mine", "--pes", "8", "--words", "4,8", "--json")
+    assert shown.code == 2
+    assert shown.err == (
+        "wse: mine.py:mine on 8 PEs: the sum on PE 0 lacks the words of PE 2, 3, 4, 5 and 2 more "
+        "(and 1 more cases with a fault)\n"
+    )
+    cases = json.loads(shown.out)["cases"]
+    assert [("fault" in case, "cycles" in case) for case in cases] == [(False, True), (True, False)] * 2
+
+
+def test_the_examples_of_its_help_work(wse: Wse, empty: Path) -> None:
+    examples = re.findall(r"^ {4}wse (pattern.*)$", wse("pattern", "--help").out, re.MULTILINE)
+    assert len(examples) == 4
+    for example in examples:
+        if "750" not in example:
+            assert wse(*shlex.split(example)).code == 0, example
+    assert Path("patterns.html").exists()

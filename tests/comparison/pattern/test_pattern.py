@@ -1,0 +1,179 @@
+"""`wse pattern`: cases with their numbers, faults of one's own patterns, and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wse
+from wse.comparison.pattern.plot import pattern_figure
+from wse.errors import BadInput, UnknownName
+from wse.fabric.line.closed_forms import closed_form
+from wse.hardware.load import load_wafer
+from wse_mappings.patterns.chain import chain
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
+
+PAIRS = Path(__file__).parents[3] / "docs" / "examples" / "package" / "wse_example" / "pairs.py"
+WAFER = load_wafer("wse2")
+
+
+def test_cases_have_the_numbers_of_their_models() -> None:
+    result = wse.pattern("chain,star,multicast,gather", pes=[8], words=[16], wavelet=True)
+    by_name = {case.pattern: case for case in result.cases}
+    one = by_name["chain"]
+    assert (one.collective, one.root, one.best, one.stalls) == ("reduce", 0, True, False)
+    assert one.cycles == one.wavelet_cycles == one.form_cycles == closed_form("reduce", "chain", 1, 8, 16, WAFER)
+    assert (one.links, one.busiest_link_words, one.hops, one.colours) == (7, 16, 7 * 16, 2)
+    assert one.times_bound is not None
+    assert one.times_bound >= 1
+    star = by_name["star"]
+    assert (star.busiest_link_words, star.hops, star.best) == (7 * 16, 28 * 16, False)
+    assert (by_name["gather"].hops, by_name["gather"].cycles) == (28 * 16, by_name["gather"].bound_cycles)
+    assert not by_name["multicast"].best  # nothing else does the same
+    assert result.faults == ()
+    assert [bound.collective for bound in result.bounds] == ["reduce", "broadcast", "gather"]
+
+
+def test_the_best_of_a_size_is_among_those_that_do_the_same() -> None:
+    result = wse.pattern("chain,two_phase,chain_multicast,k_tree_all_reduce", pes=[32], words=[1, 2048])
+    best = {(case.words, case.collective): case.pattern for case in result.cases if case.best}
+    assert best == {
+        (1, "reduce"): "two_phase",
+        (2048, "reduce"): "chain",
+        (1, "all_reduce"): "k_tree_all_reduce",
+        (2048, "all_reduce"): "chain_multicast",
+    }
+
+
+def test_a_number_takes_the_place_of_the_authors() -> None:
+    cycles = {case.pattern: case.cycles for case in wse.pattern("two_phase@8,two_phase@2,two_phase", words=[1]).cases}
+    assert cycles["two_phase@8"] == cycles["two_phase"] != cycles["two_phase@2"]
+
+
+def test_a_pattern_of_a_file_and_a_function_are_timed_like_bundled_ones() -> None:
+    def mine(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+        return chain(length, lines, arrival)
+
+    result = wse.pattern([f"{PAIRS}:pairs", f"{PAIRS}:PATTERN", mine, "chain"], words=[64])
+    pairs, pattern, own, bundled = (
+        next(case for case in result.cases if case.pattern.endswith(name))
+        for name in ("pairs", "PATTERN", "mine", "chain")
+    )
+    assert own.cycles == bundled.cycles
+    assert own.form_cycles is None
+    assert pairs.cycles == pattern.cycles
+    assert pattern.form_cycles is not None
+
+
+def lossy(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    return uniform_schedule("lossy", length, lines, [(pe, pe - 1, arrival) for pe in range(length - 1, 1, -1)], 2)
+
+
+def crossed(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    messages = [(2, 3, arrival), (1, 2, arrival), (3, 2, arrival), (2, 0, arrival)]
+    return uniform_schedule("crossed", length, lines, messages, 3, message_colours=[0, 1, 2, 0])
+
+
+def greedy(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    return uniform_schedule("greedy", length, lines, [(pe, 0, arrival) for pe in range(length - 1, 0, -1)], 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "fault"),
+    [
+        (lossy, "lossy on 4 PEs: the sum on PE 1 lacks the words of PE 0"),
+        (crossed, "crossed on 4 PEs: the sum on PE 0 has the words of PE 2 more than once"),
+        (greedy, "greedy on 4 PEs: its messages need 3 colours where they cross; colours = 1 is too few"),
+    ],
+)
+def test_a_wrong_pattern_has_a_fault_and_no_cycles(own: Any, fault: str) -> None:
+    result = wse.pattern([own, "chain"], pes=[4], words=[8])
+    assert result.faults == (fault,)
+    (case,) = [case for case in result.cases if case.fault]
+    assert case.cycles is None
+    assert not case.best
+    assert [row.pattern for table in result.tables() for row in table.rows] == ["chain"]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("mine = 3", "mine.py: mine: is of type int, and no pattern; give a function of (length, lines, arrival)"),
+        ("def mine(length): ...", "mine.py: mine: is called with (length, lines, arrival), which it does not take"),
+        ("def mine(*_):\n    return []", "mine.py: mine: returned an object of type list; give a function of"),
+        ("def mine(*_):\n    return 1 / 0", "mine on 4 PEs: mine.py: line 2: ZeroDivisionError: division by zero"),
+        ("import numpy\ndef mine(:", "mine.py: line 2: SyntaxError: invalid syntax; mend that line"),
+        ("import no_such_module_of_anybody", "mine.py: line 1: ModuleNotFoundError: No module named"),
+        (
+            "from wse_mappings.patterns.chain import chain\ndef mine(*_):\n    return chain(3, 1, 1)",
+            "mine.py: mine: made a pattern of 3 PEs where 4 were asked for",
+        ),
+    ],
+)
+def test_errors_in_a_file_are_one_line_with_file_and_line(
+    source: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(source, encoding="utf-8")
+    with pytest.raises(BadInput) as error:
+        wse.pattern("mine.py:mine", pes=[4])
+    assert str(error.value).startswith(told)
+    assert "\n" not in str(error.value)
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    for count in (1, 2):
+        file.write_text(f"from wse_mappings.patterns.chain import chain as mine\nNUMBER = {count}", encoding="utf-8")
+        assert wse.pattern(f"{file}:mine", words=[1]).cases[0].cycles is not None
+    file.write_text("from wse_mappings.patterns.star import star as mine", encoding="utf-8")
+    mine, star = wse.pattern([f"{file}:mine", "star"], words=[1]).cases
+    assert mine.cycles == star.cycles
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"patterns": "chian"}, "unknown pattern 'chian': did you mean 'chain'?"),
+        ({"patterns": "chain@3"}, "pattern 'chain@3': has no number to choose"),
+        ({"patterns": "two_phase@0"}, "pattern 'two_phase@0': behind @ give a whole number of at least 1"),
+        ({"patterns": "k_tree@99"}, "k_tree@99 on 64 PEs: k_tree: 99 groups in level 1"),
+        ({"pes": [1]}, "--pes 1: give numbers from 2 to 2,000"),
+        ({"words": [0]}, "--words 0: give numbers from 1 to 1,000,000"),
+        ({"patterns": "no.py:x"}, "no.py: does not exist"),
+        ({"patterns": f"{PAIRS}:pears"}, f"{PAIRS}: unknown object 'pears': did you mean 'pairs'?"),
+    ],
+)
+def test_a_name_or_size_that_is_none_is_told(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadInput) as error:
+        wse.pattern(**options)
+    assert str(error.value).startswith(told)
+    assert isinstance(error.value, UnknownName) == ("unknown" in told)
+
+
+def test_the_page_has_tables_faults_and_the_wavelets_of_small_cases(tmp_path: Path) -> None:
+    page = tmp_path / "patterns.html"
+    result = wse.pattern(["chain", "chain_multicast", lossy], pes=[4, 300], words=[5], html=page)
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"https?://", text)
+    assert "lossy on 4 PEs: the sum on PE 1 lacks the words of PE 0" in text
+    assert "2 cases of the tables not played: at most 128 PEs" in text
+    data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
+    assert [one["name"] for one in data["animations"]] == ["chain_multicast: 4 PEs, 5 words", "chain: 4 PEs, 5 words"]
+    to_all, one = data["animations"]
+    moves = [one["moves"][at : at + 5] for at in range(0, len(one["moves"]), 5)]
+    case = next(case for case in result.cases if case.pattern == "chain" and case.pes == 4)
+    assert sum(through != 0 for _, _, through, _, _ in moves) == case.hops == 15
+    assert all(through == -1 for _, pe, through, _, _ in moves if through)
+    assert max(one["operations"][2::3]) == one["cycles"] == case.cycles
+    assert set(to_all["operations"][::3]) == {0, 1, 2, 3}
+
+
+def test_the_plot_has_a_line_for_each_pattern_and_the_bound() -> None:
+    figure = pattern_figure(wse.pattern("chain,two_phase,multicast", pes=[8, 16], words=[1, 8]))
+    labels = [sorted(line.get_label() for line in axes.lines) for axes in figure.axes]
+    assert labels == [["chain", "lowest bound", "two_phase"]] * 2 + [["lowest bound", "multicast"]] * 2

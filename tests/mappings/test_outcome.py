@@ -1,0 +1,76 @@
+"""What a pattern does on a line, found by following every PE's words; and what is wrong with one that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wse_mappings.outcome import outcome_of
+from wse_mappings.patterns.both_sides import both_sides
+from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.gather import gather
+from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.reduce_multicast import reduce_multicast
+from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
+
+ADD, REPLACE, MULTICAST = Arrival.ADD, Arrival.REPLACE, Arrival.MULTICAST
+
+
+@pytest.mark.parametrize("length", [2, 3, 8, 17])
+def test_the_collectives_of_bundled_patterns_are_found_with_their_roots(length: int) -> None:
+    made = {
+        ("reduce", 0): chain(length, 1, ADD),
+        ("reduce", length // 2): both_sides(length, 1, ADD, chain),
+        ("reduce", root_of(length)): k_tree(length, 1, ADD, broadcast=False),
+        ("broadcast", length - 1): multicast(length, 1, length - 1),
+        ("gather", length - 1): gather(length, 1, range(length), length - 1),
+    }
+    for (collective, root), schedule in made.items():
+        outcome = outcome_of(schedule)
+        assert (outcome.collective, outcome.root, outcome.fault) == (collective, root, "")
+    for to_all in (ring_all_reduce(length, 1, ADD), reduce_multicast(chain(length, 1, ADD), 0)):
+        assert outcome_of(to_all).collective == "all_reduce"
+
+
+def line(length: int, *messages: tuple[int, int, Arrival], colours: int = 1) -> LineSchedule:
+    return uniform_schedule("mine", length, 1, list(messages), colours)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fault"),
+    [
+        (line(4, (3, 2, ADD), (1, 0, ADD)), "the sum on PE 0 lacks the words of PE 2, 3"),
+        (line(3, (2, 1, ADD), (1, 0, ADD), (2, 0, ADD)), "the sum on PE 0 has the words of PE 2 more than once"),
+        (line(3, (1, 0, ADD), (2, 1, ADD)), "the sum on PE 1 lacks the words of PE 0"),
+        (
+            line(4, (3, 2, ADD), (2, 1, ADD), (1, 0, ADD), (0, 2, MULTICAST)),
+            "the sum of all is on PE 0 and not on PE 3",
+        ),
+        (line(4, (0, 2, MULTICAST)), "the words of PE 0 do not reach PE 3"),
+        (line(8, (1, 0, REPLACE)), "the words of PE 1 do not reach PE 2, 3, 4, 5 and 2 more"),
+        (line(3, (3, 0, ADD)), "message 0 goes from PE 3 to PE 0, on a line of PEs 0 to 2"),
+        (line(3, (1, 1, ADD)), "message 0 goes from PE 1 to PE 1, which is the same"),
+        (replace(line(3, (2, 1, ADD)), messages=np.array([[2, 1, 9]], np.int32)), "message 0 arrives as 9, no Arrival"),
+        (line(3, (0, 1, MULTICAST), (0, 2, MULTICAST)), "messages 0 and 1 are multicasts of PE 0 the same way"),
+        (
+            replace(line(2, (1, 0, ADD)), message_colours=np.array([1], np.int32)),
+            "a message has colour 1, and colours = 1",
+        ),
+        (gather(4, 1, (1, 2), 0), "2 of 4 PEs have a part of the words"),
+    ],
+)
+def test_a_pattern_that_loses_words_or_has_them_twice_is_told(schedule: LineSchedule, fault: str) -> None:
+    outcome = outcome_of(schedule)
+    assert outcome.collective is None
+    assert outcome.fault.startswith(fault)
+
+
+def test_words_twice_are_no_fault_where_the_right_sum_takes_their_place() -> None:
+    schedule = line(3, (1, 2, ADD), (1, 2, ADD), (2, 1, ADD), (0, 1, REPLACE))
+    assert outcome_of(schedule).collective is None
+    mended = line(3, (2, 0, ADD), (1, 0, ADD), (1, 2, ADD), (0, 2, MULTICAST))
+    assert outcome_of(mended).collective == "all_reduce"

@@ -1,0 +1,51 @@
+"""``wse pattern``: patterns of a line side by side, bundled ones and one's own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from wse.cli import options as opt
+from wse.errors import BadInput
+from wse.request.option import Option
+from wse.request.pattern_request import PatternRequest
+
+
+def pattern(
+    request: PatternRequest,
+    html: Annotated[
+        str | None,
+        Option(
+            doc="Write one page with the tables, and the wavelets of small cases on their way: up to 128 PEs and "
+            "20,000 hops of words.",
+            panel="Output",
+            metavar="FILE",
+        ),
+    ] = None,
+    png: Annotated[str | None, Option(doc="Write a plot of cycles over words.", panel="Output", metavar="FILE")] = None,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Compare patterns of a line: reduces, broadcasts, gathers, your own.
+
+    Cycles beside the lower bound and the closed form, links and their words, colours; whether every word arrives once,
+    and whether messages can wait for each other for ever. A pattern of your own is a function of (length, lines,
+    arrival) in a file: it is run as any program that you start, so name no file that you would not run.
+
+    Examples:
+
+    \b
+      wse pattern
+      wse pattern chain,two_phase@8,k_tree --pes 64,750 --words 1,64,1024
+      wse pattern chain_multicast,k_tree_all_reduce,ring_all_reduce --pes 32 --wavelet
+      wse pattern k_tree,chain --pes 16 --words 8 --html patterns.html
+    """
+    from wse.comparison.pattern.files import compare_to_files
+    from wse.report.progress import COMPARING, progress_on
+
+    with progress_on(sys.stderr, COMPARING) as on_progress:
+        result = compare_to_files(request, on_progress, html=html, png=png)
+    opt.print_result(result, json=json)
+    if result.faults:
+        more = f" (and {len(result.faults) - 1} more cases with a fault)" if len(result.faults) > 1 else ""
+        message = f"{result.faults[0]}{more}"
+        raise BadInput(message)

@@ -1,0 +1,1 @@
+"""``wse pattern``: patterns of a line side by side: cycles, bounds, links, colours, and wavelets on their way."""

@@ -1,0 +1,40 @@
+"""The result of ``wse pattern`` with the files that were asked for beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wse.comparison.pattern.result import PatternResult
+from wse.comparison.pattern.study import compare_patterns, laboratory_of
+from wse.report.output_file import output_path, write_output
+from wse.report.progress import OnProgress, ignore
+from wse.request.pattern_request import PatternRequest
+
+
+def compare_to_files(
+    request: PatternRequest,
+    on_progress: OnProgress = ignore,
+    *,
+    html: str | Path | None = None,
+    png: str | Path | None = None,
+) -> PatternResult:
+    """Compare patterns, and write a page or a plot of them.
+
+    Raises:
+        BadInput: as of `compare_patterns`, or a file that cannot be written.
+    """
+    page = None if html is None else output_path("--html", str(html), suffix=".html", kind="a page")
+    plot = None if png is None else output_path("--png", str(png), suffix=".png", kind="a PNG image")
+    result = compare_patterns(request, on_progress)
+    if page is not None:
+        from wse.comparison.pattern.animation import animations_of
+        from wse.comparison.pattern.page import as_html
+
+        laboratory = laboratory_of(request)
+        animations = animations_of(request, result.cases, laboratory)
+        write_output("--html", page, as_html(result, animations, laboratory.wafer))
+    if plot is not None:
+        from wse.comparison.pattern.plot import as_png
+
+        write_output("--png", plot, as_png(result))
+    return result

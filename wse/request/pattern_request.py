@@ -1,0 +1,88 @@
+"""PatternRequest: the options of ``wse pattern``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final
+
+from wse.errors import BadInput
+from wse.request import known_names
+from wse.request.option import Option, whole_number
+from wse.request.placement_request import SoftwareName, WaferName
+
+REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
+"""The patterns that are looked at unasked."""
+PES: Final = (64,)
+WORDS: Final = (1, 64, 1024)
+LONGEST_LINE: Final = 2_000
+MOST_WORDS: Final = 1_000_000
+MOST_CASES: Final = 2_000
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        message = f"{text!r}: give names of patterns with commas between them, such as chain,two_phase,mine.py:mine"
+        raise BadInput(message)
+    return names
+
+
+def _counts(flag: str, text: str) -> tuple[int, ...]:
+    numbers = [whole_number(part) for part in text.split(",")]
+    if None in numbers:
+        message = f"{flag} {text!r}: give whole numbers with commas between them, such as 64,750"
+        raise BadInput(message)
+    return tuple(number for number in numbers if number is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternRequest:
+    """Patterns, lines and words that are set side by side."""
+
+    patterns: Annotated[
+        tuple[str | Callable[..., Any], ...] | None,
+        Option(
+            doc="Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns of your own as "
+            "FILE.py:NAME, a file that is run as any program that you start. Default: the reduces.",
+            metavar="PATTERN,...",
+            read=_names,
+            known_values=known_names.patterns,
+            positional=True,
+        ),
+    ] = None
+    pes: Annotated[
+        tuple[int, ...] | None,
+        Option(doc="PEs of the lines. Default: 64.", metavar="64,750", read=partial(_counts, "--pes")),
+    ] = None
+    words: Annotated[
+        tuple[int, ...] | None,
+        Option(
+            doc="32-bit words of each PE. Default: 1, 64, 1024.", metavar="1,1024", read=partial(_counts, "--words")
+        ),
+    ] = None
+    wafer: WaferName = "wse2"
+    software: SoftwareName = "tuned"
+    wavelet: Annotated[
+        bool,
+        Option(doc="Also carry every case out cycle by cycle, and check the words that arrive."),
+    ] = False
+
+    def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:
+        """The patterns, PEs and words, with those that stand where none are given.
+
+        Raises:
+            BadInput: sizes are none, or too many.
+        """
+        patterns, pes, words = self.patterns or REDUCES, self.pes or PES, self.words or WORDS
+        for flag, numbers, least, most in (("--pes", pes, 2, LONGEST_LINE), ("--words", words, 1, MOST_WORDS)):
+            for number in numbers:
+                if not least <= number <= most:
+                    message = f"{flag} {number}: give numbers from {least} to {most:,}"
+                    raise BadInput(message)
+        cases = len(patterns) * len(pes) * len(words)
+        if cases > MOST_CASES:
+            message = f"{cases:,} cases of patterns, PEs and words: give at most {MOST_CASES:,}"
+            raise BadInput(message)
+        return patterns, pes, words
