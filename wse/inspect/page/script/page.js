@@ -47,8 +47,7 @@ async function start() {
     };
   steps.pinned = (trace, step) => maps?.show(trace, step);
   experts(section("experts"));
-  await recall();
-  tendAddress();
+  await tendAddress();
   requestAnimationFrame(() =>
     setTimeout(() => {
       performance.mark("usable");

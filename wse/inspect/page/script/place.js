@@ -27,6 +27,7 @@ function address() {
   return text ? `${lastSection}?${text}` : lastSection;
 }
 
+// Goes where the address says; the page as it begins, where it says nothing.
 async function recall() {
   const [section, ...rest] = location.hash.slice(1).split("?");
   const wanted = new URLSearchParams(rest.join("?"));
@@ -37,7 +38,9 @@ async function recall() {
   if (lastSection) document.getElementById(lastSection).scrollIntoView();
 }
 
-function tendAddress() {
+async function tendAddress() {
+  if (location.hash) await recall();
+  recalling = false;
   addEventListener("hashchange", () => recall());
   document.querySelector("nav").addEventListener("click", (event) => {
     const section = event.target.closest("a")?.getAttribute("href").slice(1);

@@ -51,7 +51,7 @@ function limitFigure(trace) {
   return {
     name: "limit",
     value: most / sum(phase.cycles_by),
-    text: DATA.causes[phase.cycles_by.indexOf(most)],
+    text: `${DATA.causes[phase.cycles_by.indexOf(most)]}${COMPARED ? ` ${percent(most, sum(phase.cycles_by))}` : ""}`,
     note:
       `${percent(most, sum(phase.cycles_by))} of the cycles` +
       (bound && ratio

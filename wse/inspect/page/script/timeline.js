@@ -181,7 +181,7 @@ class Timeline {
   choose(side, wanted, show = true) {
     const at = Math.min(Math.max(Math.round(wanted) || 0, 0), side.trace.tokens.length - 1);
     side.token = at;
-    this.pin(side, -1, false);
+    this.unpin(side);
     side.number.value = String(at);
     side.named.textContent = at < 0 ? "none" : tokenName(side.trace, at);
     const token = side.trace.tokens[at];
@@ -220,6 +220,12 @@ class Timeline {
       return;
     }
     event.preventDefault();
+  }
+
+  unpin(side) {
+    side.step = -1;
+    side.detail.textContent = "";
+    this.pinned(side.trace, null);
   }
 
   // A step of the token, counted from its first, or -1 for none: framed, told in words, and shown where it runs.

@@ -75,7 +75,10 @@ function besideMedian(trace, at, schedule) {
   const name = at === slowest(trace) ? `Token ${at} is the slowest` : `Token ${at}`;
   if (at === median.token) return `${name}, and the median of all that were decoded.`;
   const more = schedule.cycles - median.cycles;
-  if (!more) return `${name}: as many cycles as the median token, ${median.token}.`;
+  if (!more) {
+    const isMost = at === slowest(trace);
+    return `Token ${at}: as many cycles as the median token, ${median.token}${isMost ? "; none takes more" : ""}.`;
+  }
   const parts = schedule.by_kind
     .map((cycles, kind) => [kindName(trace, kind < trace.kinds.length ? kind : -1), cycles - median.by_kind[kind]])
     .filter(([, cycles]) => cycles)

@@ -94,11 +94,15 @@ class WaferMaps {
   }
 
   // The PE with most of what is shown, of the first map that shows anything.
+  busiest() {
+    const plane = this.shown().find((side) => side.plane)?.plane;
+    return plane && { row: plane.at[0], col: plane.at[1] };
+  }
+
   async toBusiest() {
     this.isPlaced = false;
     remember("wafer");
-    const plane = this.shown().find((side) => side.plane)?.plane;
-    if (plane) await this.moveTo({ row: plane.at[0], col: plane.at[1] }, false);
+    await this.moveTo(this.busiest() ?? this.cursor, false);
   }
 
   async panelOf(trace, { row, col }) {
@@ -133,9 +137,7 @@ class WaferMaps {
     if (this.difference) this.difference.plane = differencePlane(...planes);
     const shown = this.shown();
     for (const side of this.sides) side.figure.hidden = !shown.includes(side);
-    this.draw();
-    if (this.isPlaced) await this.moveTo(this.cursor, false);
-    else await this.toBusiest();
+    await this.moveTo((!this.isPlaced && this.busiest()) || this.cursor, false);
   }
 
   // A step's rectangle on the wafer of its trace; null takes it away. The wafer is shown where it is.
