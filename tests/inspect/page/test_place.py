@@ -332,6 +332,8 @@ def test_two_traces_have_a_map_of_what_differs(opened: Opened, sample: Path, tmp
     said = next(text for text in texts(browser, "#wafer .say") if "B − A" in text)
     assert f"most different by +{more[0, 0]:,} words (PE 0, 0)" in said
     assert said.endswith("the same on 29 of 30 PEs.")
+    found(browser, "#map-D")
+    settled(browser)
     over(browser, found(browser, "#map-D"), 0.05, 0.05).perform()
     told = tip(browser).split("\n")
     assert told == [

@@ -85,7 +85,11 @@ function tendTips() {
   document.addEventListener("pointermove", (event) => {
     if (tipOf && !(tipOf.isConnected && tipOf.contains(event.target))) hideTip();
   });
-  for (const name of ["scroll", "wheel", "pointerdown", "keydown"])
+  const scrolled = (event) => {
+    if (event.target.contains(tipOf)) hideTip();
+  };
+  addEventListener("scroll", scrolled, { passive: true, capture: true });
+  for (const name of ["wheel", "pointerdown", "keydown"])
     addEventListener(name, hideTip, { passive: true, capture: true });
   for (const name of ["blur", "resize"]) addEventListener(name, hideTip);
   addEventListener("pointerup", (event) => {

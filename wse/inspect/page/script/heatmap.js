@@ -22,11 +22,19 @@ class Camera {
     Object.assign(this, { rows, cols, row: 0, col: 0, scale: 1, whole: 1 });
   }
 
+  // To maps of this size: what showed the whole wafer still does, what looked closer still looks there.
   fit(width, height) {
+    const { isWhole } = this;
     this.whole = Math.min(width / this.cols, height / this.rows);
+    if (isWhole || this.isWhole) {
+      this.scale = this.whole;
+      this.row = (this.rows - height / this.scale) / 2;
+      this.col = (this.cols - width / this.scale) / 2;
+    } else this.pan(0, 0, width, height);
+  }
+
+  showWhole() {
     this.scale = this.whole;
-    this.row = (this.rows - height / this.scale) / 2;
-    this.col = (this.cols - width / this.scale) / 2;
   }
 
   get isWhole() {
@@ -46,10 +54,7 @@ class Camera {
   }
 
   pan(x, y, width, height) {
-    if (this.isWhole) {
-      this.fit(width, height);
-      return;
-    }
+    if (this.isWhole) return; // there is nowhere to go
     this.col = bounded(this.col - x / this.scale, this.cols, width / this.scale);
     this.row = bounded(this.row - y / this.scale, this.rows, height / this.scale);
   }

@@ -31,10 +31,7 @@ class WaferMaps {
     );
     this.replay = Replay.of(this, section);
     onRedraw(() => this.draw());
-    addEventListener("resize", () => {
-      this.camera.fitted = false;
-      this.draw();
-    });
+    addEventListener("resize", () => this.draw());
     keepMap(this);
   }
 
@@ -162,7 +159,7 @@ class WaferMaps {
   }
 
   whole() {
-    this.camera.fitted = false;
+    this.camera.showWhole();
     this.draw();
     remember("wafer");
   }
@@ -175,10 +172,7 @@ class WaferMaps {
     for (const side of shown) {
       const { canvas, trace } = side;
       sizeMap(side.box, canvas, this.camera.rows / this.camera.cols);
-      if (!this.camera.fitted) {
-        this.camera.fit(canvas.clientWidth, canvas.clientHeight);
-        this.camera.fitted = true;
-      }
+      this.camera.fit(canvas.clientWidth, canvas.clientHeight);
       canvas.style.touchAction = this.camera.isWhole ? "pan-y" : "none";
       const plane = {
         values: side.plane?.values ?? [],
