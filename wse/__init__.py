@@ -9,7 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wse.api import claims, compare, estimate, open_trace, pattern, race, run, serve_sim, sweep, validate, what_if
+    from wse.api import (
+        claims,
+        compare,
+        estimate,
+        explore,
+        open_trace,
+        pattern,
+        race,
+        run,
+        serve_sim,
+        sweep,
+        validate,
+        what_if,
+    )
 
 __version__ = "0.1.0"
 
@@ -18,6 +31,7 @@ __all__ = [
     "claims",
     "compare",
     "estimate",
+    "explore",
     "open_trace",
     "pattern",
     "race",

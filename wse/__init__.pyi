@@ -6,6 +6,7 @@ from typing import Any
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
+from wse.comparison.explore.result import ExploreResult
 from wse.comparison.pattern.result import PatternResult
 from wse.comparison.race.result import RaceResult
 from wse.comparison.what_if.result import WhatIfResult
@@ -27,6 +28,7 @@ __all__ = [
     "claims",
     "compare",
     "estimate",
+    "explore",
     "open_trace",
     "pattern",
     "race",
@@ -347,6 +349,11 @@ def sweep(
     restart: bool = False,
     on_progress: OnProgress | None = None,
 ) -> SweepResult: ...
+def explore(
+    table: str | Path,
+    *,
+    output: str | Path | None = None,
+) -> ExploreResult: ...
 def validate(
     *files: str | Path,
     capacity: str = "report",

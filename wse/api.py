@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wse.comparison.compare.curve.result import CurveResult
     from wse.comparison.compare.result import CompareResult
     from wse.comparison.compare.traces import TracesComparison
+    from wse.comparison.explore.result import ExploreResult
     from wse.comparison.pattern.result import PatternResult
     from wse.comparison.race.result import RaceResult
     from wse.comparison.what_if.result import WhatIfResult
@@ -319,6 +320,22 @@ def sweep(
 
     choice = EngineChoice(engine, ray_address)
     return study(grid, Path(output), jobs=jobs, engine=choice, restart=restart, on_row=on_row)
+
+
+@checks_arguments
+def explore(table: str | Path, *, output: str | Path | None = None) -> ExploreResult:
+    """Write the page of a table, such as that of a sweep. The result of ``wse explore``.
+
+    Example:
+        wse.explore("wse-sweep.csv").page
+
+    Args:
+        table: A CSV file, as of `sweep`.
+        output: The page; beside the table, with its name and ``.html``, where None.
+    """
+    from wse.comparison.explore.study import explore as study
+
+    return study(Path(table), None if output is None else Path(output))
 
 
 @checks_arguments

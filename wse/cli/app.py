@@ -14,6 +14,7 @@ from wse.cli import catalogue, claims, pattern, race, run, validate, view
 from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
+from wse.cli import explore as explore_command
 from wse.cli import export as export_command
 from wse.cli import inspect as inspect_command
 from wse.cli import serve_sim as serve_sim_command
@@ -38,6 +39,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "race": race.race,
     "pattern": pattern.pattern,
     "sweep": sweep_command.sweep,
+    "explore": explore_command.explore,
     "models": catalogue.models,
     "wafers": catalogue.wafers,
     "gpus": catalogue.gpus,

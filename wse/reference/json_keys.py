@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_ori
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
+from wse.comparison.explore.result import ExploreResult
 from wse.comparison.pattern.result import PatternResult
 from wse.comparison.race.result import RaceResult
 from wse.comparison.what_if.result import WhatIfResult
@@ -57,6 +58,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "race": RaceResult,
     "pattern": PatternResult,
     "sweep": SweepResult,
+    "explore": ExploreResult,
     "validate": Validation,
     "validate --against wavelet": Agreement,
 }

@@ -1,0 +1,29 @@
+"""``wse explore TABLE.csv``: the page of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wse.comparison.explore.csv_table import read_csv
+from wse.comparison.explore.page import as_html
+from wse.comparison.explore.result import ExploreResult
+from wse.report.output_file import output_path, write_output
+
+
+def explore(table: Path, output: Path | None = None) -> ExploreResult:
+    """Write the page of a table: any two columns against each other, filters, the Pareto front.
+
+    Args:
+        table: A CSV file, as of ``wse sweep`` or ``wse compare --csv``.
+        output: The page; beside the table, with its name and ``.html``, where None.
+
+    Raises:
+        BadInput: the table cannot be read or shown, or the page cannot be written.
+    """
+    path = output_path("-o", str(output or table.with_suffix(".html")), suffix=".html", kind="a page", inputs=[table])
+    columns = read_csv(table)
+    page = as_html(table, columns)
+    write_output("-o", path, page)
+    return ExploreResult(
+        table=str(table), page=str(path), rows=len(columns[0].words), columns=len(columns), page_bytes=len(page)
+    )
