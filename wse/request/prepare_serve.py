@@ -22,6 +22,7 @@ MOST_REQUESTS: Final = 1_000_000
 LONGEST: Final = 4
 """Times the mean that requests of different lengths may have, where no context was asked for."""
 MOST_CV: Final = 10.0
+MOST_LATENCY_US: Final = 1e9
 MOST_DRAFTED: Final = 64
 """Tokens of a draft; no measured one has as many."""
 
@@ -107,12 +108,19 @@ def _check(request: ServeRequest) -> None:
         message = "--rate and --load: one follows from the other; give one of them"
         raise BadInput(message)
     is_static, has_own, on_gpus = request.batching == STATIC, request.prefill == OWN, request.base.gpu is not None
+    prompts_on_gpus = request.prefill_gpu is not None or (on_gpus and request.prefill_wafer is None)
     for option, is_given, needs, is_there in (
         ("--batch-wait", request.batch_wait is not None, "--batching static", is_static),
         ("--prefill-wafers", request.prefill_wafers is not None, "--prefill own", has_own),
         ("--prefill-mesh", request.prefill_mesh is not None, "--prefill own", has_own),
         ("--prefill-gpus", request.prefill_gpus is not None, "--prefill own", has_own),
-        ("--prefill-gpus", request.prefill_gpus is not None, "--gpu", on_gpus),
+        ("--prefill-wafer", request.prefill_wafer is not None, "--prefill own", has_own),
+        ("--prefill-wafer", request.prefill_wafer is not None, "--gpu", on_gpus),
+        ("--prefill-gpu", request.prefill_gpu is not None, "--prefill own", has_own),
+        ("--prefill-gpus", request.prefill_gpus is not None, "--gpu or --prefill-gpu", prompts_on_gpus),
+        ("--prefill-stack", request.prefill_stack is not None, "--prefill-gpu", request.prefill_gpu is not None),
+        ("--kv-bandwidth", request.kv_bandwidth is not None, "--prefill own", has_own),
+        ("--kv-latency", request.kv_latency is not None, "--prefill own", has_own),
         ("--prefill own", has_own, "--batching continuous", not is_static),
         ("--prefix-cache", request.prefix_cache, "--batching continuous", not is_static),
         ("--prefix-cache", request.prefix_cache, "--prefill same", not has_own),
@@ -123,13 +131,24 @@ def _check(request: ServeRequest) -> None:
             message = f"{option}: needs {needs}; give that too, or leave it out"
             raise BadInput(message)
     for option, is_given in (
-        ("--prefill-wafers", request.prefill_wafers is not None),
+        ("--prefill-wafers", request.prefill_wafers is not None and request.prefill_wafer is None),
+        ("--prefill-gpu", request.prefill_gpu is not None),
         ("--prefill-mesh", request.prefill_mesh is not None),
         ("--streams", request.streams is not None),
         ("--mapping", request.mapping != MAPPING),
     ):
         if is_given and on_gpus:
-            message = f"{option}: is of wafers; leave it out, or leave out --gpu"
+            message = f"{option}: is of wafers that decode; leave it out, or leave out --gpu"
+            raise BadInput(message)
+    on_other, on_part = request.prefill_gpu is not None, request.prefill_mesh is not None
+    for option, is_given, reason in (
+        ("--prefill-wafers", on_other and request.prefill_wafers is not None, "GPUs read prompts"),
+        ("--prefill-mesh", on_other and on_part, "GPUs read prompts"),
+        ("--kv-bandwidth", on_part and request.kv_bandwidth is not None, "caches stay on a wafer"),
+        ("--kv-latency", on_part and request.kv_latency is not None, "caches stay on a wafer"),
+    ):
+        if is_given:
+            message = f"{option}: {reason}; leave it out"
             raise BadInput(message)
 
 
@@ -147,11 +166,16 @@ def _check_numbers(request: ServeRequest) -> None:
         ("--batch-wait", request.batch_wait, 1e9, "seconds"),
         ("--ttft", request.ttft, 1e9, "seconds"),
         ("--tpot", request.tpot, 1e9, "seconds"),
+        ("--kv-bandwidth", request.kv_bandwidth, 1e9, "GB/s"),
     ):
         if value is not None and not 0 < value <= most:
             message = f"{option} {value:g}: give {what} of more than 0"
             raise BadInput(message)
-    for option, value, most in (("--length-cv", request.length_cv, MOST_CV), ("--fast-share", request.fast_share, 1)):
+    for option, value, most in (
+        ("--length-cv", request.length_cv, MOST_CV),
+        ("--fast-share", request.fast_share, 1),
+        ("--kv-latency", request.kv_latency or 0.0, MOST_LATENCY_US),
+    ):
         if not 0 <= value <= most:
             message = f"{option} {value:g}: give a number from 0 to {most:g}"
             raise BadInput(message)
@@ -224,9 +248,26 @@ def _prepare(placement: EstimateRequest) -> Placement:
     return prepare_estimate(placement) if placement.gpu is None else prepare_gpu_estimate(placement)
 
 
+def _other_machine(request: ServeRequest, placement: EstimateRequest) -> EstimateRequest:
+    """The placement of the same model, types and lengths on GPUs where wafers decode, or on wafers where GPUs do."""
+    shared = EstimateRequest(
+        model=placement.model,
+        dtype=placement.dtype,
+        prompt_len=placement.prompt_len,
+        new_tokens=placement.new_tokens,
+        economics=placement.economics,
+    )
+    if request.prefill_gpu is not None:
+        return replace(shared, gpu=request.prefill_gpu, gpus=request.prefill_gpus, stack=request.prefill_stack)
+    assert request.prefill_wafer is not None
+    return replace(shared, wafer=request.prefill_wafer, wafers=request.prefill_wafers, mapping=MAPPING)
+
+
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
     """The placement that reads prompts: on wafers or GPUs of its own, or on a part of the wafers that decode."""
     placement = replace(placement, draft=None, draft_model=None, draft_place=None)
+    if request.prefill_gpu is not None or request.prefill_wafer is not None:
+        return _prepare(_other_machine(request, placement))
     if placement.gpu is not None:
         return prepare_gpu_estimate(replace(placement, gpus=request.prefill_gpus or placement.gpus))
     if request.prefill_mesh is None:

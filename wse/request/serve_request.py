@@ -125,12 +125,59 @@ class ServeRequest:
     ] = None
     prefill: Annotated[
         str,
-        Option(doc="Prompts on the machine that decodes, or on one of its own.", panel="Serving", metavar="same|own"),
+        Option(
+            doc="Prompts on the machine that decodes, or on one of their own, wafers or GPUs.",
+            panel="Serving",
+            metavar="same|own",
+        ),
     ] = SAME
+    prefill_wafer: Annotated[
+        str | Path | None,
+        Option(
+            doc="The wafer that reads prompts where GPUs decode: a name of `wse wafers`, or a TOML file.",
+            panel="Serving",
+            metavar="NAME|FILE",
+            known_values=known_names.wafers,
+        ),
+    ] = None
+    prefill_gpu: Annotated[
+        str | Path | None,
+        Option(
+            doc="The GPU that reads prompts where wafers decode: a name of `wse gpus`, or a TOML file.",
+            panel="Serving",
+            metavar="NAME|FILE",
+            known_values=known_names.gpus,
+        ),
+    ] = None
+    prefill_stack: Annotated[
+        str | Path | None,
+        Option(
+            doc="The serving stack of --prefill-gpu. Default: vllm.",
+            panel="Serving",
+            metavar="NAME|FILE",
+            known_values=known_names.stacks,
+        ),
+    ] = None
+    kv_bandwidth: Annotated[
+        float | None,
+        Option(
+            doc="GB/s of the link that caches move over to where they are decoded. Default: the machine's own link.",
+            panel="Serving",
+            metavar="GB/s",
+        ),
+    ] = None
+    kv_latency: Annotated[
+        float | None,
+        Option(
+            doc="µs of that link's latency. Default: that of the machine's own.",
+            panel="Serving",
+            metavar="µs",
+        ),
+    ] = None
     prefill_wafers: Annotated[
         int | None,
         Option(
-            doc="Wafers that read prompts, with --prefill own. Default: as many as decode.",
+            doc="Wafers that read prompts, with --prefill own. Default: as many as decode, or hold the model.",
             panel="Serving",
             metavar="N",
         ),
@@ -138,7 +185,7 @@ class ServeRequest:
     prefill_gpus: Annotated[
         int | None,
         Option(
-            doc="GPUs that read prompts, with --gpu and --prefill own. Default: as many as decode.",
+            doc="GPUs that read prompts, with --prefill own. Default: as many as decode, or hold the model.",
             panel="Serving",
             metavar="N",
         ),

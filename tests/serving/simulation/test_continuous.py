@@ -126,6 +126,17 @@ def test_prompts_on_a_machine_of_their_own_leave_decoding_alone() -> None:
     assert outcome.prefill_busy_s == pytest.approx(2 * reading)
 
 
+def test_caches_take_turns_on_the_link_to_where_they_are_decoded() -> None:
+    """Two prompts that are read within the time that one cache takes: the second waits for the link."""
+    work = plain_workload(np.array([0.0, 0.0]), np.array([10, 20]), np.array([2, 2]))
+    machine = PrefillMachine(costs=PlainCosts(prompt_s=0.001), transfer_s=0.5, transfer_s_per_token=0.1)
+    plain = PlainCosts(pass_s=0.01)
+    outcome = simulate_continuous(work, plain, ContinuousPolicy(most_users=8, prompt_tokens=8), prefill=machine)
+    assert outcome.first_s.tolist() == pytest.approx([0.01, 0.03])
+    sent = [0.01 + 1.0, 0.01 + 1.0 + 2.0]
+    assert outcome.end_s.tolist() == pytest.approx([at + 0.5 + 0.01 for at in sent])
+
+
 def test_a_kept_prefix_is_not_read_again() -> None:
     work = plain_workload(np.array([0.0, 10.0, 20.0]), np.array([50, 52, 60]), np.full(3, 2))
     work = replace(work, prefix=np.array([0, 0, 1]), prefix_tokens=np.full(3, 40))

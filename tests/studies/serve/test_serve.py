@@ -115,6 +115,51 @@ def test_regions_of_their_own_are_on_the_same_wafer() -> None:
         wse.serve_sim(**both, prefill="own", prefill_mesh="1170x740")
 
 
+MIXED: dict[str, Any] = {"model": "story", "dtype": "float16", "prompt_len": 256, "new_tokens": 64, "requests": 500}
+
+
+@pytest.mark.parametrize("decoder", ["wafers", "gpus"])
+def test_prompts_on_the_other_kind_of_machine(decoder: str) -> None:
+    """The first token is that of the machine which reads, the pace of the one which decodes; both are paid for."""
+    wafers: dict[str, Any] = {"mesh": "24x24", "mapping": "region", "schedule": "released"}
+    if decoder == "wafers":
+        mixed = wse.serve_sim(**MIXED, **wafers, prefill="own", prefill_gpu="h100", prefill_gpus=2, rate=50.0)
+        reads, decodes = (
+            wse.serve_sim(**MIXED, gpu="h100", gpus=2, rate=0.1),
+            wse.serve_sim(**MIXED, **wafers, rate=0.1),
+        )
+        names = ("24x24", "h100")
+    else:
+        mixed = wse.serve_sim(**MIXED, gpu="h100", prefill="own", prefill_wafer="wse3", rate=50.0)
+        reads, decodes = wse.serve_sim(**MIXED, rate=0.1), wse.serve_sim(**MIXED, gpu="h100", rate=0.1)
+        names = ("h100", "wse3")
+    assert (mixed.machine.gpus is None) == (decoder == "wafers")
+    assert (mixed.prefill_machine.gpus is None) == (decoder == "gpus")
+    assert names[1] in mixed.title
+    assert mixed.served.all.ttft.p50 == pytest.approx(reads.served.all.ttft.p50, rel=0.15)
+    host_s = 500e-6 if decoder == "wafers" else -500e-6  # the way of tokens from a wafer, which the first has not
+    between = (host_s + mixed.kv_transfer.prompt_s) / 63
+    assert mixed.served.all.tpot.p50 == pytest.approx(decodes.served.all.tpot.p50 + between, rel=0.05)
+    both = sum(one.served.usd_per_million_tokens.value * one.served.tokens_per_s for one in (reads, decodes))
+    assert mixed.served.usd_per_million_tokens.value * mixed.served.tokens_per_s == pytest.approx(both)
+    moved = mixed.kv_transfer
+    assert (moved.bytes_per_s, moved.latency_s) == (150e9, 5e-6)  # the link out of a wafer
+    assert moved.prompt_s == pytest.approx(5e-6 + 256 * moved.bytes_per_token / 150e9)
+
+
+def test_caches_move_over_the_link_that_is_given() -> None:
+    options: dict[str, Any] = MIXED | {"gpu": "h100", "prefill": "own", "prefill_wafer": "wse3", "rate": 2.0}
+    slow = wse.serve_sim(**options, kv_bandwidth=0.01, kv_latency=1000.0)
+    size = slow.kv_transfer.bytes_per_token
+    assert size == 5 * 2 * 64 * 2  # layers, keys and values, features of the heads of one, bytes
+    assert slow.kv_transfer.prompt_s == pytest.approx(1e-3 + 256 * size / 1e7)
+    quick = wse.serve_sim(**options)
+    longer = slow.served.all.tpot.p50 - quick.served.all.tpot.p50
+    assert longer == pytest.approx(slow.kv_transfer.prompt_s / 63, rel=0.05)
+    over = wse.serve_sim(**options | {"rate": 50.0}, kv_bandwidth=0.01)
+    assert not over.load.stable, "one cache after another, 33 ms each"
+
+
 GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "requests": 1000}
 
 
@@ -256,9 +301,20 @@ def test_files_hold_what_was_served(tmp_path: Path) -> None:
         ({"prefill_wafers": 2}, "--prefill-wafers: needs --prefill own"),
         ({"prefix_cache": True, "prefill": "own"}, "--prefix-cache: needs --prefill same"),
         ({"batching": "static", "fast_share": 0.5}, "--fast-share: needs --batching continuous"),
-        ({"gpu": "h100"}, "--mapping: is of wafers; leave it out, or leave out --gpu"),
+        ({"gpu": "h100"}, "--mapping: is of wafers that decode; leave it out, or leave out --gpu"),
         ({"gpus": 2}, "--gpus: says how GPUs serve the model"),
-        ({"prefill": "own", "prefill_gpus": 2}, "--prefill-gpus: needs --gpu"),
+        ({"prefill": "own", "prefill_gpus": 2}, "--prefill-gpus: needs --gpu or --prefill-gpu; give that too"),
+        ({"prefill_gpu": "h100"}, "--prefill-gpu: needs --prefill own; give that too, or leave it out"),
+        ({"prefill": "own", "prefill_gpu": "h10"}, "did you mean 'h100'?"),
+        ({"prefill": "own", "prefill_stack": "vllm"}, "--prefill-stack: needs --prefill-gpu"),
+        ({"prefill": "own", "prefill_gpu": "h100", "prefill_stack": "vlm"}, "did you mean 'vllm'?"),
+        ({"prefill": "own", "prefill_wafer": "wse3"}, "--prefill-wafer: needs --gpu; give that too, or leave it out"),
+        ({"prefill": "own", "prefill_gpu": "h100", "prefill_wafers": 2}, "--prefill-wafers: GPUs read prompts"),
+        ({"prefill": "own", "prefill_gpu": "h100", "prefill_mesh": "9x9"}, "--prefill-mesh: GPUs read prompts"),
+        ({"prefill": "own", "prefill_mesh": "9x9", "kv_bandwidth": 1.0}, "--kv-bandwidth: caches stay on a wafer"),
+        ({"kv_latency": 1.0}, "--kv-latency: needs --prefill own"),
+        ({"prefill": "own", "kv_bandwidth": 0.0}, "--kv-bandwidth 0: give GB/s of more than 0"),
+        ({"prefill": "own", "kv_latency": -1.0}, "--kv-latency -1: give a number from 0"),
         ({"prefix_tokens": 64}, "--prefix-tokens 64: give fewer than the 64 of --prompt-len"),
         ({"prompt_len": 4096}, "tokens are more than"),
         ({"draft_tokens": 2}, "--draft-tokens: needs --draft; give that too, or leave it out"),

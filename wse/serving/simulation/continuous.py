@@ -53,7 +53,8 @@ class PrefillMachine:
 
     Attributes:
         costs: Its passes.
-        transfer_s_per_token: Seconds that the cache of a token takes to the machine that decodes.
+        transfer_s_per_token: Seconds in which the cache of a token has the link to the machine that decodes, which
+            sends one cache after another.
         transfer_s: Seconds until the first of it is there.
     """
 
@@ -111,7 +112,7 @@ class _Continuous:
         self.longest: list[tuple[int, int]] = []  # less the context of users at round 0, in passes
         self.context_sum = 0  # of contexts at round 0, in passes
         self.done = bytearray(len(workload))
-        self.prefill_free_s = -_NEVER
+        self.prefill_free_s = self.link_free_s = -_NEVER
         self.released_s = self.taken_s = -_NEVER  # when a request last left, and when one was last admitted
         self.was_full = False  # whether there was no room for the first of those who wait until one left
         self.times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}  # of rounds, and of the work in them
@@ -174,8 +175,8 @@ class _Continuous:
         record.start_s[request], self.prefill_free_s = start, start + busy
         out = start + busy + self.prefill.costs.drain_s(piece)
         record.first_s[request] = out + self.prefill.costs.host_s
-        moved = self.prefill.transfer_s + self.prefill.transfer_s_per_token * piece.tokens
-        heappush(self.ready, (out + moved, request))
+        self.link_free_s = max(self.link_free_s, out) + self.prefill.transfer_s_per_token * self.prompts[request]
+        heappush(self.ready, (self.link_free_s + self.prefill.transfer_s, request))
 
     def _next_change(self) -> float:
         """The next time at which users join, or a request may be admitted."""

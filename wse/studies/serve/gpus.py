@@ -66,6 +66,7 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, draft_tokens: int |
             **({} if prepared.draft_model is None else {"draft_model": prepared.draft_model}),
         },
         kv_bytes_per_token=server.kv_bytes_per_token,
+        kv_copy_bytes_per_token=server.spec.layer_count * server.spec.cache_features * server.weights.cache_bits / 8,
         link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
         power_w=None if economics is None else times(gpus, economics.sources["gpu_power_w"]),
         usd_per_hour=None if economics is None else times(gpus, economics.sources["gpu_usd_per_hour"]),

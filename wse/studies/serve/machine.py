@@ -51,7 +51,8 @@ class Machine:
         model: The model as it is held there.
         result: What is told about the machine.
         inputs: The options that it follows from, by name.
-        kv_bytes_per_token: Bytes of a token in a user's cache.
+        kv_bytes_per_token: Bytes of a token in a user's cache, as often as it is there.
+        kv_copy_bytes_per_token: Bytes of one copy of it.
         link_bytes_per_s, link_latency_s: Of the link to another such machine.
         edge_bytes_per_s: Of the edge between two parts of one wafer; 0 for GPUs.
         power_w, usd_per_hour: Of all of its systems; None where they are not known.
@@ -63,6 +64,7 @@ class Machine:
     result: MachineResult
     inputs: Mapping[str, Any]
     kv_bytes_per_token: float
+    kv_copy_bytes_per_token: float
     link_bytes_per_s: float
     link_latency_s: float = 0.0
     edge_bytes_per_s: float = 0.0

@@ -10,10 +10,11 @@ from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import with_settings_text
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import WIDEST, count, percent, plural, printable, seconds
+from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds
 from wse.studies.estimate.draft_plan import HEAD
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.drafts import DraftsResult
+from wse.studies.serve.kv_transfer import KvTransferResult
 from wse.studies.serve.machine import MachineResult
 
 
@@ -139,6 +140,7 @@ class ServeResult(Result):
     prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, where that is another")] = (
         None
     )
+    kv_transfer: Annotated[KvTransferResult | None, Doc("the way of caches to where they are decoded")] = None
     drafts: Annotated[DraftsResult | None, Doc("the drafts that decode passes verify; with `--draft`")] = None
     requests: Annotated[RequestsResult, Doc("the requests")]
     load: Annotated[LoadResult, Doc("their load")]
@@ -263,6 +265,11 @@ def _machine_table(result: ServeResult) -> Table:
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
             grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
             rows.append(("", f"compiled: {grid}; chunks of {machine.chunk_tokens} tokens"))
+    moved = result.kv_transfer
+    if moved is not None:
+        link = f"a link of {in_bytes(moved.bytes_per_s)}/s and {seconds(moved.latency_s)}"
+        text = f"move at {in_bytes(moved.bytes_per_token)} a token over {link}: {seconds(moved.prompt_s)} a mean prompt"
+        rows.append(("caches", text))
     if result.drafts is not None:
         rows.append(("drafts", _drafts_text(result.drafts)))
     return pair_table(rows, "Rests on")

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import DoesNotFit
@@ -26,6 +27,7 @@ from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve.drafts import drawn_drafts
 from wse.studies.serve.gpus import gpu_machine
+from wse.studies.serve.kv_transfer import KvTransferResult, kv_transfer
 from wse.studies.serve.machine import Machine
 from wse.studies.serve.result import LoadResult, RequestsResult, ServeResult
 from wse.studies.serve.served import served_result
@@ -80,6 +82,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         model=decode.model,
         machine=decode.result,
         prefill_machine=None if prefill is None else prefill.result,
+        kv_transfer=None if prefill is None else kv_transfer(prepared, decode, prefill),
         drafts=decode.drafts,
         requests=RequestsResult(
             count=total,
@@ -123,17 +126,16 @@ def _policy(
         bus = StaticPolicy(seats=seats, longest_wait_s=wait)
         return lambda workload, on_done: simulate_static(workload, costs, bus, drafts=drafts, on_done=on_done)
     policy = ContinuousPolicy(most_users=seats, prompt_tokens=request.chunk, prefix_cache=request.prefix_cache)
-    machine = None if prefill is None else _prefill_machine(prepared, prefill)
+    machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared, decode, prefill))
     run = partial(simulate_continuous, costs=costs, policy=policy, prefill=machine, drafts=drafts)
     return lambda workload, on_done: run(workload, on_done=on_done)
 
 
-def _prefill_machine(prepared: PreparedServe, prefill: Machine) -> PrefillMachine:
-    """The machine that reads prompts, with the way of a cache to the one that decodes: a link, or the edge between."""
-    rate = prefill.edge_bytes_per_s if prepared.beside else prefill.link_bytes_per_s
-    latency = 0.0 if prepared.beside else prefill.link_latency_s
+def _prefill_machine(prefill: Machine, moved: KvTransferResult) -> PrefillMachine:
     return PrefillMachine(
-        costs=prefill.costs, transfer_s_per_token=prefill.kv_bytes_per_token / rate, transfer_s=latency
+        costs=prefill.costs,
+        transfer_s_per_token=moved.bytes_per_token / moved.bytes_per_s,
+        transfer_s=moved.latency_s,
     )
 
 
@@ -163,12 +165,18 @@ def _inputs(prepared: PreparedServe, decode: Machine, seats: int) -> dict[str, A
         "streams",
         "prefill_wafers",
         "prefill_gpus",
+        "prefill_gpu",
+        "prefill_stack",
+        "prefill_wafer",
+        "kv_bandwidth",
+        "kv_latency",
         "prefill_mesh",
         "prefix_tokens",
         "ttft",
         "tpot",
     )
-    given = {name: getattr(request, name) for name in names if getattr(request, name) is not None}
+    values = {name: getattr(request, name) for name in names}
+    given = {name: str(v) if isinstance(v, Path) else v for name, v in values.items() if v is not None}
     if decode.drafts is not None:
         given |= {"draft_tokens": decode.drafts.draft_tokens}
     load = {} if request.rate is not None or prepared.has_times else {"load": prepared.load}

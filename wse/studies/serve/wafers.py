@@ -31,6 +31,7 @@ def wafer_machine(prepared: PreparedEstimate, streams: int | None, draft_tokens:
     plain = wafer_costs(prepared, compilation, streams)
     costs, drafts = drafted_costs(prepared, compilation, plain, draft_tokens)
     wafer, spec, sources = prepared.wafer, prepared.spec, prepared.economics.sources
+    kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared.options.activation_type]
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
     return Machine(
         costs=costs,
@@ -50,7 +51,8 @@ def wafer_machine(prepared: PreparedEstimate, streams: int | None, draft_tokens:
             round_s=costs.round_s(1, prepared.middle_context[0], ()),
         ),
         inputs={name: value for name, value in inputs(prepared).items() if name not in NO_INPUTS},
-        kv_bytes_per_token=spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared.options.activation_type],
+        kv_bytes_per_token=kv_bytes,
+        kv_copy_bytes_per_token=kv_bytes,
         link_bytes_per_s=wafer.wafer_link_bytes_per_s,
         link_latency_s=wafer.wafer_link_latency_s,
         edge_bytes_per_s=edge_pes * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz,
