@@ -94,6 +94,7 @@ def test_from_python_it_is_the_same(wse: Wse) -> None:
         ((*H100, "--trace", "x.h5"), "--trace is of wafers"),
         ((*H100, "--gpus", "0"), "--gpus 0: give a number of at least 1"),
         ((*H100, "--gpus", "16"), "8 h100 are linked"),
+        ((*H100, "--gpus", "3"), "--gpus 3: the 32 heads of llama-3-8b are not divided by it; give one of 1, 2, 4, 8"),
         ((*H100, "--batch", "0"), "--batch 0: give a number of at least 1"),
         ((*H100, "--batch", "2000"), "; give --batch "),
         ((*H100, "--dtype", "fp9"), "unknown element type 'fp9': did you mean 'fp8'?"),

@@ -62,6 +62,14 @@ def test_8b_in_16_bits_by_hand() -> None:
     assert model_bytes(spec, FORMATS["bfloat16"]) == pytest.approx(2 * parameter_count(spec), rel=1e-5)
 
 
+def test_all_tokens_that_are_verified_have_logits() -> None:
+    prompt, verified = (Tokens(users=2, new=5, context=100, outputs=outputs) for outputs in (1, 5))
+    more = (
+        roofline("llama-3-8b", "bfloat16", verified).products_s - roofline("llama-3-8b", "bfloat16", prompt).products_s
+    )
+    assert more * 989e12 == pytest.approx(2 * 2 * 4 * 128_256 * 4096)
+
+
 @pytest.mark.parametrize("users", [1, 3, 64])
 def test_experts_touched(users: int) -> None:
     """n (1 - (1 - k/n)^T) of 128 experts with 4 for a token, 36 layers, in 4.25 bits."""

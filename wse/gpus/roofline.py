@@ -24,11 +24,15 @@ from wse.models.spec import ModelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """New tokens of a pass: so many ``new`` ones of each of ``users``, with ``context`` tokens before the first."""
+    """New tokens of a pass: so many ``new`` ones of each of ``users``, with ``context`` tokens before the first.
+
+    ``outputs`` of each user get logits: the last, or all that are verified.
+    """
 
     users: float
     new: int
     context: float
+    outputs: int = 1
 
     @property
     def count(self) -> float:
@@ -108,7 +112,8 @@ class RooflineModel:
                 read, first, further = self._attention(kind, group)
                 cache, row, rows = cache + read, row + first, rows + further
         head = table_bytes(self.spec) / gpus
-        products += 2 * users * self.spec.vocab_size * self.spec.hidden_size / gpus / self.gpu.bf16_flops_per_s
+        outputs = sum(g.users * g.outputs for g in groups)
+        products += 2 * outputs * self.spec.vocab_size * self.spec.hidden_size / gpus / self.gpu.bf16_flops_per_s
         is_four_bit = self._plain_bytes < 1 and self.gpu.fp4_flops_per_s > 0
         return Roofline(
             weights_s=(weights + head) / bandwidth,

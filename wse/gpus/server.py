@@ -70,7 +70,7 @@ class GpuServer:
 
     def verify_s(self, users: float, tokens: int, context_tokens: float) -> float:
         """A pass over ``tokens`` new ones of each user, such as drafted tokens and the one before them."""
-        return self.pass_time([Tokens(users=users, new=tokens, context=context_tokens)]).total_s
+        return self.pass_time([Tokens(users=users, new=tokens, context=context_tokens, outputs=tokens)]).total_s
 
     @cached_property
     def draft_head(self) -> GpuServer:
@@ -79,7 +79,7 @@ class GpuServer:
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
         """A pass of a draft over ``tokens`` new ones of each user, which the host schedules with the pass it is for."""
-        time = self.pass_time([Tokens(users=users, new=tokens, context=context_tokens)])
+        time = self.pass_time([Tokens(users=users, new=tokens, context=context_tokens, outputs=tokens)])
         return time.total_s - time.host_s
 
     @cached_property

@@ -125,6 +125,7 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     if request.gpus is None:
         fewest = dataclasses.replace(server.parallelism, gpus=server.fewest_gpus() or gpu.linked_gpus)
         server = dataclasses.replace(server, parallelism=fewest)
+    _check_heads(server)
     prompt, new = request.lengths(spec.context_limit)
     if prompt + new > spec.context_limit:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
@@ -154,6 +155,17 @@ def _draft(request: EstimateRequest, target: LoadedModel, server: GpuServer) -> 
     loaded = load_draft_model(request.draft_model, target)
     parallelism = Parallelism(gpus=server.parallelism.gpus)
     return dataclasses.replace(server, spec=loaded.spec, weights=weight_format(loaded.spec), parallelism=parallelism)
+
+
+def _check_heads(server: GpuServer) -> None:
+    """Refuse GPUs that heads are not cut over evenly."""
+    heads, gpus = server.spec.head_count, server.parallelism.gpus
+    if server.parallelism.attention_by_data or heads % gpus == 0:
+        return
+    counts = [str(count) for count in range(1, server.gpu.linked_gpus + 1) if heads % count == 0]
+    some = ", ".join(counts[:8])
+    msg = f"--gpus {gpus}: the {heads} heads of {server.spec.name} are not divided by it; give one of {some}"
+    raise BadInput(msg)
 
 
 def check_users(

@@ -282,6 +282,18 @@ def test_files_hold_what_was_served(tmp_path: Path) -> None:
         wse.serve_sim(**STORY, load=2.0, timeline=timeline)
 
 
+def test_no_more_seats_than_caches_have_room_for() -> None:
+    """In whole blocks; of prefixes that are kept each request takes what is its own."""
+    result = wse.serve_sim(**STORY)
+    room, block = result.machine.kv_capacity_tokens, result.machine.kv_block_tokens
+    most = room // (-(-128 // block) * block)
+    assert result.served.use.most_users == most
+    with pytest.raises(BadInput, match=f"--max-users {most + 1}: .* give at most {most}"):
+        wse.serve_sim(**STORY, max_users=most + 1)
+    shared = wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=True)
+    assert shared.served.use.most_users == room // (-(-128 // block) * block - 48 // block * block)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -74,7 +74,8 @@ class GpuCosts:
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
         """Seconds of a pass, and of the drafts that it verifies."""
-        groups = [Tokens(users=users, new=1 + self.draft_tokens, context=context)] if users else []
+        tokens = 1 + self.draft_tokens
+        groups = [Tokens(users=users, new=tokens, context=context, outputs=tokens)] if users else []
         groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
         drafting_s = 0.0
         if users and self.draft is not None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from wse.errors import DoesNotFit
+from wse.errors import BadInput, DoesNotFit
 from wse.report.progress import OnProgress, ignore
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve
@@ -62,8 +62,8 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     decode = _machine(prepared, prepared.decode)
     drafts = _drafts(prepared, decode)
     prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
-    seats = min(request.max_users or decode.costs.most_users, decode.costs.most_users)
     _check_room(prepared.workload, decode.costs)
+    seats = _seats(request.max_users, prepared.workload, decode.costs, shares_prefixes=request.prefix_cache)
     simulate = _policy(prepared, decode, prefill, seats, drafts)
     on_progress(0, total, "capacity")
     capacity = capacity_requests_per_s(prepared.workload, seats, lambda held: simulate(held, _silent))
@@ -149,6 +149,26 @@ def _check_room(workload: Workload, costs: PassCosts) -> None:
             f"{costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
         )
         raise DoesNotFit(message)
+
+
+def _seats(wanted: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:
+    """Users that are served at a time, by default as many as there may be.
+
+    Raises:
+        BadInput: more are ``wanted`` than caches of the shortest requests have room for, beside prefixes that are kept
+            where requests share them, or than passes take.
+    """
+    block, kept = costs.kv_block_tokens, workload.prefix_tokens if shares_prefixes else 0
+    needs = -(-(workload.prompt_tokens + workload.new_tokens) // block) - kept // block
+    least, room = int(needs.min()) * block, costs.kv_capacity_tokens
+    most = min(costs.most_users, room // least)
+    if wanted is not None and wanted > most:
+        message = (
+            f"--max-users {wanted}: caches have room for {room:,} tokens, a request takes at least {least:,}, and "
+            f"{costs.most_users:,} users are the most; give at most {most}"
+        )
+        raise BadInput(message)
+    return wanted or most
 
 
 def _inputs(prepared: PreparedServe, decode: Machine, seats: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from wse.hardware.number import SourcedNumber, weakest
 from wse.request.prepare_serve import PreparedServe
 from wse.serving.cost import MILLION, SECONDS_PER_HOUR
 from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.statistics import (
     Distribution,
     distribution,
@@ -62,7 +63,7 @@ def served_result(
             prefill_busy=None if prefill is None else outcome.prefill_busy_s / outcome.makespan_s,
             users=outcome.user_s / outcome.makespan_s,
             most_users=seats,
-            kv=_kv_share(outcome, decode.costs.kv_capacity_tokens),
+            kv=_kv_share(outcome, decode.costs),
         ),
         joules_per_token=_amount(power, lambda watts: watts / tokens_per_s),
         usd_per_million_tokens=_amount(price, lambda usd: usd / (SECONDS_PER_HOUR * tokens_per_s) * MILLION),
@@ -111,11 +112,11 @@ def _goodput(prepared: PreparedServe, outcome: Outcome) -> GoodputResult:
     )
 
 
-def _kv_share(outcome: Outcome, capacity: int) -> float:
-    """Tokens that requests have taken room for × their time, over the room × the time of all."""
-    work = outcome.workload
-    taken = (work.prompt_tokens + work.new_tokens) * (outcome.left_s - outcome.start_s)
-    return float(taken.sum()) / (capacity * outcome.makespan_s)
+def _kv_share(outcome: Outcome, costs: PassCosts) -> float:
+    """Tokens that requests have taken room for, in whole blocks, × their time, over the room × the time of all."""
+    work, block = outcome.workload, costs.kv_block_tokens
+    taken = -(-(work.prompt_tokens + work.new_tokens) // block) * block * (outcome.left_s - outcome.start_s)
+    return float(taken.sum()) / (costs.kv_capacity_tokens * outcome.makespan_s)
 
 
 def _economy(
