@@ -10,6 +10,7 @@ from wse.errors import BadInput, UnknownName
 from wse.hardware.mesh import parse_mesh
 from wse.models.load import load_model
 from wse.request.arrivals_file import read_arrivals
+from wse.request.basis import check_context
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import PreparedGpuEstimate, check_machine, prepare_gpu_estimate
 from wse.request.option import check_counts
@@ -206,7 +207,8 @@ def _arrivals_path(request: ServeRequest) -> Path:
 def _read(request: ServeRequest, path: Path) -> tuple[Workload, int]:
     """The requests of a file, and the context that they need."""
     context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
-    if context is not None and context <= spec.context_limit:
+    check_context(context, spec)
+    if context is not None:
         return read_arrivals(path, context, f"--context {context}"), context
     whose = f"the {spec.context_limit} tokens that {spec.name} was made for"
     workload = read_arrivals(path, spec.context_limit, whose)
@@ -216,10 +218,18 @@ def _read(request: ServeRequest, path: Path) -> tuple[Workload, int]:
 def _drawn(request: ServeRequest) -> tuple[Workload, int]:
     """Requests that are drawn, and the context that they need. A prompt is longer than its prefix."""
     base = request.base
-    limit = base.context or load_model(base.model, with_weights=False).spec.context_limit
+    spec = load_model(base.model, with_weights=False).spec
+    check_context(base.context, spec)
+    limit = base.context or spec.context_limit
     lengths = request.estimate_request(prompt_len=base.prompt_len, new_tokens=base.new_tokens, context=base.context)
     _prepare(lengths)  # refuses lengths that are more than the context
     prompt, answer = base.lengths(limit)
+    if prompt + answer > limit:  # on GPUs, of which none is compiled
+        message = (
+            f"--prompt-len {prompt} --new-tokens {answer}: {prompt + answer} tokens are more than --context {limit}; "
+            f"give at most {limit} together"
+        )
+        raise BadInput(message)
     prefix = request.prefix_tokens or 0
     if prefix >= prompt:
         message = f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len"

@@ -297,6 +297,24 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"context": 100_000, "length_cv": 2.0}, "--context 100000: llama-3-8b was made for 8192 tokens"),
+        ({"context": 600}, "--prompt-len 512 --new-tokens 128: 640 tokens are more than --context 600"),
+        ({"max_users": 100_000}, "give at most 700"),
+        ({"kv_bandwidth": 5.0}, "--kv-bandwidth: needs --prefill own"),
+        ({"prefill": "own", "prefill_wafer": "wse33"}, "did you mean 'wse3'?"),
+        ({"prefill": "own", "prefill_gpu": "h200"}, "--prefill-gpu: is of wafers that decode"),
+        ({"prefill": "own", "prefill_wafers": 2}, "--prefill-wafers: is of wafers that decode"),
+    ],
+)
+def test_what_gpus_cannot_serve_is_refused_in_a_line(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises((BadInput, DoesNotFit)) as refusal:
+        wse.serve_sim(**GPUS | changes)
+    assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
         ({"arrivals": "poison"}, "unknown arrivals 'poison': did you mean 'poisson'?"),
         ({"arrivals": "none.csv", "requests": None}, "--prompt-len 64: none.csv says what requests there are"),
         ({"batching": "statics"}, "did you mean 'static'?"),
