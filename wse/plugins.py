@@ -33,7 +33,7 @@ STRATEGIES: Final = "wse.mappings"
 FAMILIES: Final = "wse.families"
 
 SOURCE_LIMIT_BYTES: Final = 2**20
-_FILE_OBJECT: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)", re.DOTALL)
+_FILE_OBJECT: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
 Thing = TypeVar("Thing")
 
@@ -98,7 +98,7 @@ def names_file_object(text: str) -> bool:
     >>> names_file_object("own/mine.py:mine"), names_file_object("chain"), names_file_object("mine.py")
     (True, False, False)
     """
-    return _FILE_OBJECT.fullmatch(text) is not None
+    return text.isprintable() and _FILE_OBJECT.fullmatch(text) is not None
 
 
 def object_of_file(text: str) -> Any:

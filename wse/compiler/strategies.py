@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Final
 
+from wse.compiler.own_strategy import own_strategy
 from wse.errors import UnknownName
 from wse.known_names import known_name
-from wse.plugins import STRATEGIES, with_plugins
+from wse.plugins import STRATEGIES, names_file_object, object_of_file, with_plugins
 from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
@@ -24,12 +25,16 @@ def strategies() -> Mapping[str, Strategy]:
 
 
 def strategy(name: str, *, where: str = "") -> Strategy:
-    """The strategy of a name, without regard to case; packages of users are asked for names that are not bundled.
+    """The strategy of a name, without regard to case, or of ``FILE.py:NAME``.
+
+    Packages of users are asked for names that are not bundled.
 
     Raises:
         UnknownName: there is none; ``where`` the name was given.
-        BadInput: a package brings one that cannot be used.
+        BadInput: a package or a file brings one that cannot be used.
     """
+    if names_file_object(name):
+        return _of_file(name)
     bundled = bundled_strategies()
     if name in bundled:
         return bundled[name]
@@ -39,10 +44,27 @@ def strategy(name: str, *, where: str = "") -> Strategy:
     return strategies()[known]
 
 
-@lru_cache(maxsize=1024)  # a search cuts one layout for several meshes and requests
+def _of_file(named: str) -> Strategy:
+    """The strategy of a file: one object as long as the file stays as it is."""
+    thing = object_of_file(named)
+    if _own.get(named, (None, None))[0] is not thing:
+        _own[named] = thing, own_strategy(named, thing, _names)
+    return _own[named][1]
+
+
+_own: Final[dict[str, tuple[Any, Strategy]]] = {}
+"""What files have under a name, and the strategies that were made of it."""
+
+
 def shares_of(demand: Demand, layout: Layout) -> tuple[Share, ...]:
     """The layers of every region of a layout, as its strategy divides them. Errors as of `strategy`."""
-    return tuple(strategy(layout.mapping).partition(demand, layout))
+    chosen: Any = strategy(layout.mapping)
+    return _shares(chosen, demand, layout)
+
+
+@lru_cache(maxsize=1024)  # a search cuts one layout for several meshes and requests
+def _shares(chosen: Any, demand: Demand, layout: Layout) -> tuple[Share, ...]:
+    return tuple(chosen.partition(demand, layout))
 
 
 def _names(thing: Any) -> tuple[str]:

@@ -78,7 +78,8 @@ class CompareRequest:
     mappings: Annotated[
         tuple[str, ...] | None,
         Option(
-            doc="Names of `wse mappings`, or TOML files that list regions. Default: auto and bands; with --detail all.",
+            doc="Names of `wse mappings`, TOML files that list regions, or strategies of your own as FILE.py:NAME. "
+            "Default: auto and bands; with --detail all.",
             panel="Wafer and mapping",
             metavar="NAME|FILE,...",
             flag="--mapping",

@@ -31,6 +31,7 @@ from wse.files import names_toml_file, read_toml, short_repr
 from wse.hardware.mesh import LONGEST_SIDE, turned_wafer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
+from wse.plugins import names_file_object
 from wse.report.terminal import plural
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
@@ -85,15 +86,15 @@ class Mapping(NamedTuple):
 
 
 def load_mapping(name_or_path: str | Path) -> Mapping:
-    """The mapping of a strategy's name or of a mapping file. A strategy wins over a file so named.
+    """The mapping of a strategy's name, of ``FILE.py:NAME``, or of a mapping file; a name wins over a file so named.
 
     Raises:
         UnknownName: there is no such strategy, or an unknown key in the file; the nearest known one is named.
         BadMapping: the file cannot be read, or its regions are none, overlap, or leave a layer out or hold one twice.
-        BadInput: a package brings a strategy that cannot be used.
+        BadInput: a package or a file brings a strategy that cannot be used.
     """
     where = str(name_or_path)
-    if not names_toml_file(where) or where in strategies():
+    if names_file_object(where) or not names_toml_file(where) or where in strategies():
         return Mapping(strategy(where, where="--mapping").name)
     path = Path(where)
     if not path.name.isprintable():

@@ -15,9 +15,10 @@ Values = tuple[tuple[str, float], ...]
 MappingName = Annotated[
     str | Path,
     Option(
-        doc="A name of `wse mappings`, or a TOML file that lists regions.",
+        doc="A name of `wse mappings`; a TOML file that lists regions; or a strategy of your own as FILE.py:NAME, a "
+        "file that is run as any program that you start.",
         panel="Wafer and mapping",
-        metavar="NAME|FILE",
+        metavar="NAME|FILE|FILE.py:NAME",
         known_values=known_names.mappings,
     ),
 ]
