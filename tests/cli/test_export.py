@@ -70,7 +70,7 @@ def test_json_says_what_was_written(wse: Wse, story: Path) -> None:
             "--planes: name the planes in --what instead: sram_bytes_per_pe, links_words",
         ),
         ("--to png --what heat", "--what: unknown picture 'heat': did you mean 'east'? known: busy, east, links"),
-        ("--to csv --what stepp", "--what: unknown table 'stepp': did you mean 'step'? known: buffer"),
+        ("--to csv --what stepp", "--what: unknown table 'stepp': did you mean 'step'? known: attention, buffer"),
         ("--to csv --what wavelet", "--what wavelet: wse-run.h5 has no rows of it; leave it out"),
         ("--to perfetto --tokens 3", "--tokens '3': give the first and the last token as FROM-TO, such as 0-15"),
         ("--to perfetto --tokens 5-3", "--tokens 5-3: it ends before it begins; give the smaller token first"),

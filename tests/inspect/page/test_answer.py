@@ -94,6 +94,11 @@ def test_moves_of_the_last_logged_pass_are_those_of_the_trace(tmp_path: Path, mo
     facts = view_trace(path, lambda values: values)
     wanted = [moves(0), moves(4)]
     assert facts["moves"]["pass"] == 1
+    with open_trace(path) as trace:
+        token = trace.column("tokens/pass").tolist().index(1)
+        assert facts["moves"]["token"] == token
+        for name, column in facts["moves"]["steps"].items():
+            assert column.tolist() == trace.steps(token)[name].tolist()
     for name in ("cycle", "step", "wafer", "row", "col", "direction"):
         assert facts["moves"]["columns"][name].tolist() == [*wanted[0][name], *wanted[1][name]]
     monkeypatch.setattr(page_moves, "MOST_MOVES", 5)

@@ -287,10 +287,10 @@ def test_wavelets_are_played_paused_and_stepped(opened: Opened, sample: Path) ->
     still = shot(found(browser, "#map-A"))
     step = found(browser, "#replay-step")
     step.click()
-    assert read.text == "cycle 0 of 5: 1 word on links, 0 into PEs, step 2"
+    assert read.text == "cycle 0 of 5: 1 word on links, 0 into PEs; step 2 · é · matmul_tile"
     assert browser.find_element(By.ID, "wafer-number").get_attribute("value") == "1"
     step.click()
-    assert read.text == "cycle 1 of 5: 1 word on links, 1 into PEs, step 2"
+    assert read.text == "cycle 1 of 5: 1 word on links, 1 into PEs; step 2 · é · matmul_tile"
     settled(browser)
     moving = shot(found(browser, "#map-A"))
     assert (moving != still).any()
@@ -308,7 +308,16 @@ def test_wavelets_are_played_paused_and_stepped(opened: Opened, sample: Path) ->
     held = read.text
     assert held.startswith("cycle 0 of 5")
     visit(browser, place)
-    assert browser.find_element(By.ID, "replay-read").text.startswith("cycle 0 of 5")
+    read = browser.find_element(By.ID, "replay-read")
+    assert read.text.startswith("cycle 0 of 5")
+    found(browser, "#replay-step").click()
+    number = found(browser, "#token-A")
+    number.clear()
+    number.send_keys("4", Keys.ENTER)
+    found(browser, "#lanes-A").send_keys(Keys.ARROW_RIGHT * 2)
+    assert read.text.startswith("cycle 1 of 5")
+    found(browser, "#lanes-A").send_keys(Keys.ARROW_RIGHT)
+    assert read.text.startswith("cycle 0 of 5"), "the pinned step is the one that the words are of"
     found(browser, "#replay-end").click()
     assert browser.find_element(By.ID, "replay-read").text == "6 moves of pass 1, cycles 0 to 5"
 

@@ -41,9 +41,10 @@ async function start() {
   const steps = new StepTable(section("steps"));
   await Promise.all([maps?.load(), maps?.replay?.load(), timeline?.load(), steps.load()]);
   if (timeline)
-    timeline.pinned = (trace, step) => {
+    timeline.pinned = (trace, step, side) => {
       maps?.show(trace, step);
       steps.show(trace, step);
+      if (step) maps?.replay?.seek(trace, side.token, side.step);
     };
   steps.pinned = (trace, step) => maps?.show(trace, step);
   experts(section("experts"));

@@ -63,6 +63,7 @@ class Replay {
 
   async load() {
     this.moves = await columns(this.trace.moves.columns);
+    this.steps = await columns(this.trace.moves.steps);
     const { cycle } = this.moves;
     for (let row = 0; row < cycle.length; row++) if (!row || cycle[row] !== cycle[row - 1]) this.begins.push(row);
     this.range.max = String(this.begins.length - 1);
@@ -133,7 +134,22 @@ class Replay {
     const into = to - from - links;
     this.read.textContent =
       `cycle ${whole(cycle[from])} of ${whole(last)}: ${several(links, "word")} on links, ` +
-      `${whole(into)} into PEs, step ${whole(this.moves.step[from])}`;
+      `${whole(into)} into PEs; ${this.stepText(this.moves.step[from])}`;
+  }
+
+  stepText(step) {
+    const { op, name } = this.steps;
+    const named = [this.trace.op_names[op[step]], this.trace.names[name[step]]].filter((text) => text);
+    return [`step ${whole(step)}`, ...named].join(" · ");
+  }
+
+  // While wavelets are shown: to the first move of a step of their pass.
+  seek(trace, token, step) {
+    const own = trace.moves?.token ?? -1;
+    if (this.at < 0 || own < 0 || trace !== this.trace) return;
+    if (trace.tokens[own].schedule !== trace.tokens[token].schedule) return;
+    const at = this.begins.findIndex((row) => this.moves.step[row] === step);
+    if (at >= 0) this.go(at);
   }
 
   // Over a map of the trace: a line over the link that a word takes, its head a dot; a dot alone where it goes into its PE.

@@ -240,7 +240,7 @@ class Timeline {
       if (end <= from || start >= to) this.show(start - (to - from) / 8, start + (7 * (to - from)) / 8, moved);
     }
     this.draw();
-    this.pinned(side.trace, at < 0 ? null : pinnedStep(side, at));
+    this.pinned(side.trace, at < 0 ? null : pinnedStep(side, at), side);
     if (moved) remember("timeline");
   }
 

@@ -199,7 +199,7 @@ class CycleMap {
       {
         class: this.path.length < 2 ? "group opens" : "group",
         tabindex: index ? "-1" : "0",
-        role: "button",
+        role: this.path.length < 2 ? "button" : "img",
         "aria-label": lines("").join(", "),
         onclick: () => {
           if (this.path.length < 2) this.enter([...this.path, item.name]);
