@@ -16,7 +16,7 @@ which move 2 (g - 1) / g vectors: Thakur et al., Optimization of collective comm
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from wse.gpus.roofline import Parallelism, Roofline
 from wse.gpus.spec import GpuSpec, StackSpec
@@ -41,7 +41,7 @@ class PassTime:
     @property
     def total_s(self) -> float:
         """All terms."""
-        return math.fsum(astuple(self))
+        return math.fsum(getattr(self, name) for name in PassTime.__dataclass_fields__)
 
     def plus(self, other: PassTime, times: float = 1.0) -> PassTime:
         """This time and so many times another, term by term."""
