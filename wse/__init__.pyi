@@ -9,6 +9,7 @@ from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.explore.result import ExploreResult
 from wse.comparison.pattern.result import PatternResult
 from wse.comparison.race.result import RaceResult
+from wse.comparison.sweep.sweep import SweepResult
 from wse.comparison.what_if.result import WhatIfResult
 from wse.findings.result import ClaimsResult
 from wse.report.progress import OnProgress
@@ -17,7 +18,6 @@ from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.run.result import RunResult
 from wse.studies.serve.result import ServeResult
-from wse.studies.sweep.sweep import SweepResult
 from wse.validation.agreement.result import Agreement
 from wse.validation.result import Validation
 from wse_traces.read import Trace
@@ -349,6 +349,12 @@ def sweep(
     engine: str = "local",
     ray_address: str | None = None,
     restart: bool = False,
+    columns: str | Sequence[str] | None = None,
+    sort: str | None = None,
+    top: int | None = None,
+    png: str | Path | None = None,
+    x: str | None = None,
+    every_column: bool = False,
     on_progress: OnProgress | None = None,
 ) -> SweepResult: ...
 def explore(

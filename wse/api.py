@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wse.comparison.explore.result import ExploreResult
     from wse.comparison.pattern.result import PatternResult
     from wse.comparison.race.result import RaceResult
+    from wse.comparison.sweep.sweep import SweepResult
     from wse.comparison.what_if.result import WhatIfResult
     from wse.findings.result import ClaimsResult
     from wse.studies.compile.result import CompileResult
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from wse.studies.estimate.result import EstimateResult
     from wse.studies.run.result import RunResult
     from wse.studies.serve.result import ServeResult
-    from wse.studies.sweep.sweep import SweepResult
     from wse.validation.agreement.result import Agreement
     from wse.validation.result import Validation
     from wse_traces.read import Trace
@@ -284,6 +284,12 @@ def sweep(
     engine: str = LOCAL,
     ray_address: str | None = None,
     restart: bool = False,
+    columns: str | Sequence[str] | None = None,
+    sort: str | None = None,
+    top: int | None = None,
+    png: str | Path | None = None,
+    x: str | None = None,
+    every_column: bool = False,
     on_progress: OnProgress | None = None,
 ) -> SweepResult:
     """Estimate every combination of some settings, and write one table. The result of ``wse sweep``.
@@ -301,11 +307,19 @@ def sweep(
         engine: ``ray`` has workers of a Ray cluster in place of this machine's processes.
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         restart: Whether what an earlier sweep of this table has done is dropped.
+        columns: What `rows` of the result have beside the axes: of wafers, user, users, ttft, fits, cost, or of the
+            table; these six where None.
+        sort: The column whose best, or least, comes first; the most with ``NAME:down``.
+        top: The most rows; 20 where None.
+        png: A picture of it, over an axis.
+        x: The axis of the picture; the one with the most values where None.
+        every_column: Whether the table has grades and what numbers rest on, in words, too.
         on_progress: Called with (settings done, all, how many are without an answer, in words).
     """
-    from wse.studies.sweep.read_grid import grid_of, read_grid
-    from wse.studies.sweep.sweep import sweep as study
-    from wse.studies.sweep.sweep import without_answer
+    from wse.comparison.sweep.read_grid import grid_of, read_grid
+    from wse.comparison.sweep.shown import sweep_view
+    from wse.comparison.sweep.sweep import sweep as study
+    from wse.comparison.sweep.sweep import sweep_picture, without_answer
 
     if isinstance(source, Mapping):
         if sets:
@@ -319,7 +333,17 @@ def sweep(
         (on_progress or ignore)(done, len(grid), without_answer(failed))
 
     choice = EngineChoice(engine, ray_address)
-    return study(grid, Path(output), jobs=jobs, engine=choice, restart=restart, on_row=on_row)
+    return study(
+        grid,
+        Path(output),
+        jobs=jobs,
+        engine=choice,
+        restart=restart,
+        every_column=every_column,
+        view=sweep_view(columns, sort, top),
+        picture=sweep_picture(None if png is None else str(png), x),
+        on_row=on_row,
+    )
 
 
 @checks_arguments

@@ -198,8 +198,8 @@ def streams(rounds: int) -> Figures:
 
 def settings(rounds: int) -> Figures:
     """Estimates of a sweep in one process, by its own time: seconds of a setting, its row, and the process's memory."""
-    from wse.studies.sweep.grid import Axis, Grid
-    from wse.studies.sweep.row import estimate_setting
+    from wse.comparison.sweep.grid import Axis, Grid
+    from wse.comparison.sweep.row import estimate_setting
 
     grid = Grid(tuple(Axis(name, values) for name, values in SWEEP.items()))
     outcomes, seconds = [], []

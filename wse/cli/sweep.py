@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from wse.cli import options as opt
+from wse.request import known_names
 from wse.request.engine_option import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.request.option import Option
 
@@ -40,13 +41,45 @@ def sweep(
     restart: Annotated[  # noqa: FBT002
         bool, Option(doc="Drop what an earlier sweep of this table has done.")
     ] = False,
+    columns: Annotated[
+        str | None,
+        Option(
+            doc="Columns to print beside the axes: of wafers, user, users, ttft, fits, cost, or of the table. Default: "
+            "these six.",
+            panel="Output",
+            metavar="NAME,...",
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        Option(
+            doc="Print the best of a column first, or the least; the most with NAME:down.",
+            panel="Output",
+            metavar="NAME",
+            known_values=known_names.sweep_columns,
+        ),
+    ] = None,
+    top: Annotated[int | None, Option(doc="The most rows to print. Default: 20.", panel="Output", metavar="N")] = None,
+    png: Annotated[
+        str | None, Option(doc="Draw it: what is printed over an axis.", panel="Output", metavar="FILE.png")
+    ] = None,
+    x: Annotated[
+        str | None,
+        Option(
+            doc="The axis that --png has across. Default: the one with the most values.", panel="Output", metavar="AXIS"
+        ),
+    ] = None,
+    every_column: Annotated[  # noqa: FBT002
+        bool, Option(flag="--all", doc="The table has grades and what numbers rest on, in words, too.", panel="Output")
+    ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Estimate every combination of some settings, as one table.
 
-    On all cores, with a row for each combination. What is done is kept in FILE.partial: after Ctrl-C or a kill the same
-    command goes on from there. A setting that cannot be estimated, such as a model that does not fit, is a row with an
-    error. In a TOML file a list is an axis:
+    On all cores, with a row for each combination; the axes and six columns are printed, the best of each marked. What
+    is done is kept in FILE.partial: after Ctrl-C or a kill the same command goes on from there. A setting that cannot
+    be estimated, such as a model that does not fit, is a row with an error; where all are, that is an error of the
+    command. In a TOML file a list is an axis:
 
     \b
       model = "story"
@@ -59,13 +92,26 @@ def sweep(
       wse sweep story --set mesh=16x16,20x20 --set wafers=1,2 --set prompt_len=16 --set new_tokens=16
       wse sweep story --set wafer.hop_cycles=1,2 --set mesh=24x24 --set prompt_len=16 --set new_tokens=8
     """
-    from wse.studies.sweep.read_grid import read_grid
-    from wse.studies.sweep.sweep import sweep as study
-    from wse.studies.sweep.sweep import sweep_progress
+    from wse.comparison.sweep.read_grid import read_grid
+    from wse.comparison.sweep.shown import sweep_view
+    from wse.comparison.sweep.sweep import sweep as study
+    from wse.comparison.sweep.sweep import sweep_picture, sweep_progress
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)
+    view = sweep_view(columns, sort, top)
+    picture = sweep_picture(png, x)
     grid = read_grid(source, sets or [])
     with sweep_progress(sys.stderr, len(grid)) as on_row:
-        result = study(grid, Path(output), jobs=jobs, engine=choice, restart=restart, on_row=on_row)
+        result = study(
+            grid,
+            Path(output),
+            jobs=jobs,
+            engine=choice,
+            restart=restart,
+            every_column=every_column,
+            view=view,
+            picture=picture,
+            on_row=on_row,
+        )
     opt.print_result(result, json=json)

@@ -13,6 +13,7 @@ from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.explore.result import ExploreResult
 from wse.comparison.pattern.result import PatternResult
 from wse.comparison.race.result import RaceResult
+from wse.comparison.sweep.sweep import SweepResult
 from wse.comparison.what_if.result import WhatIfResult
 from wse.findings.result import ClaimsResult
 from wse.inspect.export.files import ExportResult
@@ -39,7 +40,6 @@ from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.run.result import RunResult
 from wse.studies.serve.result import ServeResult
-from wse.studies.sweep.sweep import SweepResult
 from wse.validation.agreement.result import Agreement
 from wse.validation.gpu_calibration import LeaveOut
 from wse.validation.result import Validation

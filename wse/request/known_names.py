@@ -33,6 +33,11 @@ def changes() -> Iterable[str]:
     return (DEFAULT, *DEFAULTS.split(","))
 
 
+def sweep_columns() -> Iterable[str]:
+    """Columns of a sweep by their short names."""
+    return ("wafers", "user", "users", "ttft", "fits", "cost")
+
+
 def gpus() -> Iterable[str]:
     """GPU presets."""
     from wse.gpus.load import known_gpus

@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from wse.comparison.sweep.grid import Grid
+from wse.comparison.sweep.row import Cell, Entry, Row, column
 from wse.errors import BadInput
-from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.row import Cell, Entry, Row, column
 
 CSV, PARQUET = ".csv", ".parquet"
 ERROR = "error"
+PROSE_BEGINS: Final = ("grades_", "wafer_replaced_")
+PROSE_ENDS: Final = ("_grade", "_source", "_weakest", "_assumptions")
+"""Columns of grades and of prose, which a table has when they are asked for."""
 ROWS_A_GROUP: Final = 10_000
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -39,19 +42,19 @@ def check_table_path(table: Path) -> None:
         raise BadInput(message)
 
 
-def write_table(grid: Grid, entries: Entries, table: Path) -> None:
-    """Write the table of all settings, in the grid's order.
+def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool = False) -> None:
+    """Write the table of all settings, in the grid's order; grades and prose only with ``every_column``.
 
     ``entries`` gives their rows, in that order, as often as it is called. Raises BadInput where the file cannot
     be written.
     """
     kinds: dict[str, set[type]] = {}
-    for row in _rows(grid, entries):
+    for row in _rows(grid, entries, every_column):
         _merge(kinds, row)
     temporary = table.with_name(f"{table.name}.{os.getpid()}")
     try:
         write = _write_csv if table.suffix == CSV else _write_parquet
-        write(_rows(grid, entries), kinds, temporary)
+        write(_rows(grid, entries, every_column), kinds, temporary)
         temporary.replace(table)
     except OSError as error:
         message = f"{table}: cannot write the table: {error.strerror or error}; mend that and give the command again"
@@ -61,12 +64,18 @@ def write_table(grid: Grid, entries: Entries, table: Path) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _rows(grid: Grid, entries: Entries) -> Iterator[Row]:
+def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  # noqa: FBT001
     """The fields of each setting, the error, and the report without what a field says already."""
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
         known = fields.keys() | {f"inputs_{name}" for name in fields}
-        yield {**fields, ERROR: entry.error or None, **{k: v for k, v in entry.row.items() if k not in known}}
+        report = {k: v for k, v in entry.row.items() if k not in known and (every_column or not _is_prose(k))}
+        yield {**fields, ERROR: entry.error or None, **report}
+
+
+def _is_prose(name: str) -> bool:
+    """Whether a column is a grade of a number, or says in words what it rests on."""
+    return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.studies.sweep.conftest import axes
-from wse.studies.sweep.grid import Axis, Grid
+from tests.comparison.sweep.conftest import axes
+from wse.comparison.sweep.grid import Axis, Grid
 from wse.studies.workers.pool import Queue
 
 

@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
 import wse
+from wse.comparison.sweep.fields import known_fields
+from wse.comparison.sweep.grid import Grid
+from wse.comparison.sweep.journal import Journal
+from wse.comparison.sweep.plot import as_png, check_axis
+from wse.comparison.sweep.row import Entry, Outcome, estimate_setting, failed_outcome
+from wse.comparison.sweep.shown import SweepRow, SweepView, check_columns, check_view, rows_table, shown_rows
+from wse.comparison.sweep.table import CSV, check_table_path, write_table
 from wse.errors import BadInput, WseBug
 from wse.files import read_file
 from wse.models.load import load_model
+from wse.report.output_file import output_path, write_output
 from wse.report.progress import SWEEPING, duration, progress_on
 from wse.report.result import Doc, Result
 from wse.report.table import Table, pair_table
 from wse.report.terminal import WIDEST, count, plural
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
-from wse.studies.sweep.fields import known_fields
-from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.row import Outcome, estimate_setting, failed_outcome
-from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task
 
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
 
 OnRow = Callable[[int, int], None]
+VIEW: Final = SweepView()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture of a sweep: its file, and the axis that goes across; the one with the most values where None."""
+
+    path: Path
+    axis: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +58,12 @@ class SweepResult(Result):
     jobs: Annotated[int, Doc("Processes.")]
     wall_s: Annotated[float, Doc("Time that the sweep took.", "s")]
     settings_per_s: Annotated[float, Doc("Settings done in a second.", "1/s")]
+    columns: Annotated[tuple[str, ...], Doc("Columns that are shown beside the axes; others are in the table.")]
+    rows: Annotated[tuple[SweepRow, ...], Doc("Settings that are shown, as sorted; all are in the table.")]
+    png: Annotated[str | None, Doc("The picture.")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The file of the table, the number of its settings, and the time that they took."""
+        """The settings that are shown; the file of the table, the number of its settings, and the time they took."""
         jobs = f"{self.jobs:,} process{'' if self.jobs == 1 else 'es'}"
         resumed = f", {count(self.settings_resumed)} of them done before" if self.settings_resumed else ""
         rows = [
@@ -56,7 +73,9 @@ class SweepResult(Result):
         ]
         if self.settings_failed:
             rows.append(("no answer", f"{plural(self.settings_failed, 'setting')}: see the column error"))
-        return (pair_table(rows, "Sweep"),)
+        rows += [("look at it", f"wse explore {shlex.quote(self.table)}")] if self.table.endswith(CSV) else []
+        rows += [] if self.png is None else [("picture", self.png)]
+        return rows_table(self.rows, self.columns, self.settings), pair_table(rows, "Sweep")
 
 
 def sweep(
@@ -66,6 +85,9 @@ def sweep(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
     restart: bool = False,
+    every_column: bool = False,
+    view: SweepView = VIEW,
+    picture: Picture | None = None,
     on_row: OnRow = lambda done, failed: None,
 ) -> SweepResult:
     """Estimate every setting of a grid and write a table with a row for each, in the grid's order.
@@ -78,13 +100,19 @@ def sweep(
         jobs: Processes; all cores by default, or all CPUs of a cluster.
         engine: Whose processes they are.
         restart: Whether what an earlier sweep has done is dropped.
+        every_column: Whether the table has grades and their prose too.
+        view: What is shown of it.
+        picture: A picture of it; none where None.
         on_row: Called with (done, without an answer) at the start and after each setting.
 
     Raises:
-        BadInput: the table cannot be written, another sweep is writing it, or the one that began it had other settings.
+        BadInput: the table cannot be written, another sweep is writing it, or the one that began it had other settings;
+            no setting has a column that is to be shown; or none has an answer, once the table is written.
         WseBug: a setting ended in a bug of ours; the table is written, with that in its row.
     """
     check_table_path(table)
+    check_view(view)
+    axis = None if picture is None else check_axis(grid, picture.axis)
     began = time.perf_counter()
     bugs: list[str] = []
     with (
@@ -92,20 +120,34 @@ def sweep(
         Journal(table, _digest(grid), len(grid), restart=restart) as journal,
     ):
         finished = set(journal.finished_settings())
+        check = partial(check_columns, view, grid)
         before, failed = len(finished), sum(bool(entry.error) for entry in journal.entries())
+        if known := next((entry for entry in journal.entries() if not entry.error), None):
+            check(known.row)
         on_row(before, failed)
         remaining = [setting for setting in range(len(grid)) if setting not in finished]
         processes = min(pool.processes, len(remaining))
         for answers_done, answered in enumerate(_outcomes(grid, remaining, processes, pool.outputs), 1):
             journal.append(answered.setting, answered.line)
+            if known is None and not answered.failed:
+                known = Entry.model_validate_json(answered.line)
+                check(known.row)  # what is done is kept, so that the command with another name goes on from there
             failed += answered.failed
             bugs += [answered.bug] if answered.bug else []
             on_row(before + answers_done, failed)
-        write_table(grid, journal.entries, table)
+        write_table(grid, journal.entries, table, every_column=every_column)
+        rows = shown_rows(grid, journal.entries(), view)
+        if picture is not None and axis is not None:
+            write_output("--png", picture.path, as_png(grid, journal.entries(), axis))
         journal.remove()
     if bugs:
         message = f"{len(bugs)} settings ended in a bug; the table {table} has the others. The first:\n{bugs[0]}"
         raise WseBug(message)
+    if failed == len(grid):
+        message = (
+            f"none of {plural(failed, 'setting')} has an answer; the first: {rows[0].error} (the table {table} has all)"
+        )
+        raise BadInput(message)
     wall_s = time.perf_counter() - began
     return SweepResult(
         table=str(table),
@@ -115,6 +157,9 @@ def sweep(
         jobs=processes,
         wall_s=wall_s,
         settings_per_s=len(remaining) / wall_s,
+        columns=view.columns,
+        rows=rows,
+        png=None if picture is None else str(picture.path),
     )
 
 
@@ -129,6 +174,16 @@ def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outp
     )
     for setting, output in outputs(Queue(grid.groups(settings)), processes, task):
         yield failed_outcome(setting, output.reason) if isinstance(output, KilledItem) else output
+
+
+def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
+    """The picture that --png and --x ask for. Raises BadInput where there is no such file, or an axis alone."""
+    if png is None:
+        if axis is not None:
+            message = f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out"
+            raise BadInput(message)
+        return None
+    return Picture(path=output_path("--png", png, suffix=".png", kind="a picture"), axis=axis)
 
 
 @contextmanager

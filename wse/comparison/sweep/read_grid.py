@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from wse.comparison.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
+from wse.comparison.sweep.grid import Axis, Grid
 from wse.errors import BadInput, BadMapping, BadMesh, BadModel, BadWafer, UnknownName
 from wse.files import read_toml
 from wse.hardware.mesh import parse_mesh
 from wse.request.arguments import is_list
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
-from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
-from wse.studies.sweep.grid import Axis, Grid
 
 MOST_SETTINGS: Final = 1_000_000
 _TABLES: Final = ("wafer", "software")

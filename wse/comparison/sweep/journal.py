@@ -20,8 +20,8 @@ from typing import BinaryIO, Final, Literal
 import pydantic
 
 import wse
+from wse.comparison.sweep.row import Entry
 from wse.errors import BadInput, WseBug
-from wse.studies.sweep.row import Entry
 
 if sys.platform != "win32":
     import fcntl

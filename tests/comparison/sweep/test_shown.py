@@ -1,0 +1,155 @@
+"""What a sweep prints: the axes and six columns, sorted, the best marked; what its table and its picture have."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+import wse
+from tests.comparison.sweep.conftest import axes
+from wse.comparison.sweep.plot import check_axis, figure_of
+from wse.comparison.sweep.row import Entry
+from wse.comparison.sweep.shown import SHORT, SweepView, check_columns, check_view, rows_table, shown_rows, sweep_view
+from wse.comparison.sweep.sweep import sweep_picture
+from wse.comparison.sweep.table import write_table
+from wse.errors import BadInput, UnknownName
+from wse.report.terminal import console_on
+from wse.report.terminal_table import print_table
+
+REPORTS = [
+    {"system_wafers": 1, "decode_tokens_per_s_per_user": 900.0, "latency_ttft_s": 0.08, "sram_fits": True},
+    {"system_wafers": 2, "decode_tokens_per_s_per_user": 500.5, "latency_ttft_s": 0.02, "sram_fits": True},
+    {"system_wafers": 4, "decode_tokens_per_s_per_user": 950.0, "latency_ttft_s": 0.2, "sram_fits": False},
+]
+GRID = axes(batch=4, context=1)
+ENTRIES = [*(Entry(setting=at, row=report) for at, report in enumerate(REPORTS)), Entry(setting=3, error="too\nlarge")]
+
+
+def order(**view: object) -> list[float | str]:
+    return [row.setting["batch"] for row in shown_rows(GRID, ENTRIES, SweepView(**view))]  # type: ignore[arg-type]
+
+
+def test_rows_have_the_axes_with_several_values_and_six_columns() -> None:
+    first, *_, last = shown_rows(GRID, ENTRIES, SweepView())
+    assert first.setting == {"batch": 1}
+    assert first.values == {"wafers": 1, "user": 900.0, "ttft": 0.08, "fits": True}
+    assert (last.error, last.values) == ("too\nlarge", {})
+
+
+def test_all_users_are_those_whose_caches_fit_or_those_of_a_batch() -> None:
+    both = {"schedule_tokens_per_s_at_kv_limit": 7.0, "decode_tokens_per_s": 3.0}
+    rows = [Entry(setting=0, row=both), Entry(setting=1, row={"decode_tokens_per_s": 3.0})]
+    assert [row.values["users"] for row in shown_rows(axes(batch=2), rows, SweepView())] == [7.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("sort", "want"),
+    [
+        (None, [1, 2, 3, 4]),
+        ("user", [3, 1, 2, 4]),
+        ("ttft", [2, 1, 3, 4]),
+        ("ttft:down", [3, 1, 2, 4]),
+        ("wafers", [1, 2, 3, 4]),
+        ("batch:down", [4, 3, 2, 1]),
+        ("latency_ttft_s", [2, 1, 3, 4]),
+    ],
+)
+def test_the_best_of_a_column_first_and_what_has_no_answer_last(sort: str | None, want: list[int]) -> None:
+    assert order(sort=sort) == want
+
+
+def test_the_first_rows_alone_are_those_that_are_fastest() -> None:
+    assert order(top=2) == [3, 1]
+    assert order(top=2, sort="wafers") == [1, 2]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_the_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
+    rows = shown_rows(GRID, ENTRIES, SweepView(top=4))
+    stream = io.StringIO()
+    console = console_on(stream)
+    console.width = width
+    print_table(console, rows_table(rows, tuple(SHORT), 9))
+    printed = stream.getvalue()
+    assert "950*" in printed
+    assert "too\\nlarge" in " ".join(printed.split())
+    assert "5 more settings" in " ".join(printed.split())
+    assert "…" not in printed
+    assert ("first token" in printed) == (width > 40)
+
+
+def test_bad_views_are_one_line() -> None:
+    for columns in ("", "user,user"):
+        with pytest.raises(BadInput, match=r"--columns .*: give names with commas between, each once"):
+            check_view(sweep_view(columns, None, None))
+    with pytest.raises(BadInput, match="--top 0: give a number of rows from 1"):
+        check_view(sweep_view(None, None, 0))
+    for view in (sweep_view("latency_ttft", None, None), sweep_view(None, "latency_ttft", None)):
+        with pytest.raises(UnknownName, match=r"unknown column 'latency_ttft': did you mean 'latency_ttft_s'\?"):
+            check_columns(view, GRID, REPORTS[0])  # type: ignore[arg-type]
+    check_columns(sweep_view("batch,context,user,sram_fits", "ttft:down", None), GRID, REPORTS[0])  # type: ignore[arg-type]
+
+
+def test_grades_and_prose_are_in_the_table_when_asked_for(tmp_path: Path) -> None:
+    row = {"a_s": 1.0, "grades_a_s_grade": "M", "energy_assumptions": "long", "cost_grade": "I", "b_source": "x"}
+    for every_column, want in ((False, ["batch", "error", "a_s"]), (True, ["batch", "error", *row])):
+        write_table(axes(batch=1), lambda: [Entry(setting=0, row=row)], tmp_path / "t.csv", every_column=every_column)
+        with (tmp_path / "t.csv").open(newline="") as stream:
+            assert next(csv.reader(stream)) == want
+
+
+def test_a_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
+    grid = axes(batch=2, context=3)
+    entries = [
+        Entry(setting=at, row={"decode_tokens_per_s_per_user": 100.0 + at, "latency_ttft_s": 0.1}) for at in range(5)
+    ]
+    assert check_axis(grid, None) == "context"
+    figure = figure_of(grid, [*entries, Entry(setting=5, error="no")], "context")
+    user, users, *_ = figure.axes
+    lines = [(line.get_label(), list(line.get_xdata()), list(line.get_ydata())) for line in user.lines]
+    assert lines == [("batch 1", [1, 2, 3], [100, 101, 102]), ("batch 2", [1, 2], [103, 104])]
+    assert [list(line.get_ydata()) for line in users.lines] == [[], []]
+
+
+def test_bad_pictures_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--png: one setting makes no picture"):
+        check_axis(axes(batch=1), None)
+    with pytest.raises(BadInput, match="are too many to draw"):
+        check_axis(axes(batch=200, context=200), None)
+    with pytest.raises(UnknownName, match="--x: unknown axis 'batc': did you mean 'batch'"):
+        check_axis(axes(batch=2), "batc")
+    with pytest.raises(BadInput, match="--x batch: is the axis of a picture"):
+        sweep_picture(None, "batch")
+    with pytest.raises(BadInput, match="--png"):
+        sweep_picture(str(tmp_path / "none" / "t.png"), None)
+
+
+def test_from_python_rows_and_picture(config: Path, tmp_path: Path) -> None:
+    grid = {"model": config, "mesh": "4x4", "wafer.clock_hz": ["x1", "x2"], "prompt_len": 5, "new_tokens": 4}
+    table, png = tmp_path / "t.csv", tmp_path / "t.png"
+    result = wse.sweep(grid, output=table, jobs=1, sort="user", columns=["user", "prefill_s"], top=1, png=png)
+    (row,) = result.rows
+    assert row.setting == {"wafer.clock_hz": "x2"}
+    fast = wse.estimate(config, mesh="4x4", prompt_len=5, new_tokens=4, set="wafer.clock_hz=x2")
+    assert row.values == {"user": fast.decode.tokens_per_s_per_user, "prefill_s": fast.prefill.s}
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert "grades" not in table.read_text()
+
+
+def test_a_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path, tmp_path: Path) -> None:
+    grid = {"model": config, "mesh": ["1x1", "1x2"], "wafers": 1, "prompt_len": 5, "new_tokens": 4}
+    grid |= {"wafer.sram_bytes_per_pe": 9_000}
+    with pytest.raises(BadInput, match=r"none of 2 settings has an answer; the first: .* does not fit on 1x1"):
+        wse.sweep(grid, output=tmp_path / "t.csv", jobs=1)
+    assert len((tmp_path / "t.csv").read_text().splitlines()) == 3
+    assert not (tmp_path / "t.csv.partial").exists()
+
+
+def test_an_unknown_column_keeps_what_is_done(config: Path, tmp_path: Path) -> None:
+    grid = {"model": config, "mesh": ["4x4", "4x3"], "prompt_len": 5, "new_tokens": 4}
+    with pytest.raises(UnknownName, match="unknown column 'nope'"):
+        wse.sweep(grid, output=tmp_path / "t.csv", jobs=1, columns="nope")
+    assert wse.sweep(grid, output=tmp_path / "t.csv", jobs=1, columns="user").settings_resumed == 1
