@@ -1,11 +1,8 @@
-"""Write the measurements that come with wse: of the files in a folder, the rows that can be predicted.
-
-Of those about GPUs the rows that constants of stacks are fitted on.
+"""Write the measurements that come with wse: every row of the files in a folder, those that no model predicts too.
 
     python tools/pack_measurements.py ../shared/reference
 
-Every column of a row stays as it is, but for the note: of it, the facts that predictors read are kept. Rows about
-services stay where they are: each takes a search for regions, which is too long for what comes with wse.
+Every column of a row stays as it is, but for the note: of it, the facts that predictors read are kept.
 """
 
 from __future__ import annotations
@@ -17,10 +14,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from wse.validation.gpu_calibration import CALIBRATIONS, calibration_rows
-from wse.validation.gpu_fit import fit_rows
 from wse.validation.measured.measurements import Measurement, read
-from wse.validation.predictors.predict import predict
 from wse.validation.validate import BUNDLED
 
 FACTS: Final = (
@@ -32,8 +26,9 @@ FACTS: Final = (
     r"tile \d+x\d+",
     r"prefill\s+\d+\s*x\s*\d+\D+decode\s+\d+\s*x\s*\d+",
     r"re-?corrected",
+    r"launch skew|launch itself ripples",
+    r"row-major|reduction-dimension|two-hop transfers disabled",
 )
-PACKED: Final = ("waferllm", "microbench", "gpu")
 ASIDE: Final = " (own arithmetic)"
 
 
@@ -42,16 +37,6 @@ def pack_row(m: Measurement) -> dict[str, str]:
     facts = [found[0] for fact in FACTS if (found := re.search(fact, m.text("note"), re.IGNORECASE))]
     source = {column: m.input[column].replace(ASIDE, "") for column in ("source",) if column in m.input}
     return {**m.input, **source, "note": "; ".join(facts)}
-
-
-def predictable_rows(path: Path) -> list[Measurement]:
-    """The rows of a file that can be predicted."""
-    return [m for m in read(path) if m.table in PACKED and predict(m).value is not None and _is_wanted(m)]
-
-
-def _is_wanted(m: Measurement) -> bool:
-    """Whether a row is not about GPUs, or is one that constants are fitted on."""
-    return m.table != "gpu" or any(calibration_rows(stack, fit_rows([m])) for stack in CALIBRATIONS)
 
 
 def text_of(rows: list[Measurement]) -> str:
@@ -66,11 +51,10 @@ def text_of(rows: list[Measurement]) -> str:
 def main(folder: Path) -> None:
     """Pack every file of a folder."""
     for path in sorted(folder.glob("*.csv")):
-        rows = predictable_rows(path)
-        if rows:
-            text = text_of(rows)
-            (BUNDLED / path.name).write_text(text, encoding="utf-8")
-            print(f"{path.name}: {len(rows)} rows, {len(text):,} bytes")
+        rows = read(path)
+        text = text_of(rows)
+        (BUNDLED / path.name).write_text(text, encoding="utf-8")
+        print(f"{path.name}: {len(rows)} rows, {len(text):,} bytes")
 
 
 if __name__ == "__main__":

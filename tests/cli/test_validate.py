@@ -75,13 +75,17 @@ def test_json_has_every_row_of_every_file_in_order(wse: Wse, data: Path, tmp_pat
     assert facts["summary"]["predicted"] == 3
 
 
-@pytest.mark.slow
-def test_what_comes_with_wse(wse: Wse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WSE_SHARED", raising=False)
-    outcome = wse("validate", "--rows", "none")
-    assert outcome.code == 0
-    assert "Not predicted" not in outcome.out
-    assert "SpMM_Cerebras" in outcome.out
+def test_errors_by_what_was_measured_and_on_what(wse: Wse, tmp_path: Path) -> None:
+    """A formula is a check of a transcription, and counts for none."""
+    data = tmp_path / "mine.csv"
+    formula = {**GOOD, "platform": "model (WSE-2 constants)", "value_kind": "derived-from-published-formula"}
+    data.write_text(file_of(GOOD, {**GOOD, "value": "3475.6"}, formula), newline="")
+    summary = json.loads(wse("validate", "--data", data, "--json").out)["summary"]
+    kinds = [(kind["kind"], kind["where"], kind["predicted"], kind["fitted"]) for kind in summary["by_kind"]]
+    assert kinds == [("reduces and broadcasts", "WSE-2 simulator", 2, "a part")]
+    assert round(summary["by_kind"][0]["worst_abs_error_pct"], 1) == 10.0
+    words = [" ".join(line.split()) for line in wse("validate", "--data", data).out.splitlines()]
+    assert "reduces and broadcasts WSE-2 simulator 2 5.0 % 10.0 % a part" in words
 
 
 def test_a_page_and_its_plot(wse: Wse, data: Path, tmp_path: Path) -> None:
@@ -89,7 +93,8 @@ def test_a_page_and_its_plot(wse: Wse, data: Path, tmp_path: Path) -> None:
     outcome = wse("validate", "--data", data, "--page", page)
     assert outcome.code == 0, outcome
     text = page.read_text(encoding="utf-8")
-    assert "![Predicted against measured](page.png)" in text
+    assert "![Errors of every row, a line for each kernel](page.png)" in text
+    assert "| reduces and broadcasts | WSE-2 simulator | 2 | 5.0 % | 10.0 % | a part |" in text
     assert "3 rows, 2 predicted. Median error 5.0 %, worst 10.0 %," in text
     assert "| 3 | 1x512, 4 B, chain | cycles | 3,476 | 3,128 | -10.0 % | fast model, tuned |" in text
     assert "| 1 | no model of this kernel: sort \\x1b\\[31m |" in text

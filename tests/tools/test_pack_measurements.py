@@ -11,6 +11,7 @@ import pytest
 
 from wse.validation.measured.measurements import Measurement, read
 from wse.validation.predictors.predict import predict
+from wse.validation.predictors.services import service_request
 from wse.validation.validate import BUNDLED
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +28,9 @@ def script() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def originals(shared: Path, script: ModuleType) -> dict[str, list[Measurement]]:
-    """Of the files that the packed ones were made from, the rows that can be predicted."""
-    return {file.name: script.predictable_rows(shared / "reference" / file.name) for file in FILES}
+def originals(shared: Path) -> dict[str, list[Measurement]]:
+    """The files that the packed ones were made from."""
+    return {file.name: read(shared / "reference" / file.name) for file in FILES}
 
 
 @pytest.mark.slow
@@ -53,7 +54,8 @@ def test_packed_rows_are_those_of_the_originals(
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_packed_rows_are_predicted_as_the_originals(originals: dict[str, list[Measurement]], file: Path) -> None:
     for small, large in zip(read(file), originals[file.name], strict=True):
-        assert predict(small) == predict(large), (small.line, large.line)
+        answer = service_request if small.table == "public" else predict  # an estimate takes seconds
+        assert answer(small) == answer(large), (small.line, large.line)
 
 
 @pytest.mark.slow
@@ -67,6 +69,6 @@ def test_the_script_writes_what_is_there(
 def test_packed_rows_name_their_source() -> None:
     assert FILES
     for file in FILES:
-        assert file.stat().st_size < 500_000
+        assert file.stat().st_size < 600_000
         for m in read(file):
             assert m.source

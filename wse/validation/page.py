@@ -10,7 +10,7 @@ from wse.report.markdown import markdown_table
 from wse.report.output_file import write_output
 from wse.report.terminal import count, plural, printable
 from wse.validation.measured.measurements import TABLES
-from wse.validation.plot import figure_of, plottable_rows
+from wse.validation.plot import figure_of
 from wse.validation.result import (
     Errors,
     GpuErrors,
@@ -43,7 +43,6 @@ def write_page(validation: Validation, path: Path) -> None:
 
 def _page(validation: Validation, plot: str) -> str:
     summary = validation.summary
-    without_place = summary.predicted - len(plottable_rows(validation.rows))
     parts = [
         "# Validation",
         "Predictions of this emulator against published measurements, made by `wse validate --page "
@@ -55,6 +54,14 @@ def _page(validation: Validation, plot: str) -> str:
             ". Median error {median}, worst {worst}, of the rows that are measurements and not formulas or", summary
         )
         + " constants of the models.",
+        "## Errors by kind of measurement",
+        _table(
+            ("what", "measured on", "rows", "median", "worst", "fitted on"),
+            [
+                (k.kind, k.where, count(k.predicted), *_errors("{median}|{worst}", k).split("|"), k.fitted)
+                for k in summary.by_kind
+            ],
+        ),
         "## Errors by method",
         _table(
             ("method", "rows", "median", "worst"),
@@ -66,9 +73,9 @@ def _page(validation: Validation, plot: str) -> str:
                 ]
             ],
         ),
-        f"![Predicted against measured]({plot})",
-        f"The solid lines are no error, the dashed ones ten percent. Predicted rows without a place on "
-        f"logarithmic axes, because one of their two values is zero: {count(without_place)}.",
+        f"![Errors of every row, a line for each kernel]({plot})",
+        "A point is a row, the bar the median of a line's signed errors, the dashed lines are ten percent. The numbers "
+        "beside a line are of absolute errors. Rows that state a formula or a constant of the models are on no line.",
         "## Errors by source and kernel",
         _groups(summary.by_source_and_kernel),
         *_gpus(summary.gpus or ()),

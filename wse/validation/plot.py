@@ -1,102 +1,84 @@
-"""The scatter plot of validation: predicted against measured, both on logarithmic axes."""
+"""The picture of validation: a line for each kernel with every row's error, their median and the worst."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wse.report.colours import PLOT_SERIES
-from wse.validation.result import GroupErrors, Validation, ValidationRow
+from wse.report.terminal import count
+from wse.validation.kinds import GPUS, SERVICES
+from wse.validation.result import CALIBRATED, Validation, ValidationRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_GROUPS: Final = 13
-BAND: Final = 0.1  # the lines beside the diagonal
-MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X")
-WIDEST_SOURCE: Final = 30
-WIDEST_KERNEL: Final = 30
+BAND_PCT: Final = 10.0
+"""Errors up to here stand on a linear scale, larger ones on a logarithmic one."""
+TICKS_PCT: Final = (-100, -50, -20, -10, -5, 0, 5, 10, 20, 50, 100)
+LONGEST_NAME: Final = 34
+LINE_INCHES: Final = 0.23
 
 
-def group_name(group: GroupErrors) -> str:
-    """Source and kernel of a summary's group, short enough for a legend."""
-    source = group.source.split(" (")[0].removeprefix("github:").removeprefix("github ")
-    return f"{_short(source, WIDEST_SOURCE)}: {_short(group.kernel, WIDEST_KERNEL)}"
+class _Line(NamedTuple):
+    """A line of the picture: what was measured, on what, and the signed errors of its rows."""
 
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def plottable_rows(rows: Sequence[ValidationRow]) -> list[ValidationRow]:
-    """The rows that are predicted and have a place on logarithmic axes."""
-    return [row for row in rows if row.predicted and row.measured]
+    name: str
+    where: str
+    errors_pct: list[float]
 
 
 def figure_of(validation: Validation) -> Figure:
-    """Predicted over measured, and errors over measured, with a colour and a mark for each source and kernel."""
+    """Signed errors in percent, a line for each kernel and machine; of services and GPUs a line for each model."""
     from wse.report.figure import NotebookFigure
 
-    placed = plottable_rows(validation.rows)
-    groups = [g for g in validation.summary.by_source_and_kernel if g.predicted]
-    groups.sort(key=lambda g: -g.predicted)
-    figure = NotebookFigure(figsize=(12, 7.5), layout="constrained")
-    ratio_axes, error_axes = figure.subplots(1, 2)
-    for number, group in enumerate(groups[:MOST_GROUPS]):
-        rows = [row for row in placed if _is_of(row, group)]
-        label = f"{group_name(group)} ({group.predicted}, median {group.median_abs_error_pct or 0:.1f} %)"
-        _scatter((ratio_axes, error_axes), rows, label, number)
-    remaining_rows = [row for row in placed if any(_is_of(row, group) for group in groups[MOST_GROUPS:])]
-    if remaining_rows:
-        _scatter((ratio_axes, error_axes), remaining_rows, f"others ({len(remaining_rows)})", MOST_GROUPS)
-    values = [value for row in placed for value in (row.measured or 0, row.predicted or 0)]
-    ends = (min(values, default=1.0) / 2, max(values, default=10.0) * 2)
-    _plot_ratio(ratio_axes, ends)
-    _errors(error_axes, ends)
-    figure.legend(
-        *ratio_axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7.5, frameon=False
-    )
+    lines = _lines(validation.rows)
+    figure = NotebookFigure(figsize=(11, 1.6 + LINE_INCHES * max(len(lines), 3)), layout="constrained")
+    axes = figure.subplots()
+    colours = dict(zip(dict.fromkeys(line.where for line in lines), PLOT_SERIES * 2, strict=False))
+    for place, line in enumerate(lines):
+        _draw(axes, place, line, colours[line.where])
+    _finish(axes, lines)
     return figure
 
 
-def _plot_ratio(axes: Any, ends: tuple[float, float]) -> None:
-    """Predicted over measured."""
-    axes.plot(ends, ends, color="black", linewidth=0.8, zorder=1)
-    for factor in (1 - BAND, 1 + BAND):
-        axes.plot(ends, [factor * end for end in ends], color="grey", linewidth=0.7, linestyle="--", zorder=1)
-    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
-    axes.set(xlabel="measured, in each row's own unit", ylabel="predicted")
-    axes.grid(visible=True, linewidth=0.3)
+def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
+    """The lines, as the print-out has kinds of measurements; rows of formulas and constants are on none."""
+    lines: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row.error_pct is not None and row.method not in CALIBRATED:
+            is_model = row.where == GPUS or row.kind == SERVICES
+            name = row.kernel if is_model else row.kind or row.kernel
+            lines.setdefault((name, row.where or ""), []).append(row.error_pct)
+    every = [_Line(name, where, errors) for (name, where), errors in lines.items()]
+    places_measured = list(dict.fromkeys(line.where for line in sorted(every, key=lambda line: line.where == GPUS)))
+    return sorted(every, key=lambda line: places_measured.index(line.where))
 
 
-def _errors(axes: Any, ends: tuple[float, float]) -> None:
-    """Signed errors over measured; the scale is linear up to the dashed lines and logarithmic beyond."""
-    axes.axhline(0, color="black", linewidth=0.8, zorder=1)
-    for error in (-100 * BAND, 100 * BAND):
-        axes.axhline(error, color="grey", linewidth=0.7, linestyle="--", zorder=1)
-    axes.set_yscale("symlog", linthresh=100 * BAND)
-    axes.set(xscale="log", xlim=ends, xlabel="measured", ylabel="error in %")
-    axes.set_yticks([-100, -50, -20, -10, -5, 0, 5, 10, 20, 50, 100], minor=False)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:+.0f}" if value else "0")
+def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
+    middle = median(line.errors_pct)
+    axes.scatter(line.errors_pct, [place] * len(line.errors_pct), s=12, alpha=0.35, linewidths=0, color=colour)
+    axes.plot([middle, middle], [place - 0.38, place + 0.38], color="black", linewidth=1.6, zorder=3)
+    sizes = [abs(error) for error in line.errors_pct]
+    text = f"{count(len(sizes)):>6}{median(sizes):>9.1f} %{max(sizes):>9.1f} %"
+    axes.text(1.01, place, text, transform=axes.get_yaxis_transform(), va="center", family="monospace", fontsize=8)
+
+
+def _finish(axes: Any, lines: Sequence[_Line]) -> None:
+    """Scales, names of the lines, and the heading of the numbers beside them."""
+    names = [line.name if len(line.name) <= LONGEST_NAME else line.name[: LONGEST_NAME - 1] + "…" for line in lines]
+    labels = [", ".join(part for part in (name, line.where) if part) for name, line in zip(names, lines, strict=True)]
+    axes.set_yticks(range(len(lines)), labels, fontsize=8)
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.set_xscale("symlog", linthresh=BAND_PCT)
+    axes.set_xticks(TICKS_PCT, [f"{tick:+d}" if tick else "0" for tick in TICKS_PCT], fontsize=8)
     axes.minorticks_off()
-    axes.grid(visible=True, linewidth=0.3)
-
-
-def _is_of(row: ValidationRow, group: GroupErrors) -> bool:
-    return (row.source, row.kernel) == (group.source, group.kernel)
-
-
-def _scatter(both: tuple[Any, Any], rows: Sequence[ValidationRow], label: str, number: int) -> None:
-    measured = [row.measured for row in rows]
-    for axes, heights in zip(both, ([row.predicted for row in rows], [row.error_pct for row in rows]), strict=True):
-        axes.scatter(
-            measured,
-            heights,
-            s=14,
-            alpha=0.7,
-            linewidths=0,
-            color=PLOT_SERIES[number % len(PLOT_SERIES)],
-            marker=MARKERS[(number + number // len(PLOT_SERIES)) % len(MARKERS)],
-            label=label,
-            zorder=2,
-        )
+    axes.axvline(0, color="black", linewidth=0.8, zorder=1)
+    for band in (-BAND_PCT, BAND_PCT):
+        axes.axvline(band, color="grey", linewidth=0.7, linestyle="--", zorder=1)
+    axes.grid(visible=True, axis="y", linewidth=0.3)
+    axes.set_xlabel("error of the prediction in %: below 0 it is too small; the bar is the median", fontsize=9)
+    heading = f"{'rows':>6}{'median':>11}{'worst':>11}"
+    font = {"family": "monospace", "fontsize": 8, "fontweight": "bold"}
+    axes.text(1.01, 1.01, heading, transform=axes.transAxes, va="bottom", **font)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number, pair_table
+from wse.report.table import Column, Row, Table, more_rows, number, pair_table
 from wse.report.terminal import INDENT, WIDEST, count, plural, printable
 
 CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
@@ -22,6 +22,8 @@ KERNEL_WIDTH: Final = 17
 METRIC_WIDTH: Final = 12
 PADDING: Final = 2
 CODE: Final = "code of a PE"
+ALL: Final = "all"
+MOST_REASONS: Final = 6
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +45,8 @@ class ValidationRow(Result):
     input: Annotated[Mapping[str, str], Doc("Every column of the row, as given.")]
     source: Annotated[str, Doc("Where the value was published.")]
     kernel: Annotated[str, Doc("The kernel, or a model, or a system and its phase.")]
+    kind: Annotated[str | None, Doc("What was measured, as in `summary.by_kind`; of a row that is predicted.")] = None
+    where: Annotated[str | None, Doc("On what; of a row that is predicted.")] = None
     measured: Annotated[
         float | None, Doc("The published value, in the row's own metric; null for a range.", or_null=True)
     ]
@@ -104,6 +108,15 @@ class GroupErrors(Errors, SourceAndKernel):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KindErrors(Errors):
+    """Errors of the rows of one kind of measurements that are no formulas and no constants of the models."""
+
+    kind: Annotated[str, Doc("What was measured; the kernel where it is none that wse knows.")]
+    where: Annotated[str, Doc("On what.")]
+    fitted: Annotated[str, Doc("On which of such rows constants were fitted; empty where that is not known.")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReasonCount(Result):
     """A reason why rows are not predicted."""
 
@@ -142,6 +155,7 @@ def gpu_errors_table(errors: Sequence[GpuErrors]) -> Table:
 class ValidationSummary(Errors):
     """Errors over all rows but those that state a formula or a constant, with errors by method, source and kernel."""
 
+    by_kind: Annotated[tuple[KindErrors, ...], Doc("Errors by what was measured, and on what.")] = ()
     by_method: Annotated[tuple[MethodErrors, ...], Doc("Errors by method.")]
     by_other_schedule: Annotated[
         tuple[MethodErrors, ...], Doc("Errors of rows by `estimate`, were they predicted by the other schedule.")
@@ -195,25 +209,30 @@ class Validation(Result):
 
 
 def validation_tables(validation: Validation, listed: Listed, width: int) -> tuple[Table, ...]:
-    """Files, the rows that are to be listed, the reasons why others are not predicted, errors, and capacity."""
+    """Files, errors by kind, the rows that are to be listed, reasons why others are not predicted, and capacity.
+
+    With rows errors by source and kernel are listed too.
+    """
     rows, summary = validation.rows, validation.summary
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
     for row in rows:
         if listed == "all" or (listed == "predicted" and row.reason is None):
             source = row.input.get("source") or row.input.get("source_url") or ""
             groups.setdefault((row.file, source), []).append(row)
-    tables = [_files_table(rows)]
+    tables = [_files_table(rows), _kinds_table(summary)]
     for (file, source), group in groups.items():
         tables += _group_tables(group, source, Path(file).name, width)
     if summary.reasons:
         tables.append(_reasons_table(summary.reasons))
-    tables.append(_errors_table(summary, width))
+    if listed != "none":
+        tables.append(_errors_table(summary, width))
     if summary.gpus:
-        tables.append(gpu_errors_table(summary.gpus))
+        by_stack = summary.gpus if listed != "none" else [group for group in summary.gpus if " on " not in group.group]
+        tables.append(gpu_errors_table(by_stack))
     if validation.capacity:
         tables.append(_capacity_table(validation.capacity))
     rows_hint = ["--rows all: the others too"] if summary.reasons else []
-    hints = ["--rows predicted: row by row"] if listed != "predicted" else rows_hint
+    hints = ["--rows predicted: row by row, and errors by source"] if listed != "predicted" else rows_hint
     return (*tables, pair_table([("", ""), ("more", "; ".join([*hints, "--json: everything"]))]))
 
 
@@ -283,7 +302,30 @@ def description(row: Mapping[str, str]) -> str:
 def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
     columns = (number("rows"), Column(key="reason", wraps=True))
     rows = plural(sum(reason.rows for reason in reasons), "row")
-    return Table(columns=columns, rows=reasons, title="Not predicted", note=rows)
+    shown = reasons[:MOST_REASONS]
+    return Table(columns=columns, rows=shown, title="Not predicted", note=rows, footer=more_rows(reasons, len(shown)))
+
+
+def _kinds_table(summary: ValidationSummary) -> Table:
+    """Absolute errors of each kind of measurements, and of all of them."""
+    kinds = [kind.to_dict() for kind in summary.by_kind if kind.predicted]
+    predicted = sum(kind["predicted"] for kind in kinds)
+    total = {**replace(summary, predicted=predicted).to_dict(), "kind": ALL, "where": "", "fitted": ""}
+    columns = (
+        Column(key="kind", title="what", wraps=True),
+        Column(key="where", title="measured on"),
+        _number("predicted", "rows"),
+        _number("median_abs_error_pct", "median", _percent_text),
+        _number("worst_abs_error_pct", "worst", _percent_text),
+        Column(key="fitted", title="fitted on", priority=1),
+    )
+    note = "absolute errors; the last column has the rows that constants were fitted on"
+    style: Callable[[Row], str] = lambda row: "bold" if row["kind"] == ALL else ""  # noqa: E731
+    return Table(columns=columns, rows=[*kinds, total] if kinds else [], title="Accuracy", note=note, style=style)
+
+
+def _percent_text(error: float) -> str:
+    return f"{error:.1f} %"
 
 
 def _errors_table(summary: ValidationSummary, width: int) -> Table:
@@ -303,13 +345,13 @@ def _errors_table(summary: ValidationSummary, width: int) -> Table:
         Column(key="source", title="source", width=room),
         Column(key="kernel", title="kernel", width=KERNEL_WIDTH),
         _number("predicted", "rows"),
-        _number("median_abs_error_pct", "median", lambda error: f"{error:.1f} %"),
-        _number("worst_abs_error_pct", "worst", lambda error: f"{error:.1f} %"),
+        _number("median_abs_error_pct", "median", _percent_text),
+        _number("worst_abs_error_pct", "worst", _percent_text),
     )
     return Table(
         columns=columns,
         rows=[{**errors.to_dict(), "source": source, "kernel": kernel} for source, kernel, errors in groups],
-        title="Predicted",
+        title="Errors by source",
         note="absolute errors by source and kernel",
         style=lambda row: "bold" if row["source"] == "measurements" else "",
     )

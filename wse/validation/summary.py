@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from wse.validation.kinds import GPUS, SERVICES, Kind, kind_of
 from wse.validation.measured.measurements import Measurement
 from wse.validation.predictors.prediction import Prediction
 from wse.validation.result import (
     CALIBRATED,
     GroupErrors,
+    KindErrors,
     MethodErrors,
     ReasonCount,
     SramFit,
@@ -54,12 +56,15 @@ class ComparedRow:
     def as_row(self) -> ValidationRow:
         """The row of the result."""
         m, p = self.measurement, self.prediction
+        kind = None if p.value is None else kind_of(m, p.method)
         return ValidationRow(
             file=m.file,
             line=m.line,
             input=dict(m.input),
             source=m.source,
             kernel=m.kernel,
+            kind=None if kind is None else kind.name,
+            where=None if kind is None else kind.where,
             measured=m.measured,
             predicted=p.value,
             error_pct=self.error_pct,
@@ -87,10 +92,18 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
         groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
     methods = dict.fromkeys(row.prediction.method for row in every if row.prediction.method)
     reasons = Counter(row.prediction.reason for row in every if row.prediction.reason)
+    by_kind: dict[Kind, list[ComparedRow]] = {}
+    for row in every:
+        if row.prediction.value is not None and row.prediction.method not in CALIBRATED:
+            by_kind.setdefault(kind_of(row.measurement, row.prediction.method), []).append(row)
     measured = _errors([row for row in every if row.prediction.method not in CALIBRATED])
     counts = {"rows": len(every), "predicted": sum(row.prediction.value is not None for row in every)}
     return ValidationSummary(
         **measured | counts,
+        by_kind=tuple(
+            KindErrors(kind=kind.name, where=kind.where, fitted=kind.fitted, **_errors(group))
+            for kind, group in sorted(by_kind.items(), key=_order)
+        ),
         by_method=tuple(
             MethodErrors(method=method, **_errors([row for row in every if row.prediction.method == method]))
             for method in methods
@@ -106,6 +119,11 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
         ),
         reasons=tuple(ReasonCount(reason=reason, rows=count) for reason, count in reasons.most_common()),
     )
+
+
+def _order(kind: tuple[Kind, list[ComparedRow]]) -> tuple[bool, bool]:
+    """What a kind is sorted by: kernels in the order of the files, then services, then GPUs."""
+    return kind[0].where == GPUS, kind[0].name == SERVICES
 
 
 def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
