@@ -42,14 +42,16 @@ class BadInput(WseError):
 class UnknownName(BadInput):
     """A name that is not one of the known ones."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "") -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "", listed_by: str = "") -> None:
+        """``listed_by`` is the command that lists the known names, where they are too many for a line."""
         self.kind, self.name, self.known = kind, name, _beside(name, sorted(known))
         group = len(_group(name)) if all(map(_group, self.known)) else 0
         by_letters = {known_name[group:].casefold(): known_name for known_name in reversed(self.known)}
         close = difflib.get_close_matches(name[group:].casefold(), by_letters, n=1)
         hint = f"did you mean {by_letters[close[0]]!r}? " if close else ""
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}unknown {kind} {name!r}: {hint}known: {', '.join(self.known)}")
+        rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(self.known)}"
+        super().__init__(f"{place}unknown {kind} {name!r}: {hint}{rest}")
 
 
 def _group(name: str) -> str:

@@ -20,6 +20,8 @@ def read_file(path: Path, limit_bytes: int, error: type[BadInput], what: str = "
     try:
         if not path.is_file():
             reason = "is not a regular file" if path.exists() else "does not exist"
+            if path == Path():  # an empty path is this folder to Python
+                reason = "is this folder, or an empty path"
             msg = f"{path}: {reason}; give the path of {what}"
             raise error(msg)
         with path.open("rb") as stream:

@@ -18,7 +18,10 @@ from wse.cli import main
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
 BLOCK = re.compile(r"<!-- \$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
-LONG = ("estimate llama", "compare llama", "serve-sim llama", "run --draft story-draft --draft-tokens 2 --mesh 96x96")
+LONG = (
+    *("estimate llama", "compare llama", "serve-sim llama", "validate"),
+    "run --draft story-draft --draft-tokens 2 --mesh 96x96",
+)
 """What commands begin with that estimate models of full size, or run on thousands of PEs."""
 
 

@@ -31,7 +31,9 @@ def open_file(path: Path) -> Iterator[Any]:
     """Open the HDF5 file: one that is closed, or one whose writer runs or was killed."""
     if not path.is_file():
         unfinished = partial_path(path) if path.name else path
-        hint = f"; {unfinished} is the trace of a run that goes on or was stopped" if unfinished.is_file() else ""
+        hint = "; give a file that wse run --trace wrote"
+        if unfinished.is_file():
+            hint = f"; {unfinished} is the trace of a run that goes on or was stopped"
         message = f"{path}: {'not a regular file' if path.exists() else 'no such file'}{hint}"
         raise TraceError(message)
     with ExitStack() as stack:

@@ -46,6 +46,9 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "mappings": catalogue.mappings,
 }
 
+_NUMBERS: Final = {"valid integer": "a whole number, such as 8", "valid number": "a number, such as 0.8"}
+"""The kinds of number that typer's texts, which speak of parsing, ask for."""
+
 FIRST_COMMANDS: Final = """\
 Compile a transformer onto a virtual wafer and run it there.
 
@@ -117,7 +120,8 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
     parameter: Any = getattr(error, "param", None)
     kind = type(error).__name__
     if kind == "NoSuchOption" and option is not None:
-        text = f"{place}{UnknownName('option', option, _options(context))}"
+        listed_by = f"wse {name} --help" if name else "wse --help"
+        text = f"{place}{UnknownName('option', option, _options(context), listed_by=listed_by)}"
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":
@@ -132,6 +136,9 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
 def _plain(error: Exception) -> str:
     """Typer's message, beginning small and without its full stop."""
     text = str(getattr(error, "message", error)).rstrip(".")
+    for typed, kind in _NUMBERS.items():
+        if typed in text:
+            return f"give {kind}"
     return text[:1].lower() + text[1:]
 
 

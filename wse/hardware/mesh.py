@@ -13,8 +13,8 @@ LONGEST_SIDE: Final = 10_000
 _FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*[xX×]\s*([0-9]{1,9})\s*")
 
 
-def parse_mesh(text: str) -> tuple[int, int]:
-    """Rows and columns of ROWSxCOLS.
+def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
+    """Rows and columns of ROWSxCOLS; ``option`` is who gives them, for the message.
 
     Raises:
         BadMesh: another form, or a side outside 1 to 10,000.
@@ -26,7 +26,7 @@ def parse_mesh(text: str) -> tuple[int, int]:
     rows, cols = (int(side) for side in match.groups()) if match else (0, 0)
     if not 1 <= rows <= LONGEST_SIDE or not 1 <= cols <= LONGEST_SIDE:
         shown = repr(text) if len(text) <= 80 else repr(text[:80]) + "…"
-        msg = f"mesh {shown}: give ROWSxCOLS, such as 16x16, with each side from 1 to {LONGEST_SIDE:,}"
+        msg = f"{option} {shown}: give ROWSxCOLS, such as 16x16, with each side from 1 to {LONGEST_SIDE:,}"
         raise BadMesh(msg)
     return rows, cols
 

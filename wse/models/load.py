@@ -122,7 +122,7 @@ def _not_found(where: str, path: Path) -> Exception:
     if where in BUNDLED:
         return BadModel(f"{path}: the bundled model {where!r} is missing; install wse again")
     if where and path.name == where and not path.suffix[1:].isalpha():  # looks like a name; "llama-3.1-8b" does too
-        return UnknownName("model or folder", where, names())
+        return UnknownName("model or folder", where, names(), listed_by="wse models")
     if _HUB_NAME.fullmatch(where) and not path.parent.exists():
         return BadModel(_hub_remedy(where))
     return BadModel(

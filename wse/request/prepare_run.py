@@ -159,12 +159,18 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
         wanted = request.new_tokens or 1
         message = (
             f"prompt of {prompt_tokens} tokens plus {wanted} new: {prompt_tokens + wanted} is beyond "
-            f"the context of {limit}; "
-            + (f"give --new-tokens {room} or less, or a shorter prompt" if room > 0 else "give a shorter prompt")
+            f"the context of {limit}; " + _room_remedy(room, prompt_tokens + wanted, spec.context_limit)
         )
         raise BadInput(message)
     new_tokens = request.new_tokens or min(NEW_TOKENS, room)
     return request.context or prompt_tokens + new_tokens, new_tokens
+
+
+def _room_remedy(room: int, wanted: int, context_limit: int) -> str:
+    """What to do where a context has ``room`` beside the prompt, and ``wanted`` tokens are asked for in all."""
+    remedies = [f"--new-tokens {room} or less"] if room > 0 else []
+    remedies += [f"--context {wanted} or more"] if wanted <= context_limit else []
+    return f"give {', '.join(remedies)}{', or ' if remedies else ''}a shorter prompt"
 
 
 def _smallest(spec: ModelSpec, whole: WaferSpec, software: SoftwareProfile, options: Options) -> WaferSpec:
