@@ -51,7 +51,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--wafers", "many"], ["--wafers 'many'", "auto"]),
     (["--wafers", "3"], ["--wafers 3", "2 layers", "at most 2"]),
     (["--new-tokens", "0"], ["--new-tokens 0", "at least 1"]),
-    (["--new-tokens", "soon"], ["--new-tokens 'soon'", "integer", "wse run --help"]),
+    (["--new-tokens", "soon"], ["--new-tokens 'soon'", "give a whole number", "wse run --help"]),
     (["--new-tokens", "30"], ["33 is beyond the context of 32", "--new-tokens 29"]),
     (["--context", "3"], ["4 is beyond the context of 3", "shorter prompt"]),
     (["--context", "33"], ["--context 33", "32"]),
@@ -79,9 +79,9 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
         (["--repetition-penalty", v], [f"--repetition-penalty {v}", "above 0 (1: no penalty)"])
         for v in ("0.0", "-1.0", "nan", "inf", "10000000.0")
     ],
-    (["--top-k", "4", "--top-k", "some"], ["--top-k 'some'", "integer", "wse run --help"]),
-    (["--top-k=4", "--top-k=some"], ["--top-k 'some'", "integer", "wse run --help"]),
-    (["--top-k", "some"], ["--top-k 'some'", "integer", "wse run --help"]),
+    (["--top-k", "4", "--top-k", "some"], ["--top-k 'some'", "give a whole number", "wse run --help"]),
+    (["--top-k=4", "--top-k=some"], ["--top-k 'some'", "give a whole number", "wse run --help"]),
+    (["--top-k", "some"], ["--top-k 'some'", "give a whole number", "wse run --help"]),
     (["--top-k", "5"], ["--top-k 5", "nothing is drawn at temperature 0", "--temperature"]),
     (["--top-p", "0.5"], ["--top-p 0.5", "nothing is drawn at temperature 0", "--temperature"]),
     (["--min-p", "0.5"], ["--min-p 0.5", "nothing is drawn at temperature 0", "--temperature"]),

@@ -61,5 +61,6 @@ def test_a_configuration_has_no_weights_to_run(wse: Wse, arguments: tuple[str, .
 
 
 def test_names_in_another_spelling_are_told_the_nearest(wse: Wse) -> None:
-    assert "did you mean 'llama-3.1-70b'?" in wse("compile", "Llama-3.1-70B").refusal()
+    assert "did you mean 'llama-3.1-70b'?" in wse("compile", "Llama-3.1_70B").refusal()
+    assert wse("compile", "Story", "--mesh", "2X2", "--wafer", "WSE2").refusal().startswith("wse: story does not fit")
     assert "did you mean 'cs4'?" in wse("compile", "story", "--wafer", "CS-4").refusal()

@@ -15,7 +15,7 @@ FILES: list[tuple[str, str]] = [
     ("text.h5", "not an HDF5 file, so no trace"),
     ("other.h5", "attribute 'format' is missing"),
     ("newer.h5", "version 3"),
-    ("cut.h5", "truncated or damaged"),
+    ("cut.h5", "truncated: it has "),
     ("lacks.h5", "steps/cycles: missing, or not a dataset of this file"),
 ]
 

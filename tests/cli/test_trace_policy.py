@@ -78,9 +78,11 @@ def attempts(wse: Wse, tiny: Path, target: Path, policy: str) -> tuple[Outcome, 
 def test_a_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
     outcome, tokens = attempts(wse, tiny, tmp_path / "run.h5", "continue")
     assert outcome.code == 0
-    assert outcome.err.startswith("wse: warning: ")
-    assert outcome.err.endswith("; the run goes on without a trace\n")
-    assert outcome.err.count("\n") == 1
+    replaced, lost = outcome.err.splitlines()
+    assert replaced.startswith("wse: warning: ")
+    assert replaced.endswith("takes the place of the one that is there; --trace NAME keeps both")
+    assert lost.startswith("wse: warning: ")
+    assert lost.endswith("; the run goes on without a trace")
     report = json.loads(outcome.out)
     assert len(report["tokens"]) == 20
     assert report["trace"] == f"{tmp_path / 'run.h5'}.partial"
@@ -90,7 +92,8 @@ def test_a_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -
 
 def test_a_run_stops_with_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
     outcome, tokens = attempts(wse, tiny, tmp_path / "run.h5", "stop")
-    assert "File too large" in outcome.refusal()
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "File too large" in outcome.err.splitlines()[-1]
     assert 0 < tokens < 23
 
 
@@ -118,7 +121,7 @@ def test_a_disk_that_is_full(wse: Wse, tiny: Path, small_disk: Path, policy: str
     assert left_whole(target, before) >= 0
     filler.unlink()
     outcome = wse(*asked)  # there is room again
-    assert (outcome.code, outcome.err) == (0, "")
+    assert (outcome.code, outcome.err.count("\n")) == (0, 1)
     assert [path.name for path in small_disk.iterdir()] == ["run.h5"]
 
 

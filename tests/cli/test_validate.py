@@ -122,7 +122,7 @@ def test_a_page_of_nothing_predicted(wse: Wse, tmp_path: Path) -> None:
 
 REFUSED = [
     (["--data", "none.csv"], ["none.csv", "does not exist"]),
-    (["--data", "."], ["not a regular file"]),
+    (["--data", "."], ["is this folder, or an empty path"]),
     (["--data", "bad.csv"], ["bad.csv: line 3: column grid_w", "'1e9'", "1 to 4,096"]),
     (["--data", "odd.csv"], ["odd.csv: line 1", "unknown column 'grid_z'", "did you mean"]),
     (["--rows", "some"], ["--rows", "'some'", "predicted"]),

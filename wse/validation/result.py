@@ -312,11 +312,11 @@ def _kinds_table(summary: ValidationSummary) -> Table:
     predicted = sum(kind["predicted"] for kind in kinds)
     total = {**replace(summary, predicted=predicted).to_dict(), "kind": ALL, "where": "", "fitted": ""}
     columns = (
-        Column(key="kind", title="what", wraps=True),
+        Column(key="kind", title="what", wraps=True, min_width=24),
         Column(key="where", title="measured on"),
-        _number("predicted", "rows"),
-        _number("median_abs_error_pct", "median", _percent_text),
-        _number("worst_abs_error_pct", "worst", _percent_text),
+        number("predicted", "rows"),
+        number("median_abs_error_pct", "median", _percent_text),
+        number("worst_abs_error_pct", "worst", _percent_text),
         Column(key="fitted", title="fitted on", priority=1),
     )
     note = "absolute errors; the last column has the rows that constants were fitted on"
