@@ -301,4 +301,6 @@ class TraceWriter:
 
 def _ending_of(error: BaseException | None) -> str:
     """The error that ends a run, by its kind and what it says; Ctrl-C is no error of the run's own."""
-    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return f"{type(error).__name__}: {error}".removesuffix(": ")

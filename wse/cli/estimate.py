@@ -88,12 +88,12 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
     """The result of --what-if, with its picture written where --png asks for it."""
     from wse.comparison.what_if.study import check, what_if
     from wse.comparison.what_if.tornado import as_png
-    from wse.report.output_file import output_path, write_output
+    from wse.report.output_file import picture_path, write_output
     from wse.report.progress import TRYING, progress_on
     from wse.request.what_if_option import read_changes
 
     check(request)
-    path = None if png is None else output_path("--png", png, suffix=".png", kind="a picture")
+    path = None if png is None else picture_path("--png", png)
     tried = read_changes(changes)
     with progress_on(sys.stderr, TRYING) as on_progress:
         result = what_if(request, tried, on_progress)
