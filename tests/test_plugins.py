@@ -13,9 +13,9 @@ import wse
 from wse import plugins
 from wse.compiler import strategies
 from wse.errors import BadInput, UnknownName
-from wse.fabric.line import closed_forms
 from wse.models.configs import config
 from wse.models.families import llama
+from wse.program import line_patterns
 from wse_mappings.patterns import chain
 from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -58,8 +58,8 @@ def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     caches: tuple[Any, ...] = (
         plugins.plugins,
         strategies.strategies,
-        closed_forms.patterns,
-        closed_forms.line_reduces,
+        line_patterns.patterns,
+        line_patterns.line_reduces,
         config.known_families,
     )
     for cache in caches:
@@ -129,8 +129,8 @@ def test_an_unknown_mapping_is_told_with_those_of_packages(entry_points: list[En
 
 def test_a_pattern_of_a_package_has_closed_forms_and_is_searched_last(entry_points: list[EntryPoint]) -> None:
     entry_points.append(point("mine", f"{__name__}:PATTERN", plugins.PATTERNS))
-    assert list(closed_forms.patterns()) == [*BUNDLED_PATTERNS, "mine"]
-    assert list(closed_forms.line_reduces())[-1] == "mine"
+    assert list(line_patterns.patterns()) == [*BUNDLED_PATTERNS, "mine"]
+    assert list(line_patterns.line_reduces())[-1] == "mine"
 
 
 def test_a_family_of_a_package_is_read_by_its_model_type(entry_points: list[EntryPoint]) -> None:
@@ -144,7 +144,7 @@ def test_a_family_of_a_package_is_read_by_its_model_type(entry_points: list[Entr
 @pytest.mark.parametrize(
     ("group", "ask", "told"),
     [
-        (plugins.PATTERNS, closed_forms.patterns, "a object is no wse_mappings.patterns.pattern.Pattern"),
+        (plugins.PATTERNS, line_patterns.patterns, "a object is no wse_mappings.patterns.pattern.Pattern"),
         (plugins.FAMILIES, config.known_families, "a object is no wse.models.family.Family"),
     ],
 )

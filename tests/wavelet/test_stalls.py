@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from wse.errors import BadInput, Deadlock
-from wse.fabric.line.line_patterns import known_line_patterns, named_pattern
 from wse.hardware.load import load_wafer
+from wse.program.line_patterns import known_line_patterns, named_pattern
 from wse.wavelet.lines import Lines
 from wse.wavelet.machine import Machine
 from wse.wavelet.plan import Plan, plan_line

@@ -76,7 +76,8 @@ class Options:
     ``store_and_forward``: PEs receive whole row sums of dist-GEMM-T before they send them on, as released, instead of
     streaming them. ``prefill`` is the product that prefill uses; None lets the compiler choose one that holds weights
     once. ``experts`` places a mixture: ``spread`` over all columns of a region, or on columns of their ``own``.
-    ``schedule`` is the recipe for the steps of layers.
+    ``schedule`` is the recipe for the steps of layers. ``all_reduce`` names the pattern of sums over lines whose result
+    all PEs get; empty for K-trees.
     """
 
     mapping: str
@@ -97,6 +98,7 @@ class Options:
     activations: str | None = None
     experts: str = SPREAD
     schedule: str = RELEASED
+    all_reduce: str = ""
     verify_tokens: int = 0
     verify_ids: str = "wafer"
     listed: tuple[ListedRegion, ...] = ()

@@ -16,6 +16,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS
+from wse.program.line_patterns import kept_pattern
 from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
 from wse.request.mapping_file import Mapping, load_mapping
 from wse.request.placement_request import PlacementRequest
@@ -92,6 +93,8 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
         BadInput and its kinds: something that was named is missing or cannot be used.
     """
     mapping = load_mapping(request.mapping)
+    if request.all_reduce is not None:
+        kept_pattern(request.all_reduce)
     if not is_placement(request.experts):
         known = AUTO, FEW, *EXPERT_PLACEMENTS, "a number of groups"
         raise UnknownName("placement of experts", request.experts, known)
@@ -139,6 +142,7 @@ def placement_options(
         region=basis.region,
         experts=request.experts,
         schedule=request.schedule,
+        all_reduce=request.all_reduce or "",
         **more,
     )
     rewrites_of(basis.spec, options)

@@ -82,6 +82,6 @@ def acceptances() -> Iterable[str]:
 
 def patterns() -> Iterable[str]:
     """Patterns of a line."""
-    from wse.fabric.line.line_patterns import known_line_patterns
+    from wse.program.line_patterns import known_line_patterns
 
     return known_line_patterns()

@@ -106,6 +106,16 @@ class PlacementRequest:
             metavar="released|fused|REWRITES",
         ),
     ] = "fused"
+    all_reduce: Annotated[
+        str | None,
+        Option(
+            doc="The pattern of sums over lines that all PEs get: a reduce or all-reduce as `wse pattern` names them, "
+            "or your own as FILE.py:NAME. Default: K-trees, fitted to their words.",
+            panel="Wafer and mapping",
+            metavar="PATTERN",
+            known_values=known_names.patterns,
+        ),
+    ] = None
     software: SoftwareName = "tuned"
     dtype: Annotated[
         str | None,

@@ -11,7 +11,7 @@ import numpy as np
 from wse.comparison.pattern.reference import carry_out
 from wse.comparison.pattern.result import PatternCase
 from wse.comparison.pattern.study import Laboratory, check_pattern
-from wse.fabric.line.line_patterns import named_pattern
+from wse.program.line_patterns import named_pattern
 from wse.request.pattern_request import PatternRequest
 from wse.wavelet.machine import Machine
 from wse.wavelet.run import MachineRun

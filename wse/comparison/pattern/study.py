@@ -13,11 +13,11 @@ from wse.errors import BadInput, Deadlock
 from wse.fabric.line.closed_forms import closed_form, level_cycles, reduce_form
 from wse.fabric.line.collective_bounds import SOURCES, collective_bound
 from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.line_patterns import NamedPattern, named_pattern
 from wse.fabric.line.pattern_times import PatternTimes
 from wse.fabric.links.loads import line_loads
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.line_patterns import NamedPattern, named_pattern
 from wse.report.progress import OnProgress, ignore
 from wse.request.pattern_request import PatternRequest
 from wse.wavelet.plan import Plan, plan_line

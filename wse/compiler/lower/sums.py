@@ -9,14 +9,17 @@ from typing import Any
 
 from wse.compiler.lower.context import Context
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
+from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
-from wse.number_formats import ELEMENT_BYTES
+from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
+from wse.program.line_patterns import kept_pattern
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import BetweenWafers
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.between_wafers import wafer_all_reduce, wafer_multicast
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.on_stretches import all_reduce_on_stretches
 from wse_mappings.schedule import Arrival
 
 
@@ -50,10 +53,34 @@ def all_reduce(
     stretch: dict[str, Any] = {}
     if within is not None and within[1] < length:
         length, stretch = within[1], {"segments": (within,), "to_all": to_all}
-    pattern = c.patterns.get(
-        k_tree, c.lines(axis)[0], lines, arrival, broadcast=True, groups=c.groups(length), **stretch
-    )
+    if c.options.all_reduce:
+        pattern = _named_pattern(c, c.lines(axis)[0], lines, arrival, buffer, elements, **stretch)
+    else:
+        pattern = c.patterns.get(
+            k_tree, c.lines(axis)[0], lines, arrival, broadcast=True, groups=c.groups(length), **stretch
+        )
     c.builder.line(pattern, axis, buffer, elements, count=count)
+
+
+def _named_pattern(
+    c: Context,
+    length: int,
+    lines: int,
+    arrival: Arrival,
+    buffer: SymAddress | SymBuffer,
+    elements: int | SymNumber,
+    **stretch: Any,
+) -> int:
+    """The all-reduce that the request names, made for the words that do not go by cache slots."""
+    view = buffer.view if isinstance(buffer, SymBuffer) else buffer.buffer.view
+    fixed = elements if isinstance(elements, int) else elements.fixed
+    words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))
+    make = kept_pattern(c.options.all_reduce).of_words(words, 2 * c.wafer.ramp_cycles + 1)
+    try:
+        return c.patterns.get(all_reduce_on_stretches, make, length, lines, arrival, **stretch)
+    except ValueError as error:
+        message = f"--all-reduce {c.options.all_reduce}: {error}; `wse pattern` shows what it does"
+        raise BadInput(message) from error
 
 
 def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
@@ -63,9 +90,12 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
         _reduce_in_teams(c, buffer, elements)
     elif any(count > 1 for _, count in segments):
         groups = c.groups(max(count for _, count in segments))
-        pattern = c.patterns.get(
-            k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments, groups=groups
-        )
+        if c.options.all_reduce:
+            pattern = _named_pattern(c, c.cut.cols, c.cut.rows, Arrival.ADD, buffer, elements, segments=segments)
+        else:
+            pattern = c.patterns.get(
+                k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments, groups=groups
+            )
         c.builder.line(pattern, ROWS, buffer, elements)
 
 

@@ -1,4 +1,4 @@
-"""Patterns by name, closed forms of collectives as published, and the lower bound of a reduce.
+"""Closed forms of collectives as published, and the lower bound of a reduce.
 
 The published model counts, for B words on each of P PEs,
 
@@ -20,37 +20,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from typing import Any
 
 from wse.errors import BadInput, UnknownName
 from wse.hardware.spec import WaferSpec
-from wse.plugins import PATTERNS, with_plugins
+from wse.program.line_patterns import line_reduces
 from wse_mappings.patterns import multicast, ring_all_reduce
-from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
-from wse_mappings.patterns.pattern import LineReduce, Pattern, Terms
-
-
-@cache
-def patterns() -> Mapping[str, Pattern]:
-    """Patterns by name, the bundled ones first.
-
-    Raises:
-        BadInput: a package brings one that cannot be used.
-    """
-    return with_plugins(PATTERNS, BUNDLED_PATTERNS, _names)
-
-
-@cache
-def line_reduces() -> Mapping[str, LineReduce]:
-    """The reduces of a line into its end, by the names of their patterns; errors as of `patterns`."""
-    return {name: pattern.reduce for name, pattern in patterns().items() if pattern.reduce is not None}
-
-
-def _names(thing: Any) -> tuple[str]:
-    if not isinstance(thing, Pattern):
-        message = f"a {type(thing).__name__} is no wse_mappings.patterns.pattern.Pattern"
-        raise TypeError(message)
-    return (thing.name,)
+from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):

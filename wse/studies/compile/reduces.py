@@ -16,10 +16,11 @@ from typing import Annotated, Final, Literal, NamedTuple
 import numpy as np
 
 from wse.fabric.expert_costs import fullest_column_step
-from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, line_reduces, reduce_bound
+from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, reduce_bound
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import PatternTimes
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.line_patterns import line_reduces
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import of_kind, transfer_of

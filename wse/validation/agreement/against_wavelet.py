@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import UnknownName
-from wse.fabric.line.closed_forms import patterns
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.line_time import LineTime
 from wse.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.fabric.links.loads import line_loads
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.line_patterns import patterns
 from wse.program.steps import COLUMNS, ROWS
 from wse.report.progress import OnProgress, ignore
 from wse.validation.agreement.layers import ON_MESH, LayerCase, layers, prefill_layers, time_layers, verify_layers

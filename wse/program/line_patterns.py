@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from wse.errors import BadInput, UnknownName, WseError
-from wse.fabric.line.closed_forms import line_reduces, patterns
-from wse.plugins import fault_in_file, names_file_object, object_of_file
+from wse.plugins import PATTERNS, fault_in_file, names_file_object, object_of_file, with_plugins
 from wse_mappings.patterns.both_sides import both_sides
+from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
 from wse_mappings.patterns.pattern import LineCollective, LineReduce, Pattern, Reduce
 from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.schedule import Arrival, LineSchedule
@@ -26,6 +27,29 @@ from wse_mappings.schedule import Arrival, LineSchedule
 NUMBER = "@"
 ARGUMENTS = "(length, lines, arrival)"
 REMEDY = f"give a function of {ARGUMENTS} that returns a LineSchedule, or a Pattern (docs/adding/pattern.md)"
+
+
+@cache
+def patterns() -> Mapping[str, Pattern]:
+    """Patterns by name, the bundled ones first.
+
+    Raises:
+        BadInput: a package brings one that cannot be used.
+    """
+    return with_plugins(PATTERNS, BUNDLED_PATTERNS, _names)
+
+
+@cache
+def line_reduces() -> Mapping[str, LineReduce]:
+    """The reduces of a line into its end, by the names of their patterns; errors as of `patterns`."""
+    return {name: pattern.reduce for name, pattern in patterns().items() if pattern.reduce is not None}
+
+
+def _names(thing: Any) -> tuple[str]:
+    if not isinstance(thing, Pattern):
+        message = f"a {type(thing).__name__} is no wse_mappings.patterns.pattern.Pattern"
+        raise TypeError(message)
+    return (thing.name,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +67,33 @@ class NamedPattern:
     make: Callable[[int, int, int], LineSchedule]
     form: tuple[str, str] | None = None
     reduce: LineReduce | None = None
+
+    def of_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
+        """The function from PEs to the pattern for some words: the same object for the same ones, as far as kept."""
+        return _of_words(self.make, words, level_cycles)
+
+
+@lru_cache(maxsize=1024)
+def _of_words(
+    make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
+) -> Callable[[int], LineSchedule]:
+    return lambda length: make(length, words, level_cycles)
+
+
+def kept_pattern(name: str) -> NamedPattern:
+    """The pattern of a name as `named_pattern` makes it: one object as long as the file that it may name is the same.
+
+    Errors as of `named_pattern`.
+    """
+    path = name.partition(NUMBER)[0]
+    thing = object_of_file(path) if names_file_object(path) else None
+    if name not in _kept or _kept[name][0] is not thing:
+        _kept[name] = thing, named_pattern(name)
+    return _kept[name][1]
+
+
+_kept: dict[str, tuple[Any, NamedPattern]] = {}
+"""What a file has under a name, None of others, and the pattern that was made of it."""
 
 
 def known_line_patterns() -> list[str]:
@@ -194,8 +245,3 @@ def _guarded(
         return schedule
 
     return guarded
-
-
-def names_of(text: str) -> Iterator[str]:
-    """The names in a list with commas, without the spaces around them."""
-    return (name.strip() for name in text.split(","))
