@@ -25,7 +25,7 @@ def pattern(
     png: Annotated[str | None, Option(doc="Write a plot of cycles over words.", panel="Output", metavar="FILE")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Compare patterns of a line: reduces, broadcasts, gathers, your own.
+    """Compare reduces, broadcasts and gathers on a line of PEs.
 
     Cycles beside the lower bound and the closed form, links and their words, colours; whether every word arrives once,
     and whether messages can wait for each other for ever. A pattern of your own is a function of (length, lines,

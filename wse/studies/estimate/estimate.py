@@ -222,6 +222,7 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "region": request.region,
         "experts": None if prepared.spec.experts is None else options.experts,
         "schedule": options.schedule,
+        "all_reduce": request.all_reduce,
         "software": str(request.software),
         "dtype": options.dtype,
         "activations": options.activation_type,
