@@ -89,6 +89,7 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
         trace.append("edge", {"src": [0, 1], "dst": [1, 2]})
         buffer = {"name": ["w"], "use": [1], "address": [64], "bytes": [200], "dtype": ["float16"]}
         trace.append("buffer", {**buffer, "stage": [0], "live_from": [-1], "live_to": [2]})
+        trace.append("live", {"buffer": [0, 0], "phase": [0, 1], "first_step": [0, 1], "last_step": [2, 1]})
         route = {"row": [0], "col": [1], "rows": [6], "cols": [4], "wafer": [0]}
         trace.append("route", {**route, "stage": [0], "colour": [3], "pattern": [1], "axis": [0]})
         clock = 0
@@ -133,6 +134,8 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
         trace.append("expert_load", {"layer": [0, 0], "expert": [0, 1], "tokens": [5, 7]})
         trace.append_tensor(np.arange(6, dtype="float32").reshape(2, 3), pass_index=0, op=1)
         trace.append_tensor(np.arange(4, dtype="float16"), pass_index=0, op=2)
+        for index, value in enumerate((3, 4)):
+            trace.append_content(np.full(200, value), pass_index=index, buffer=0, pe=(0, 2, 1))
         for start in (0, 4):
             trace.append("wavelet", moves(start))
             trace.append("wavelet_source", {"source": [4, 3, 3]})

@@ -99,6 +99,11 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    `gate_up` and `shared_gate_up` once activated; `2, chosen` of a `router`, ids and then weights; `vocabulary` of the
    `head`, logits as they are compared. The last norm and the head have the last token of a prompt alone. Sums inside of
    ops, and other kinds of ops, whose results lie on PEs in no one order, are not recorded.
+14. `contents` hold the bytes of buffers of single PEs, where that was asked for: as they lie in SRAM, little-endian,
+   read in each pass as the last step that needs a buffer ends, or at the end of the pass where one is always needed.
+   Bytes that equal those of the row before of the same PE and buffer are not there again: what a buffer held in a pass
+   is in the last row up to that pass. Code has no bytes. `lives` has the steps between which a buffer is needed, of one
+   schedule of each phase; a buffer without any row there is always needed where its `live_from` is -1.
 
 The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
 

@@ -104,6 +104,10 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("sram/buffers/dtype", TEXT, ("buffer",), "text", "type of its elements"),
     Field("sram/buffers/live_from", "<i4", ("buffer",), "index", "first op that needs it, -1: always", refers="op"),
     Field("sram/buffers/live_to", "<i4", ("buffer",), "index", "last op that needs it, -1: always", refers="op"),
+    Field("lives/buffer", "<i4", ("live",), "index", "buffer that steps need", refers="buffer"),
+    Field("lives/phase", "u1", ("live",), "code", "what they serve; of prompts, the first chunk", labels=PHASES),
+    Field("lives/first_step", "<i4", ("live",), "index", "first of them, counted from the first of a schedule"),
+    Field("lives/last_step", "<i4", ("live",), "index", "last of them"),
     # routes
     Field("routes/stage", "<i4", ("route",), "index", "stage that uses it, -1: between stages", refers="stage"),
     Field("routes/colour", "<i4", ("route",), "colour", "one of the statically configured routes of a router"),
@@ -218,6 +222,19 @@ FIELDS: Final[tuple[Field, ...]] = (
         "end of its bytes in `tensors/bytes`; they start at the end before",
     ),
     Field("tensors/bytes", "u1", ("tensor_byte",), "byte", "elements of all tensors, row-major"),
+    Field("contents/pass", "<i4", ("content",), "index", "pass in which it was read", refers="pass"),
+    Field("contents/buffer", "<i4", ("content",), "index", "buffer whose bytes these are", refers="buffer"),
+    Field("contents/wafer", "<i4", ("content",), "index", "wafer of the PE", refers="wafer"),
+    Field("contents/row", "<i4", ("content",), "PE", "row of the PE"),
+    Field("contents/col", "<i4", ("content",), "PE", "column of the PE"),
+    Field(
+        "contents/end",
+        "<i8",
+        ("content",),
+        "B",
+        "end of its bytes in `contents/bytes`; they start at the end before",
+    ),
+    Field("contents/bytes", "u1", ("content_byte",), "byte", "bytes of all of them, as they lay in SRAM"),
     Field("wavelets/pass", "<i4", ("wavelet",), "index", "pass that it was carried out for", refers="pass"),
     Field("wavelets/step", "<i8", ("wavelet",), "index", "step, counted from the first of the pass's schedule"),
     Field("wavelets/cycle", "<i8", ("wavelet",), "cycle", "cycle in which it leaves, from the start of the pass"),
@@ -240,7 +257,7 @@ TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
     table: tuple(f for f in FIELDS if f.table == table) for table in dict.fromkeys(f.table for f in FIELDS)
 }
 # Tables that are younger than the first files of version 1: where one is missing it has no rows.
-ADDED_TABLES: Final = ("wavelet", "routed", "wavelet_source", "shift", "attention")
+ADDED_TABLES: Final = ("wavelet", "routed", "wavelet_source", "shift", "attention", "live", "content", "content_byte")
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
 # Rows of each table that are safely in the file, in the order of its attribute `labels`.
@@ -254,7 +271,11 @@ ROWS: Final = Field(
 )
 
 # Where one table slices another: (table, ends column, sliced table).
-RAGGED: Final = (("token", "tokens/text_end", "text_byte"), ("tensor", "tensors/end", "tensor_byte"))
+RAGGED: Final = (
+    ("token", "tokens/text_end", "text_byte"),
+    ("tensor", "tensors/end", "tensor_byte"),
+    ("content", "contents/end", "content_byte"),
+)
 
 
 def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:

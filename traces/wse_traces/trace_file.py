@@ -157,6 +157,11 @@ class TraceFile:
             message = f"{self.path}: tensors: row {index} cannot be read ({error}); make the trace again"
             raise TraceError(message) from error
 
+    def content(self, index: int) -> Array:
+        """The bytes of a buffer of a PE that were recorded, uint8 ``[bytes]``."""
+        start = int(self.column("contents/end", index - 1, index)[0]) if index else 0
+        return self.column("contents/bytes", start, int(self.column("contents/end", index, index + 1)[0]))
+
     def report(self) -> dict[str, object]:
         """The report that the run ended with, empty if there is none."""
         size = self._rows["summary_byte"]

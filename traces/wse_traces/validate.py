@@ -29,6 +29,8 @@ _AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]]
     (("stage", "attention"), validate_place.attention_problems),
     (("stage", "sram/bytes_per_pe"), validate_place.sram_problems),
     (("stage", "buffer"), validate_place.buffer_problems),
+    (("buffer", "live"), validate_place.live_problems),
+    (("buffer", "content", "content_byte"), validate_place.content_problems),
     (("step",), validate_time.step_problems),
     (("step", "schedule"), validate_time.schedule_problems),
     (("schedule", "pass", "shift"), validate_time.shift_problems),

@@ -126,6 +126,24 @@ def tensor_problems(trace: Trace) -> Iterator[str]:
             return
 
 
+def live_problems(trace: Trace) -> Iterator[str]:
+    """Yield stretches of steps that end before they begin."""
+    columns = trace.table("live")
+    for row in first_row(columns["last_step"] < columns["first_step"]):
+        yield f"lives/last_step[{row}]: {columns['last_step'][row]}, needed: at least {columns['first_step'][row]}"
+
+
+def content_problems(trace: Trace) -> Iterator[str]:
+    """Yield recorded contents that are no whole buffer, or are of no PE."""
+    columns, header = trace.table("content"), trace.header
+    sizes, needed = np.diff(columns["end"], prepend=0), trace.column("sram/buffers/bytes")[columns["buffer"]]
+    for row in first_row(sizes != needed):
+        yield f"contents/end[{row}]: {sizes[row]} B, needed: the {needed[row]} B of its buffer"
+    for name, most in (("row", header.rows), ("col", header.cols)):
+        for row in first_row((columns[name] < 0) | (columns[name] >= most)):
+            yield f"contents/{name}[{row}]: {columns[name][row]}, needed: 0 to {most - 1}"
+
+
 def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
     """A column of ends goes up to the end of the table that it cuts, in a complete trace exactly."""
     sliced = next(sliced for _, path, sliced in RAGGED if path == ends)

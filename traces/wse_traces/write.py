@@ -142,6 +142,12 @@ class TraceWriter:
             "tensor", {"pass": pass_index, "op": op, "dtype": array.dtype.name, "shape": shape, "end": end}
         )
 
+    def append_content(self, values: ArrayLike, *, pass_index: int, buffer: int, pe: tuple[int, int, int]) -> int:
+        """Append the bytes of a buffer, uint8 ``[bytes]``, on a PE: wafer, row, column. Give their index."""
+        end = self.append("content_byte", {"bytes": np.asarray(values, np.uint8)}).stop
+        place = dict(zip(("wafer", "row", "col"), pe, strict=True))
+        return self._append_row("content", {"pass": pass_index, "buffer": buffer, **place, "end": end})
+
     def append_pattern(self, words: ArrayLike) -> int:
         """Append words on links, [direction, row, col] of one layer's rectangle; give the pattern's index."""
         array = np.asarray(words)

@@ -39,6 +39,20 @@ def inspect(
             metavar="ROW,COL", doc="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL of several wafers."
         ),
     ] = None,
+    dump: Annotated[
+        str | None,
+        Option(metavar="BUFFER", doc="Of --pe: show what a buffer held, of a trace of wse run --record-pe."),
+    ] = None,
+    pass_index: Annotated[
+        int | None, Option(flag="--pass", metavar="N", doc="Of --dump: the pass. Default: the last.")
+    ] = None,
+    hex_digits: Annotated[bool, Option(flag="--hex", doc="Of --dump: bytes in hexadecimal digits.")] = False,  # noqa: FBT002
+    dump_file: Annotated[
+        str | None, Option(metavar="FILE", doc="Of --dump: write it too, numbers as .npy, bytes as any other name.")
+    ] = None,
+    sram_png: Annotated[
+        str | None, Option(metavar="FILE", doc="Of --pe: draw its SRAM over the steps of a token as PNG too.")
+    ] = None,
     wafer_index: Annotated[int | None, Option(metavar="N", doc="Of --pe: the wafer that the PE is on.")] = None,
     tokens: Annotated[  # noqa: FBT002
         bool, Option(doc="Show every token with its cycles; with --top the slowest.")
@@ -74,16 +88,20 @@ def inspect(
       wse inspect wse-run.h5 --by op --each-layer
       wse inspect wse-run.h5 --links --top 5
       wse inspect wse-run.h5 --pe 0,3
+      wse inspect wse-run.h5 --pe 0,3 --sram-png sram.png
       wse inspect wse-run.h5 --tokens --csv tokens.csv
       wse inspect wse-run.h5 --diff other.h5
       wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
     """
+    from wse.inspect.export.contents import content_file
+    from wse.inspect.export.sram_png import sram_png_of
     from wse.inspect.print.views import print_view
     from wse.inspect.query.check import CheckView
+    from wse.inspect.query.contents import DumpView
     from wse.inspect.query.request import InspectRequest, check_csv, inspect_trace
     from wse.report.as_json import as_json
-    from wse.report.output_file import output_path, write_output
+    from wse.report.output_file import output_path, picture_path, write_output
     from wse.report.rows_csv import nested_csv
 
     request = InspectRequest(
@@ -95,6 +113,11 @@ def inspect(
         each_layer=each_layer,
         links=links,
         pe=pe,
+        dump=dump,
+        pass_index=pass_index,
+        as_hex=hex_digits,
+        dump_file=dump_file,
+        sram_png=sram_png,
         wafer_index=wafer_index,
         tokens=tokens,
         tensors=tensors,
@@ -110,7 +133,13 @@ def inspect(
     if csv == "-" and json:
         message = "--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out"
         raise BadInput(message)
+    dumped = None if dump_file is None else output_path("--dump-file", dump_file, inputs=read)
+    picture = None if sram_png is None else picture_path("--sram-png", sram_png, inputs=read)
     view = inspect_trace(request)
+    if dumped is not None and isinstance(view, DumpView):
+        write_output("--dump-file", dumped, content_file(view.content, dumped.suffix))
+    if picture is not None:
+        write_output("--sram-png", picture, sram_png_of(request))
     if file is not None:
         write_output("--csv", file, nested_csv(view.table_rows()).encode())
     if csv == "-":
@@ -118,6 +147,6 @@ def inspect(
     elif json:
         sys.stdout.write(as_json(view.to_dict()))
     else:
-        print_view(view, sys.stdout, top=top, each_layer=each_layer)
+        print_view(view, sys.stdout, top=top, each_layer=each_layer, as_hex=hex_digits)
     if isinstance(view, CheckView) and not view.sound:
         raise typer.Exit(2)

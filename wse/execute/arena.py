@@ -86,6 +86,12 @@ class Arena:
         view = self.view(element_type)[first :: self.blocks_per_row, address : address + count, lane]
         return np.ascontiguousarray(view).view(number_type(element_type))
 
+    def read_pe(self, element_type: str, row: int, col: int, address: int, count: int) -> npt.NDArray[np.uint8]:
+        """The bytes of ``count`` elements of one PE from element index ``address``, as they lie in its SRAM."""
+        block, lane = divmod(col, self.lanes)
+        column = self.view(element_type)[row * self.blocks_per_row + block, address : address + count, lane]
+        return np.ascontiguousarray(column).view(np.uint8)
+
     def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], share: Share) -> None:
         """Store the share of the PEs of a patch in ``values [rows, columns]`` from element index ``address`` on.
 

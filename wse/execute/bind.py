@@ -16,6 +16,7 @@ import numpy.typing as npt
 from wse.execute.arena import Arena
 from wse.execute.line_loads import LineLoads
 from wse.execute.outputs import Outputs, Routing
+from wse.execute.pe_contents import PeContents
 from wse.execute.streams import Call, Streams
 from wse.execute.transfer_calls import TransferCalls
 from wse.isa.instructions import CODES, KERNELS, kernel_named
@@ -54,6 +55,10 @@ class Binder:
     """Binds phases of one Program to arenas, the cache counters of each user in each stage, and host streams.
 
     Steps of stages without an arena make no calls. ``outputs``, where given, read the results of ops between steps.
+
+    Attributes:
+        contents: What reads buffers of single PEs between steps, the last turn of a loop's; None: nothing. It counts
+            for phases that are bound from then on.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class Binder:
         outputs: Outputs | None = None,
     ) -> None:
         self._outputs = outputs
+        self.contents: PeContents | None = None
         self._program = program
         self._arenas = arenas
         self._control = control
@@ -88,11 +94,13 @@ class Binder:
         after = self._reads_of_choices(phase, slots)
         for step, calls in ({} if self._outputs is None else self._outputs.calls(phase, slots)).items():
             after.setdefault(step, []).extend(calls)
+        seen = {} if self.contents is None else self.contents.calls(phase)
         step = 0
         while step < len(phase.steps):
             loop = int(phase.steps.loop[step])
             if loop < 0:
                 self._add(bound, step, 0)
+                _append(bound, step, seen.get(step, []))
                 _append(bound, step, after.get(step, []))
                 step += 1
                 continue
@@ -100,6 +108,8 @@ class Binder:
             for turn in range(turns):
                 for inside in range(first, end):
                     self._add(bound, inside, turn)
+                    if turn == turns - 1:
+                        _append(bound, inside, seen.get(inside, []))
             for inside in range(first, end):
                 _append(bound, inside, after.get(inside, []))
             step = end

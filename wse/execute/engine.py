@@ -15,6 +15,7 @@ from wse.execute.bind import Binder, BoundPhase
 from wse.execute.caches import Caches
 from wse.execute.engine_state import restore, state_of
 from wse.execute.outputs import Outputs, Routing, Values
+from wse.execute.pe_contents import Bytes, PeContents, PePlace
 from wse.execute.step_times import StepTimes
 from wse.execute.streams import Call, Draw, Streams
 from wse.execute.tiles import Source
@@ -98,6 +99,13 @@ class Engine:
         self.step_times = StepTimes(program, self.arenas) if profile else None
         self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
+
+    def watch(self, places: Collection[PePlace], on_bytes: Callable[[PePlace, int, Bytes], None]) -> None:
+        """Have the buffers of some PEs read in each pass from now on, as `wse.execute.pe_contents.PeContents` has it.
+
+        It is called before the first pass, and before `precompile`.
+        """
+        self._binder.contents = PeContents(self.program, self.arenas, places, on_bytes)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:

@@ -8,6 +8,7 @@ from typing import Any
 from wse.program.memory_use import USES, stage_bytes
 from wse.program.program import Program, Stage
 from wse.program.steps import ROWS
+from wse_traces.schema import PHASES
 from wse_traces.write import TraceWriter
 
 
@@ -31,6 +32,7 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     writer.append("op", ops)
     writer.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
     _write_buffers(writer, p)
+    _write_lives(writer, p)
     _write_routes(writer, p)
 
 
@@ -66,6 +68,21 @@ def _write_buffers(writer: TraceWriter, p: Program) -> None:
             "live_to": [last for _, last in live],
         },
     )
+
+
+def _write_lives(writer: TraceWriter, p: Program) -> None:
+    """The steps between which buffers are needed, of the first phase of each name."""
+    first = {p.phases[index].name: index for index in reversed(range(len(p.phases)))}
+    codes = {first[name]: PHASES.index(name) for name in first}
+    rows = [
+        (index, codes[phase], *steps)
+        for index, buffer in enumerate(p.buffers)
+        for phase, *steps in buffer.live
+        if phase in codes
+    ]
+    if rows:
+        names = ("buffer", "phase", "first_step", "last_step")
+        writer.append("live", dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
 def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from wse.execute.outputs import Values
+from wse.execute.pe_contents import Bytes, PePlace
 from wse.fabric.expert_costs import Pairs
 from wse.fabric.model import CacheUse
 from wse.fabric.phase_cost import PhaseCost
@@ -43,6 +44,7 @@ class _PhaseRun(NamedTuple):
     start: float
     wall_s: float
     outputs: list[tuple[int, Values]]
+    contents: list[tuple[PePlace, int, Bytes]]
 
     @property
     def sequence_key(self) -> tuple[Hashable, ...]:
@@ -59,6 +61,8 @@ class RunRecorder(Recorder):
         options = {"command": "run", "weights": prepared.request.weights, **asdict(sampling)}
         super().__init__(path, program, trace_header(prepared, program, digest, sampling.seed, options))
         self._outputs: list[tuple[int, Values]] = []
+        self._contents: list[tuple[PePlace, int, Bytes]] = []
+        self._last_bytes: dict[tuple[PePlace, int], bytes] = {}
         self._waiting: list[_PhaseRun] = []
         self._tokens: list[Token] = []
         self._passes, self._wrote_at = 0, time.monotonic()
@@ -85,6 +89,12 @@ class RunRecorder(Recorder):
         """Add what an op made in the pass that runs; it is written with the pass."""
         self._outputs.append((op, values))
 
+    def add_content(self, place: PePlace, buffer: int, values: Bytes) -> None:
+        """Add what a buffer of a PE held in the pass that runs; it is written with the pass, where it is new."""
+        if self._last_bytes.get((place, buffer)) != (now := values.tobytes()):
+            self._last_bytes[place, buffer] = now
+            self._contents.append((place, buffer, values))
+
     def add_prompt(self, user: int, ids: tuple[int, ...], texts: list[bytes], passes: list[int]) -> None:
         """Add the tokens of a user's prompt, each with the pass that read it, once its chunks have run."""
         for position, (token, text, index) in enumerate(zip(ids, texts, passes, strict=True)):
@@ -97,7 +107,8 @@ class RunRecorder(Recorder):
         """Add one run of a phase, whose tokens chose experts as ``pairs`` says; its index among the passes."""
         number, self._passes = self._passes, self._passes + 1
         outputs, self._outputs = self._outputs, []
-        self._waiting.append(_PhaseRun(number, phase_index, use, cost, pairs, start, wall_s, outputs))
+        contents, self._contents = self._contents, []
+        self._waiting.append(_PhaseRun(number, phase_index, use, cost, pairs, start, wall_s, outputs, contents))
         self._write_if_due()
         return number
 
@@ -142,6 +153,8 @@ class RunRecorder(Recorder):
         for run in runs:
             for op, values in run.outputs:
                 self.writer.append_tensor(values, pass_index=run.number, op=op)
+            for place, buffer, values in run.contents:
+                self.writer.append_content(values, pass_index=run.number, buffer=buffer, pe=place)
 
     def _write_if_due(self) -> None:
         if len(self._waiting) >= MOST_PASSES or time.monotonic() - self._wrote_at > MOST_S:

@@ -208,6 +208,14 @@ class RunRequest(CompileRequest):
             metavar="activations[=OP,...]",
         ),
     ] = None
+    record_pe: Annotated[
+        str | None,
+        Option(
+            doc="Keep the bytes of a PE's buffers in the trace, pass by pass; of several with + between.",
+            panel="Trace",
+            metavar="[WAFER:]ROW,COL",
+        ),
+    ] = None
     checkpoint: Annotated[
         str | Path | None,
         Option(

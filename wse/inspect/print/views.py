@@ -7,6 +7,7 @@ from typing import Any, Final, TextIO
 
 from rich.console import Console
 
+from wse.inspect.print.contents import print_dump
 from wse.inspect.print.diff import print_diff
 from wse.inspect.print.groups import print_groups
 from wse.inspect.print.links import print_links
@@ -17,6 +18,7 @@ from wse.inspect.print.tokens import print_tensors, print_tokens
 from wse.inspect.print.tree import print_tree
 from wse.inspect.print.wavelets import print_moves
 from wse.inspect.query.check import CheckView
+from wse.inspect.query.contents import DumpView
 from wse.inspect.query.diff import DiffView
 from wse.inspect.query.groups import GroupsView
 from wse.inspect.query.tokens import TokensView
@@ -25,7 +27,7 @@ from wse.inspect.query.view import View, outcome_of
 from wse.report.terminal import console_on, count, printable
 
 
-def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool = False) -> None:
+def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool = False, as_hex: bool = False) -> None:
     """Print a view of a trace.
 
     Args:
@@ -33,6 +35,7 @@ def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool 
         stream: Where to.
         top: How many rows were asked for, None where nobody said.
         each_layer: Whether layers of a tree that cost the same are printed one by one.
+        as_hex: Whether the buffer of a PE is printed as bytes.
     """
     console = console_on(stream)
     if isinstance(view, CheckView):
@@ -46,6 +49,8 @@ def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool 
         print_groups(console, view, top)
     elif isinstance(view, TokensView):
         print_tokens(console, view, top)
+    elif isinstance(view, DumpView):
+        print_dump(console, view, top, as_hex=as_hex)
     elif isinstance(view, TreeView):
         print_tree(console, view, each_layer=each_layer)
     else:

@@ -133,15 +133,7 @@ def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
         BadInput: the trace has no such wafer, or its mesh no such PE.
         TraceError: the trace is damaged.
     """
-    rows, cols = mesh_of(trace)
-    if not 0 <= wafer < trace.header.wafers:
-        has = "one wafer, 0" if trace.header.wafers == 1 else f"the wafers 0 to {trace.header.wafers - 1}"
-        message = f"--pe: {trace.path} has no wafer {wafer}; it has {has}"
-        raise BadInput(message)
-    if not (0 <= row < rows and 0 <= col < cols):
-        has = f"rows 0 to {rows - 1} and columns 0 to {cols - 1}"
-        message = f"--pe {row},{col}: the mesh of {trace.path} is {rows}x{cols}, with {has}; give one of those"
-        raise BadInput(message)
+    check_pe(trace, wafer, row, col)
     stages = trace.table("stage")
     holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
     return Pe(
@@ -154,6 +146,26 @@ def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
         **_busy(trace, wafer, row, col),
         links=_links(trace, wafer, row, col),
     )
+
+
+def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
+    """Raise BadInput where a trace has no such wafer, or its mesh no such PE."""
+    rows, cols = mesh_of(trace)
+    if not 0 <= wafer < trace.header.wafers:
+        has = "one wafer, 0" if trace.header.wafers == 1 else f"the wafers 0 to {trace.header.wafers - 1}"
+        message = f"--pe: {trace.path} has no wafer {wafer}; it has {has}"
+        raise BadInput(message)
+    if not (0 <= row < rows and 0 <= col < cols):
+        has = f"rows 0 to {rows - 1} and columns 0 to {cols - 1}"
+        message = f"--pe {row},{col}: the mesh of {trace.path} is {rows}x{cols}, with {has}; give one of those"
+        raise BadInput(message)
+
+
+def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
+    """The stages whose buffers, as they are recorded, are those of a PE, int64 ``[stage]``; maybe none."""
+    stages = trace.table("stage")
+    holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
+    return _mapped_stages(trace.column("sram/buffers/stage"), stages, holding)
 
 
 def mesh_of(trace: Trace) -> tuple[int, int]:

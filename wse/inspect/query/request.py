@@ -10,11 +10,12 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.inspect.query.check import check_trace
+from wse.inspect.query.contents import DumpView, read_content
 from wse.inspect.query.diff import read_diff
 from wse.inspect.query.groups import GroupsView, check_group, read_groups
 from wse.inspect.query.links import LinksView, busiest_links, check_links, layer_links
 from wse.inspect.query.number_range import cycle_range
-from wse.inspect.query.pe import PeView, pe_place, read_pe
+from wse.inspect.query.pe import PeView, check_pe, pe_place, read_pe
 from wse.inspect.query.step_sums import StepSums
 from wse.inspect.query.steps import StepsView, check_order, read_steps
 from wse.inspect.query.summary import read_summary
@@ -43,6 +44,11 @@ class InspectRequest:
     by: str | None = None
     links: bool = False
     pe: str | None = None
+    dump: str | None = None
+    pass_index: int | None = None
+    as_hex: bool = False
+    dump_file: str | None = None
+    sram_png: str | None = None
     tokens: bool = False
     tree: bool = False
     cycles: str | None = None
@@ -103,14 +109,20 @@ def _check(request: InspectRequest, view: str) -> None:
     if top is not None and top < 0:
         message = f"--top {top}: give a number of at least 0"
         raise BadInput(message)
-    if top is not None and view not in OF_TOP:
+    if top is not None and view not in OF_TOP and request.dump is None:
         views = ", ".join(f"--{name}" for name in OF_TOP[1:])
         message = f"--top {top}: does not go with --{view}, but with {views}; leave it out"
         raise BadInput(message)
-    for option, value, goes_with in (("sort", request.sort, "steps"), ("wafer-index", request.wafer_index, "pe")):
+    for option, value, goes_with in (
+        ("sort", request.sort, "steps"),
+        ("wafer-index", request.wafer_index, "pe"),
+        ("dump", request.dump, "pe"),
+        ("sram-png", request.sram_png, "pe"),
+    ):
         if value is not None and view != goes_with:
             message = f"--{option} {value}: goes with --{goes_with}; add that, or leave it out"
             raise BadInput(message)
+    _check_dump(request)
     if request.each_layer and view not in OF_EACH_LAYER:
         views = ", ".join(f"--{name}" for name in OF_EACH_LAYER[1:])
         message = f"--each-layer: does not go with --{view}, but with {views}; leave it out"
@@ -127,6 +139,25 @@ def _check(request: InspectRequest, view: str) -> None:
         check_links(top)
 
 
+def _check_dump(request: InspectRequest) -> None:
+    """Refuse options that are of ``--dump`` where it is not given, and passes that cannot be."""
+    options = {
+        "pass": request.pass_index is not None,
+        "hex": request.as_hex,
+        "dump-file": request.dump_file is not None,
+    }
+    for option, given in options.items():
+        if given and request.dump is None:
+            message = f"--{option}: goes with --dump; add that, or leave it out"
+            raise BadInput(message)
+    if request.pass_index is not None and request.pass_index < 0:
+        message = f"--pass {request.pass_index}: give a number of at least 0"
+        raise BadInput(message)
+    if request.dump is not None and request.sram_png is not None:
+        message = "--dump and --sram-png: are views of their own; give one of them"
+        raise BadInput(message)
+
+
 def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
     """The wafer of ``--pe``, wherever it is said; None where it is not."""
     wafer = pe_place(pe)[0]
@@ -139,14 +170,24 @@ def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
     return wafer_index if wafer is None else wafer
 
 
-def _pe(trace: Trace, request: InspectRequest) -> View:
+def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
+    """Wafer, row and column of the PE that ``--pe`` names. Raises BadInput where the trace has no such PE."""
     assert request.pe is not None
     wafer, wafers = _wafer_of(request.pe, request.wafer_index), trace.header.wafers
     if wafer is None and wafers > 1:
         message = f"--pe {request.pe}: {trace.path} has {wafers} wafers; say which, such as --pe 0:{request.pe}"
         raise BadInput(message)
     _, row, col = pe_place(request.pe)
-    return PeView(**source_of(trace, "pe"), pe=read_pe(trace, wafer or 0, row, col))
+    check_pe(trace, wafer or 0, row, col)
+    return wafer or 0, row, col
+
+
+def _pe(trace: Trace, request: InspectRequest) -> View:
+    place = pe_of(trace, request)
+    if request.dump is not None:
+        content = read_content(trace, place, request.dump, request.pass_index)
+        return DumpView(**source_of(trace, "dump"), content=content)
+    return PeView(**source_of(trace, "pe"), pe=read_pe(trace, *place))
 
 
 def _steps(trace: Trace, request: InspectRequest) -> View:

@@ -11,6 +11,7 @@ from pathlib import Path
 from wse.errors import BadInput, BadTrace
 from wse.execute.backend import Backend, BackendFactory
 from wse.execute.engine import Engine
+from wse.execute.pe_contents import PePlace
 from wse.execute.sampling import Sampler
 from wse.program.program import Program
 from wse.record.keeper import STOP, TraceKeeper
@@ -37,6 +38,7 @@ def execute(
     trace: Path | None = None,
     trace_policy: str = STOP,
     record: Sequence[int] = (),
+    record_pes: Sequence[PePlace] = (),
     wavelets: bool = False,
     profile: Path | None = None,
     checkpoint: Path | None = None,
@@ -56,6 +58,7 @@ def execute(
         trace: Where to write the trace; None writes none.
         trace_policy: Whether the run stops or goes on without a trace when that can no longer be written.
         record: Indices of ops, ascending; what they make is kept in the trace.
+        record_pes: PEs whose buffers are kept in the trace; of an `Engine` alone.
         wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
         profile: Where to write a flame graph of this computer's time; None: steps are not timed.
         checkpoint: Where to keep the run now and then, and to go on from; None keeps nothing.
@@ -101,6 +104,9 @@ def execute(
                 on_stored=on_stored,
                 profile=profile is not None,
             )
+            if record_pes:
+                assert isinstance(backend, Engine)
+                backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
             if file is not None:
                 every_s = prepared.request.checkpoint_every

@@ -10,9 +10,11 @@ from pathlib import Path
 from wse.errors import BadInput
 from wse.execute.backend import BackendFactory
 from wse.execute.engine import Engine
+from wse.execute.pe_contents import PePlace
 from wse.program.program import Program
 from wse.record.keeper import check_policy
 from wse.record.ops import recorded_ops
+from wse.record.pes import recorded_pes
 from wse.report.output_file import output_path
 from wse.report.progress import OnProgress, ignore
 from wse.request.engine_option import RAY, EngineChoice, check_engine
@@ -63,6 +65,7 @@ def run(
     program = compile_program(prepared)
     draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
     ops = () if request.record is None else recorded_ops(request.record, program, traced=path is not None)
+    pes = _watched_pes(request, program, traced=path is not None)
     if path is not None and path.exists():
         on_warning(f"{path}: this run's trace takes the place of the one that is there; --trace NAME keeps both")
     with _backend(prepared, program) as make_backend:
@@ -72,6 +75,7 @@ def run(
             trace=path,
             trace_policy=request.trace_policy,
             record=ops,
+            record_pes=pes,
             wavelets=request.wavelets,
             profile=profile,
             checkpoint=checkpoint,
@@ -95,6 +99,17 @@ def _backend(prepared: PreparedRun, program: Program) -> AbstractContextManager[
     return nullcontext(Engine)
 
 
+def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tuple[PePlace, ...]:
+    """The PEs whose buffers are kept. Raises BadInput where they cannot be."""
+    if request.record_pe is None:
+        return ()
+    if request.engine == RAY:
+        message = f"--record-pe {request.record_pe}: SRAM is read in this process alone; leave out --engine {RAY}"
+        raise BadInput(message)
+    passes = len(program.prefill) + program.batch * (request.new_tokens or program.context)
+    return recorded_pes(request.record_pe, program, passes=passes, traced=traced)
+
+
 def _profile_path(request: RunRequest) -> Path | None:
     """The path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
     if not request.profile:
@@ -115,5 +130,8 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
         raise BadInput(message)
     if request.record is not None:
         message = "--checkpoint: passes that are not carried out again make no tensors; leave out --record"
+        raise BadInput(message)
+    if request.record_pe is not None:
+        message = "--checkpoint: passes that are not carried out again leave no bytes; leave out --record-pe"
         raise BadInput(message)
     return output_path(CHECKPOINT_OPTION, str(request.checkpoint))
