@@ -81,6 +81,7 @@ def run(
     trace: str | Path | None = "wse-run.h5",
     trace_policy: str = "stop",
     record: str | None = None,
+    record_pe: str | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 60.0,
     profile: bool = False,

@@ -27,8 +27,8 @@ class PePlace(NamedTuple):
 class PeContents:
     """Reads the buffers of some PEs; those that share addresses are read before another takes the place.
 
-    A buffer that is always needed is read as the phase ends. In steps that several users take in turn, the buffers are
-    those of the last. Code has no bytes.
+    A buffer that is always needed is read as the phase ends, one that the last step that needs it writes another over
+    before that step. In steps that several users take in turn, the buffers are those of the last. Code has no bytes.
     """
 
     def __init__(
@@ -46,14 +46,27 @@ class PeContents:
         equal = [index for index, other in enumerate(self._program.phases) if other.steps is phase.steps]
         calls: dict[int, list[Call]] = {}
         for index, buffer in readable_buffers(self._program):
-            steps = [last for live_phase, _, last in buffer.live if live_phase in equal]
-            if buffer.live and not steps:
+            spans = [(last, first) for live_phase, first, last in buffer.live if live_phase in equal]
+            if buffer.live and not spans:
                 continue
-            after = max(steps, default=len(phase.steps) - 1)
+            after, first = max(spans, default=(len(phase.steps) - 1, 0))
+            if first < after and self._is_overwritten(buffer, equal, after):
+                after -= 1
             for place in self._places:
                 if buffer.stage in self._arenas and holds(self._program, buffer, place):
                     calls.setdefault(after, []).append((self._read, (place, index)))
         return calls
+
+    def _is_overwritten(self, buffer: Buffer, phases: Collection[int], step: int) -> bool:
+        """Whether a step of some phases, the last that needs a buffer, is the first that needs one over it."""
+        begin, end = buffer.address, buffer.address + buffer.bytes
+        others = (other for other in self._program.buffers if other.stage == buffer.stage and other is not buffer)
+        return any(
+            phase in phases and first == step
+            for other in others
+            if other.address < end and other.address + other.bytes > begin
+            for phase, first, _ in other.live
+        )
 
     def _read(self, place: PePlace, index: int) -> None:
         buffer, arena = self._program.buffers[index], self._arenas[self._program.buffers[index].stage]

@@ -19,6 +19,7 @@ from wse.findings.result import ClaimsResult
 from wse.inspect.export.files import ExportResult
 from wse.inspect.page.page import ViewResult
 from wse.inspect.query.check import CheckView
+from wse.inspect.query.contents import DumpView
 from wse.inspect.query.diff import DiffView
 from wse.inspect.query.groups import GroupsView
 from wse.inspect.query.links import LinksView
@@ -84,6 +85,7 @@ VIEWS: Final[dict[str, type[View]]] = {
     "inspect --tree": TreeView,
     "inspect --links": LinksView,
     "inspect --pe": PeView,
+    "inspect --pe --dump": DumpView,
     "inspect --tokens": TokensView,
     "inspect --tensors": TensorsView,
     "inspect --cycles": CyclesView,

@@ -115,7 +115,7 @@ def _name_ops(axes: Any, lives: SramLives, cycles: tuple[int, int]) -> None:
     named: list[int] = []
     for at in sorted(inside, key=lambda at: starts[at] - starts[at + 1]):
         axes.axvline(starts[at], color="#30363d", linewidth=0.4, alpha=0.5)
-        if all(abs(starts[at] - starts[other]) >= apart for other in named):
+        if starts[at] + 2 * apart < cycles[1] and all(abs(starts[at] - starts[other]) >= apart for other in named):
             named.append(at)
             place = {"xy": (starts[at], 1.01), "xycoords": ("data", "axes fraction")}
             name = printable(lives.ops[at][0]).removeprefix("layers.")

@@ -1,0 +1,157 @@
+"""``wse run --record-pe`` and ``wse inspect --pe --dump``: what the buffers of a PE held, against what ops made."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.cli.conftest import Wse
+from wse.inspect.query.contents import read_content
+from wse_traces import open_trace, problems
+
+ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "released")
+PES = "0,0+0,1+0,2+0,3+1,0+2,0+3,0"
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story.h5"
+
+
+@pytest.fixture
+def recorded(wse: Wse, tiny: Path, empty: Path) -> Path:
+    options = ("--record", "activations", "--record-pe", PES, "--trace", "t.h5", "--json")
+    report = json.loads(wse("run", tiny, *ASKED, *options).out)
+    plain = json.loads(wse("run", tiny, *ASKED, "--trace", "none", "--json").out)
+    assert (report["tokens"], report["decode"]) == (plain["tokens"], plain["decode"])  # the wafer does not notice
+    return empty / "t.h5"
+
+
+def elements(trace: Any, row: int, col: int, name: str, pass_index: int | None = None) -> npt.NDArray[np.float32]:
+    return np.array(read_content(trace, (0, row, col), name, pass_index).elements, np.float32)
+
+
+def test_buffers_hold_the_shares_of_what_ops_made(recorded: Path) -> None:
+    assert problems(recorded) == []
+    with open_trace(recorded) as trace:
+        names, ops = trace.texts("graph/ops/name"), trace.column("tensors/op")
+        for index in (trace.rows("pass") - 2, trace.rows("pass") - 1):  # decoded tokens
+            rows = np.flatnonzero(trace.column("tensors/pass") == index).tolist()
+            made = {names[ops[row]]: trace.tensor(row).ravel() for row in rows}
+            shares = [elements(trace, 0, col, "hidden", index) for col in range(4)]
+            assert np.array_equal(np.concatenate([share[:5] for share in shares]), made["layers.1.gate_up"])
+            shares = [elements(trace, row, 0, "x", index) for row in range(4)]
+            assert np.array_equal(np.concatenate([share[:3] for share in shares]), made["layers.1.down"])
+
+
+def test_a_row_is_there_where_bytes_changed(recorded: Path) -> None:
+    with open_trace(recorded) as trace:
+        columns, buffers = trace.table("content"), trace.records("buffer")
+        for buffer, record in enumerate(buffers):
+            of_buffer = (columns["buffer"] == buffer) & (columns["row"] == 0) & (columns["col"] == 0)
+            passes = columns["pass"][of_buffer].tolist()
+            held = [trace.content(row).tobytes() for row in np.flatnonzero(of_buffer).tolist()]
+            assert all(one != next_one for one, next_one in pairwise(held))
+            if record["use"] == "weights":
+                assert passes == [0]
+                content = read_content(trace, (0, 0, 0), record["name"], trace.rows("pass") - 1)
+                assert (content.since_pass, content.pass_) == (0, trace.rows("pass") - 1)
+            if record["use"] == "code":
+                assert passes == []
+        cached = columns["pass"][[buffers[at]["use"] == "kv" for at in columns["buffer"].tolist()]]
+        assert len(set(cached.tolist())) > 1
+
+
+def test_a_buffer_that_another_is_written_over_is_read_before(wse: Wse, empty: Path) -> None:
+    """Gates and their activations begin at one address of the story model, and are needed by one step."""
+    asked = ("run", "--new-tokens", "2", "--schedule", "released", "--dtype", "float32", "--mesh", "16x16")
+    assert wse(*asked, "--record-pe", "2,3", "--trace", "t.h5").code == 0
+    with open_trace(empty / "t.h5") as trace:
+        places = {record["name"]: (record["address"], record["bytes"]) for record in trace.records("buffer")}
+        address, size = places["gate_up"]
+        assert address <= places["hidden"][0] < address + size
+        products, hidden = elements(trace, 2, 3, "gate_up"), elements(trace, 2, 3, "hidden")
+    wide = next(n for n in range(1, len(hidden) + 1) if n * 2 >= len(products) or not products[2 * n :].any())
+    assert any(
+        np.allclose(gate / (1 + np.exp(-gate)) * products[n : 2 * n], hidden[:n], rtol=1e-4, atol=1e-6)
+        for n in range(wide, 0, -1)
+        if n > 2
+        for gate in [products[:n]]
+    )
+
+
+def test_dump_prints_numbers_and_bytes(wse: Wse, recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_trace(recorded) as trace:
+        content = read_content(trace, (0, 0, 1), "hidden", None)
+    ask = ("inspect", recorded, "--pe", "0,1", "--dump", "hidden")
+    told = json.loads(wse(*ask, "--json").out)
+    assert told["view"] == "dump"
+    assert told["content"]["shape"] == [len(content.elements)]
+    assert np.array_equal(np.frombuffer(bytes.fromhex(told["content"]["hex"]), "<f4"), np.float32(content.elements))
+    rows = list(csv.DictReader(io.StringIO(wse(*ask, "--csv", "-").out)))
+    assert [float(row["value"]) for row in rows] == list(content.elements)
+    assert [int(row["address"]) for row in rows] == [content.address + 4 * n for n in range(len(rows))]
+    for columns in (60, 80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = wse(*ask).out
+        assert f"{content.elements[0]:.6g}" in out
+        assert "float32" in out
+        assert max(map(len, out.splitlines())) <= columns
+        out = wse(*ask, "--hex", "--top", "2").out
+        digits = bytes.fromhex(told["content"]["hex"])[:8].hex(" ")
+        assert f"{content.address:#06x}  {digits} " in out
+        assert f"and {len(content.elements) - 2} more" in out
+        assert max(map(len, out.splitlines())) <= columns
+    assert wse(*ask, "--dump-file", "a.npy").code == 0
+    assert np.array_equal(np.load("a.npy"), np.float32(content.elements))
+    assert wse(*ask, "--dump-file", "a.bin").code == 0
+    assert Path("a.bin").read_bytes().hex() == told["content"]["hex"]
+    with open_trace(recorded) as trace:
+        weights = read_content(trace, (0, 0, 1), "layers.0.down", None)
+    by_address = json.loads(wse(*ask[:-1], f"{weights.address:#06x}", "--json").out)
+    assert by_address["content"]["hex"] == weights.hex
+
+
+def test_a_buffer_that_is_not_there(wse: Wse, recorded: Path) -> None:
+    refusals = {
+        ("--pe", "0,1", "--dump", "hiden"): "no such buffer was recorded: did you mean 'hidden'? known: embedding",
+        ("--pe", "2,2", "--dump", "x"): "has no bytes of the PE 2,2; record them: wse run --record-pe 2,2 --trace FILE",
+        ("--pe", "0,1", "--dump", "x", "--pass", "99"): "--pass 99: nothing of x was recorded until then",
+        ("--pe", "0,1", "--dump", "x", "--pass", "-1"): "--pass -1: give a number of at least 0",
+        ("--pe", "0,1", "--hex"): "--hex: goes with --dump",
+        ("--dump", "x"): "--dump x: goes with --pe",
+        ("--sram-png", "x.png"): "--sram-png x.png: goes with --pe",
+        ("--pe", "0,1", "--sram-png", "x.svg"): "give the name of a PNG image",
+    }
+    for options, says in refusals.items():
+        assert says in wse("inspect", recorded, *options).refusal()
+    assert "record them: wse run --record-pe 3,4" in wse("inspect", GOLDEN, "--pe", "3,4", "--dump", "x").refusal()
+    assert "make the trace again" in wse("inspect", GOLDEN, "--pe", "3,4", "--sram-png", "x.png").refusal()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--record-pe", "0;3"), "give row and column as ROW,COL"),
+        (("--record-pe", "4,0"), "no such PE; wafers: 1 of 4x4 PEs"),
+        (("--record-pe", "1:0,0"), "no such PE"),
+        (("--record-pe", "0,0", "--wafers", "2"), "there are 2 wafers; say which, such as 0:0,0"),
+        (("--record-pe", "0,0", "--trace", "none"), "none is written: give --trace PATH"),
+        (("--record-pe", "0,0", "--checkpoint", "c"), "leave out --record-pe"),
+    ],
+)
+def test_a_recording_that_cannot_be(wse: Wse, tiny: Path, empty: Path, options: tuple[str, ...], says: str) -> None:
+    line = wse("run", tiny, *ASKED, *options).refusal()
+    assert says in line
+    assert not list(empty.iterdir())
+
+
+def test_bytes_beyond_what_a_reader_takes(wse: Wse, tiny: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wse.record.pes.MOST_BYTES", 10_000)
+    line = wse("run", tiny, *ASKED, "--record-pe", "0,0").refusal()
+    assert "the limit is 10,000; name fewer PEs, or give a smaller --new-tokens" in line
+    assert not list(empty.iterdir())

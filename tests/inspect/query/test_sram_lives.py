@@ -1,0 +1,69 @@
+"""The buffers of a PE over a token are those that the Program's steps need, in the cycles of these steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import pytest
+
+from tests.models.helpers import write_model
+from wse.errors import BadTrace
+from wse.inspect.export.sram_png import sram_png_of
+from wse.inspect.query.request import InspectRequest
+from wse.inspect.query.sram_lives import read_sram_lives
+from wse.program.program import Program
+from wse.request.prepare_run import prepare
+from wse.request.run_request import RunRequest
+from wse.studies.compile.choose import compile_program
+from wse.studies.run.execute import execute
+from wse_traces import open_trace
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, Path]:
+    folder = tmp_path_factory.mktemp("traced")
+    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3)
+    prepared = prepare(request)
+    program = compile_program(prepared)
+    execute(prepared, program, trace=folder / "t.h5")
+    return program, folder / "t.h5"
+
+
+@pytest.mark.parametrize("wafer", [0, 1])
+def test_bands_are_the_buffers_of_the_program(traced: tuple[Program, Path], wafer: int) -> None:
+    program, path = traced
+    with open_trace(path) as trace:
+        lives = read_sram_lives(trace, wafer, 1, 2)
+    with h5py.File(path) as file:
+        schedule = file["passes/schedule"][-1]
+        first, count = (file[f"schedules/{name}"][schedule] for name in ("first_step", "steps"))
+        start = file["steps/start_cycle"][first : first + count].tolist()
+        end = [at + cycles for at, cycles in zip(start, file["steps/cycles"][first : first + count], strict=True)]
+    assert lives.phase == "decode"
+    wanted = {}
+    for buffer in program.buffers:
+        if program.stages[buffer.stage].wafer == wafer:
+            spans = [(start[a], int(end[b])) for phase, a, b in buffer.live if phase == program.decode_index]
+            if spans or not buffer.live:
+                wanted[buffer.name, buffer.address] = (buffer.use, buffer.bytes, sorted(spans), not buffer.live)
+    assert len(wanted) > 20
+    assert {
+        (band.name, band.address): (band.use, band.bytes, list(band.needed), band.always) for band in lives.bands
+    } == wanted
+    own = [
+        step for step, stage in enumerate(program.decode.steps.stage.tolist()) if program.stages[stage].wafer == wafer
+    ]
+    assert (lives.first_cycle, lives.last_cycle) == (min(start[step] for step in own), max(end[step] for step in own))
+
+
+def test_a_picture_is_drawn(traced: tuple[Program, Path]) -> None:
+    image = sram_png_of(InspectRequest(trace=traced[1], pe="1:1,2", sram_png="x.png"))
+    assert image.startswith(b"\x89PNG\r\n")
+    assert image != sram_png_of(InspectRequest(trace=traced[1], pe="0:1,2", sram_png="x.png"))
+
+
+def test_a_trace_without_steps_of_buffers() -> None:
+    golden = Path(__file__).parents[3] / "traces" / "golden" / "v2" / "story.h5"
+    with open_trace(golden) as trace, pytest.raises(BadTrace, match="does not say when buffers are needed"):
+        read_sram_lives(trace, 0, 3, 4)
