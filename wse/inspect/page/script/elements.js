@@ -28,7 +28,7 @@ function pick(label, options, chosen, onchange, id) {
 
 function plainTable(caption, header, rows, numeric = [], wrapping = []) {
   const look = (at) => (numeric.includes(at) ? "number" : wrapping.includes(at) ? "wraps" : "name");
-  const cell = (tag, text, at) => el(tag, { class: look(at) }, text);
+  const cell = (tag, text, at) => el(tag, { class: look(at) }, ...(wrapping.includes(at) ? breakable(text) : [text]));
   return el(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
@@ -40,6 +40,11 @@ function plainTable(caption, header, rows, numeric = [], wrapping = []) {
       el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text, at) => cell("td", text, at))))),
     ),
   );
+}
+
+// A text that may go on in another line after a dot or an underscore, as names of ops and tensors have them.
+function breakable(text) {
+  return text.split(/(?<=[._])/).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
 }
 
 function facts(pairs) {
