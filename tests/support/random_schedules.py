@@ -72,7 +72,7 @@ def random_case(seed: int) -> RandomCase:
         logits_out="all",
         experts=str(draw.choice([SPREAD, OWN, "2", "few"])) if spec.experts is not None else SPREAD,
         schedule=FUSED,
-        verify_tokens=int(draw.choice([0, 2, 4])),
+        verify_tokens=int(draw.choice([0, 1, 2, 4])),
     )
     pieces = int(draw.integers(1, 3)) if options.mapping == "pipeline" else 1
     cut = pieces * options.wafers > 1 and not spec.post_norms and draw.integers(2)

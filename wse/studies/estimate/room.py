@@ -6,6 +6,7 @@ because they save cycles of the request and fit; what they take is no room for f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
@@ -13,6 +14,7 @@ from wse.compiler.options import WIDE_UNPACKING, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.errors import DoesNotFit
 from wse.fabric.model import Fabric
+from wse.program.program import Program
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
 from wse.report.terminal import count, short_number
@@ -36,17 +38,27 @@ class RoomResult(Result):
 
 
 def cache_room(prepared: PreparedEstimate, compilation: Compilation) -> tuple[RoomResult, ...] | None:
-    """The Program as chosen, and without each choice that takes room and without all; None where none costs a user."""
+    """The Program as chosen, without each choice that costs a user, and without all where that leaves the most room.
+
+    None where no choice costs a user.
+    """
     choice = compilation.choice
     others = [(ALL_COLUMNS, replace(choice, attention_cols=0))] if choice.attention_cols else []
-    if choice.uses(WIDE_UNPACKING):
-        others.append((FEW_CODES, _without_unpacking(choice)))
-    if len(others) > 1:
-        others.append((f"{ALL_COLUMNS}, {FEW_CODES}", replace(_without_unpacking(choice), attention_cols=0)))
-    rows = [_row(prepared, compilation, CHOSEN, choice)] if others else []
-    rows += [_row(prepared, compilation, name, other) for name, other in others]
-    found = tuple(row for row in rows if row is not None)
-    return found if any(row.users > found[0].users for row in found) else None
+    others += [(FEW_CODES, _without_unpacking(choice))] if choice.uses(WIDE_UNPACKING) else []
+    both = [(f"{ALL_COLUMNS}, {FEW_CODES}", replace(_without_unpacking(choice), attention_cols=0))]
+
+    def rows_of(choices: Sequence[tuple[str, Choice]], above: int) -> list[RoomResult]:
+        """Rows of choices with more users than ``above``."""
+        programs = [(name, _program_of(prepared, compilation, other)) for name, other in choices]
+        rows = [_row(prepared, name, program) for name, program in programs if program is not None]
+        return [row for row in rows if row.users > above]
+
+    if not others:
+        return None
+    chosen = _row(prepared, CHOSEN, compilation.program)
+    rows = rows_of(others, chosen.users)
+    rows += rows_of(both, max(row.users for row in rows)) if rows and len(others) > 1 else []
+    return (chosen, *rows) if rows else None
 
 
 def _without_unpacking(choice: Choice) -> Choice:
@@ -57,18 +69,18 @@ def _without_unpacking(choice: Choice) -> Choice:
     return replace(choice, rewrites=of_phases[0] or (), verify_rewrites=of_phases[1])
 
 
-def _row(prepared: PreparedEstimate, compilation: Compilation, name: str, choice: Choice) -> RoomResult | None:
-    """The row of a choice; None where colours run out with it."""
-    p, options = prepared, compilation.options
+def _program_of(prepared: PreparedEstimate, compilation: Compilation, choice: Choice) -> Program | None:
+    """The Program of another choice; None where buffers or colours find no room with it."""
+    p = prepared
     try:
-        program = (
-            compilation.program
-            if choice == compilation.choice
-            else compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
-        )
+        return compile_choice(p.spec, p.wafer, p.software, compilation.options, choice, WITHOUT_TILES)
     except DoesNotFit:
         return None
-    cycles = Fabric(program, p.wafer, p.software, p.meshes).decode_cost(*p.middle_context).cycles
+
+
+def _row(prepared: PreparedEstimate, name: str, program: Program) -> RoomResult:
+    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    cycles = fabric.decode_cost(*prepared.middle_context).cycles
     return RoomResult(choice=name, users=users_at(program, program.context), token_cycles=cycles)
 
 
