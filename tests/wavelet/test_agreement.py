@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import slow_but
 
+from wse.compiler.options import FUSED
 from wse.hardware.load import load_software, load_wafer
 from wse.validation.agreement.against_wavelet import (
     JUDGED_CYCLES,
@@ -23,6 +25,7 @@ from wse.validation.agreement.against_wavelet import (
     compare_layers,
     samples,
 )
+from wse.validation.agreement.kinds import KINDS
 from wse.validation.agreement.layers import layers, prefill_layers, verify_layers
 from wse.validation.agreement.result import AgreementRow
 from wse_mappings.patterns.point_to_point import point_to_point
@@ -114,11 +117,22 @@ def test_a_stream_finds_more_of_those_that_take_turns_before_it(
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(WAFERS, PROFILES, strict=True)])
 def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
+    """One layer with the released schedule, and three with the fused one, behind each other on two regions."""
     machine = load_wafer(wafer)
-    for wanted in layers(2, 7 + PROFILES.index(profile)):
+    drawn = [*layers(4, 7 + PROFILES.index(profile))]
+    for wanted in (drawn[0], drawn[3]):
         row = compare_layers("decode layers", wanted, machine, load_software(profile, machine.generation))
         assert row.loads_equal, told(row)
         assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+
+
+@pytest.mark.parametrize("kind", slow_but(KINDS, "latent attention", "experts and a block beside them"))
+def test_so_is_a_rewritten_one_of_each_kind_with_attention_on_some_columns(kind: str) -> None:
+    wanted = next(one for one in layers(1000, 5) if (one.kind, one.schedule) == (kind, FUSED) and one.attention_cols)
+    machine = load_wafer("wse3")
+    row = compare_layers("decode layers", wanted, machine, load_software("tuned", machine.generation))
+    assert row.loads_equal, told(row)
+    assert abs(row.error_pct) <= LAYERS_PCT, told(row)
 
 
 @pytest.mark.parametrize(
