@@ -85,7 +85,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         number=9,
         text="The gain of a fast mode could as well be drafts, or newer hardware.",
         source=f"{ARTICLE}; {THREADS}",
-        command="wse estimate deepseek-v3 --gpu b200 --gpus 8 --stack trtllm --dtype fp8",
+        command="wse estimate deepseek-v3 --gpu b200 --gpus 8 --stack trtllm --dtype fp8 --batch 4 --draft deepseek-r1",
         decide=gpus.drafts_or_hardware,
         is_drawn=False,
     ),

@@ -109,6 +109,7 @@ class _Continuous:
         self.seats = policy.most_users  # free ones
         self.rounds = self.users = 0
         self.finish: list[tuple[int, int]] = []  # the round after which a user is done
+        self.delays_s: list[float] = []  # of users who have joined: since their first token
         self.longest: list[tuple[int, int]] = []  # less the context of users at round 0, in passes
         self.context_sum = 0  # of contexts at round 0, in passes
         self.done = bytearray(len(workload))
@@ -208,11 +209,18 @@ class _Continuous:
                 self.record.end_s[request] = self.record.first_s[request]
                 self._leave(request, out)
                 continue
+            token_s = out if self.prefill is None else self.record.first_s[request] - self.prefill.costs.host_s
+            self.delays_s.append(now - token_s)
             context = self.contexts[request] - self.rounds
             self.users += 1
             self.context_sum += context
             heappush(self.longest, (-context, request))
             heappush(self.finish, (self.rounds + self.passes[request], request))
+
+    def _joined_delays_s(self) -> list[float]:
+        """Seconds since the first token of users who have joined since this was asked before."""
+        delays, self.delays_s = self.delays_s, []
+        return delays
 
     def _leave(self, request: int, at_s: float) -> None:
         if self.released_s < self.record.now:
@@ -243,7 +251,8 @@ class _Continuous:
         until = self._next_change() - record.now
         passes = most if until == _NEVER else times.passes_until(context, until, most)
         seconds = times.run_s(context, passes)
-        record.decode_run(times.pass_s(context), times.pass_s(context + passes - 1), passes, users, seconds)
+        first_s, last_s = times.pass_s(context), times.pass_s(context + passes - 1)
+        record.decode_run(first_s, last_s, passes, users, seconds, self._joined_delays_s())
         record.work_s += work.run_s(context, passes)
         self._end_rounds(passes, seconds)
 
@@ -276,7 +285,7 @@ class _Continuous:
         seconds = self.costs.round_s(users, context, pieces)
         record.work_s += self.costs.work_s(users, context, pieces)
         if users:
-            record.decode_run(seconds, seconds, 1, users, seconds)
+            record.decode_run(seconds, seconds, 1, users, seconds, self._joined_delays_s())
         end = record.now + seconds
         for request, piece in ended:
             heappush(self.ready, (end + self.costs.drain_s(piece), request))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,10 +82,24 @@ class Recorder:
         self.now = until
         return range(before, self.arrived)
 
-    def decode_run(self, first_s: float, last_s: float, passes: int, users: int, seconds: float) -> None:
-        """Take down equal passes of users, all of which get a token from each."""
-        self._runs.extend((first_s, last_s, passes, users))
+    def decode_run(
+        self, first_s: float, last_s: float, passes: int, users: int, seconds: float, delays_s: Sequence[float] = ()
+    ) -> None:
+        """Take down passes of users, all of which get a token from each, and whose seconds rise evenly.
+
+        ``delays_s``: of users whose first passes these are, from the token before until the first pass begins.
+        """
         self.user_s += users * seconds
+        late = [delay for delay in delays_s if delay > 0]
+        if late:
+            for delay in late:
+                self._runs.extend((first_s + delay, first_s + delay, 1, 1))
+            if users > len(late):
+                self._runs.extend((first_s, first_s, 1, users - len(late)))
+            first_s += (last_s - first_s) / max(1, passes - 1)
+            passes -= 1
+        if passes:
+            self._runs.extend((first_s, last_s, passes, users))
 
     def leave(self, request: int, at_s: float) -> None:
         """Take down that a request has left, now or since the event before."""
