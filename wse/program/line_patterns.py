@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wse.errors import BadInput, UnknownName, WseError
+from wse.known_names import known_name
 from wse.plugins import PATTERNS, fault_in_file, names_file_object, object_of_file, with_plugins
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
@@ -121,6 +122,7 @@ def named_pattern(named: str | Callable[..., Any]) -> NamedPattern:
     if names_file_object(name):
         path, _, own_name = name.rpartition(":")
         return _of_object(named, number, object_of_file(name), Path(path), own_name)
+    name = known_name(name, known_line_patterns()) or name
     if name in _reduces():
         base, finish = _reduces()[name]
         form = (("all_reduce" if "_multicast" in name[len(base) :] else "reduce"), base)

@@ -49,6 +49,11 @@ def test_the_best_of_a_size_is_among_those_that_do_the_same() -> None:
     }
 
 
+def test_letters_of_either_case_name_a_pattern() -> None:
+    upper, lower = wse.pattern("CHAIN", words=[4]).cases[0], wse.pattern("chain", words=[4]).cases[0]
+    assert upper.cycles == lower.cycles
+
+
 def test_a_number_takes_the_place_of_the_authors() -> None:
     cycles = {case.pattern: case.cycles for case in wse.pattern("two_phase@8,two_phase@2,two_phase", words=[1]).cases}
     assert cycles["two_phase@8"] == cycles["two_phase"] != cycles["two_phase@2"]

@@ -63,5 +63,6 @@ def _panel(axes: Any, cases: list[PatternCase], title: str) -> None:
     axes.grid(visible=True, linewidth=0.3)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axis.set_minor_formatter(lambda value, _: f"{value:,.10g}" if f"{value:e}"[0] in "25" else "")
     for text in axes.legend(fontsize=8, frameon=False).get_texts():
         text.set_parse_math(False)
