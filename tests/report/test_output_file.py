@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 
 from wse.errors import BadInput
-from wse.report.output_file import open_output, open_output_folder, write_output
+from wse.report.output_file import open_output, open_output_folder, output_path, picture_path, write_output
 
 
 class Broken(Exception):
@@ -67,3 +69,19 @@ def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         ):
             pass
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_may_not_be_written_is_told_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(BadInput, match=f"^--csv .*x.csv: {re.escape(str(tmp_path))} may not be written; give another"):
+        output_path("--csv", str(tmp_path / "x.csv"))
+    assert output_path("--csv", os.devnull) == Path(os.devnull)
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "x.svg", "x", "x.png.txt"])
+def test_a_picture_is_a_png_file(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^--png .*: give the name of a PNG image, which ends in \.png$"):
+        picture_path("--png", str(tmp_path / name))
+    assert picture_path("--png", str(tmp_path / "x.png")) == tmp_path / "x.png"

@@ -21,7 +21,7 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
 
     Raises:
         BadInput: the path does not end in ``suffix``, is empty, a folder or one of the ``inputs``, which are read, or
-            its folder is missing.
+            its folder is missing or may not be written.
     """
     path = Path(text)
     if text == "" or path.is_dir():
@@ -29,6 +29,10 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
         raise BadInput(message)
     if not path.parent.is_dir():
         message = f"{option} {text}: {path.parent} is no folder; make it, or give another name"
+        raise BadInput(message)
+    written = path if path.exists() and not path.is_file() else path.parent  # a device, or the folder of a file
+    if not os.access(written, os.W_OK):
+        message = f"{option} {text}: {written} may not be written; give another name"
         raise BadInput(message)
     if path.exists() and any(source.exists() and path.samefile(source) for source in inputs):
         message = f"{option} {text}: is one of the files that are read; give another name"
