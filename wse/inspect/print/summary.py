@@ -65,7 +65,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
     if view.steps:
         steps = view.steps[:MOST_STEPS]
         print_table(console, step_table(steps, title="Costliest steps", note="summed over the run"))
-    lines(console, [("", ""), ("more", "--tree, --steps, --by op, --links, --pe ROW,COL, --tokens; see --help")])
+    lines(console, [("", ""), ("more", "--tree, --steps, --by kind, --links, --pe ROW,COL, --tokens; see --help")])
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:

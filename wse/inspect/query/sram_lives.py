@@ -11,7 +11,7 @@ from wse.inspect.query.pe import stages_of
 from wse.inspect.query.view import name_at
 from wse_traces.executed_steps import schedule_rows
 from wse_traces.read import Array, Columns, Trace
-from wse_traces.schema import PHASES, USES
+from wse_traces.schema import KINDS, PHASES, USES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class SramLives:
         phase: The phase of the pass.
         pass_index: The pass: the last decoded token, or where there is none the last of all.
         first_cycle: When the first step of the stage starts, counted from the start of the pass.
-        last_cycle: When the last one ends.
+        last_cycle: When the last one ends that does not leave the wafer.
         ops: The name of each op in order, and the cycle in which its first step starts.
         bands: The buffers, by address.
         sram_bytes: The SRAM of the PE.
@@ -85,11 +85,12 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
         message = f"{path}: the stage of the PE {row},{col} has no steps in pass {pass_index}; give another PE"
         raise BadTrace(message)
     end = steps["start_cycle"] + steps["cycles"]
+    inside = own[steps["kind"][own] != KINDS.index("cross")]
     return SramLives(
         phase=name_at(PHASES, phase),
         pass_index=pass_index,
         first_cycle=int(steps["start_cycle"][own].min()),
-        last_cycle=int(end[own].max()),
+        last_cycle=int(end[inside if len(inside) else own].max()),
         ops=_ops(trace, steps, own),
         bands=_bands(trace, stages, phase, steps["start_cycle"], end),
         sram_bytes=int(trace.column("sram/stage_bytes")[stages[0]].sum()),
