@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.ranking.result import RankingResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.explore.result import ExploreResult
@@ -227,12 +228,17 @@ def compare(
     link_latency: Sequence[float] | str | None = None,
     gpu: Sequence[str | Path] | None = None,
     streams: int | None = None,
+    ttft: float | str | None = None,
+    tpot: float | str | None = None,
+    lengths: Sequence[str] | str | None = None,
+    top: int | None = None,
+    pareto: bool = False,
     question: str | None = None,
     jobs: int | None = None,
     engine: str = "local",
     ray_address: str | None = None,
     on_progress: OnProgress | None = None,
-) -> CompareResult | CurveResult | TracesComparison: ...
+) -> CompareResult | CurveResult | RankingResult | TracesComparison: ...
 def serve_sim(
     model: str | Path,
     *,

@@ -26,6 +26,7 @@ from wse.request.serve_request import ServeRequest
 
 if TYPE_CHECKING:
     from wse.comparison.compare.curve.result import CurveResult
+    from wse.comparison.compare.ranking.result import RankingResult
     from wse.comparison.compare.result import CompareResult
     from wse.comparison.compare.traces import TracesComparison
     from wse.comparison.explore.result import ExploreResult
@@ -152,7 +153,7 @@ def compare(
     engine: str = LOCAL,
     ray_address: str | None = None,
     on_progress: OnProgress | None = None,
-) -> CompareResult | CurveResult | TracesComparison:
+) -> CompareResult | CurveResult | RankingResult | TracesComparison:
     """Set wafers and mappings, or wafers and GPUs, side by side for one model; or two traces: ``wse compare``.
 
     Example:
@@ -184,6 +185,10 @@ def compare(
         return compare_traces(first, second, economics).convert(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
     check_question(question, request)
+    if request.is_ranked:
+        from wse.comparison.compare.ranking.study import rank
+
+        return rank(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
     if request.gpu is not None:
         from wse.comparison.compare.curve.study import curve
 

@@ -192,3 +192,12 @@ def test_a_trace_that_is_compared_is_never_written_over(wse: Wse, empty: Path) -
         line = wse("compare", "a.h5", GOLDEN / "story.h5", option, "./a.h5").refusal()
         assert line == f"wse: {option} ./a.h5: is one of the files that are read; give another name"
     assert trace.read_bytes() == (GOLDEN / "story.h5").read_bytes()
+
+
+def test_rows_that_keep_targets_as_markdown(wse: Wse, empty: Path) -> None:
+    command = ("compare", "story", "--mesh", "24x24", "--wafers", "1", "--mapping", "region", "--lengths", "8/8,16/4")
+    outcome = wse(*command, "--tpot", "1ms", "--markdown", "--csv", "t.csv")
+    assert outcome.code == 0
+    assert "| lengths | wafers |" in outcome.out
+    assert (empty / "t.csv").read_text().startswith("prompt_len,new_tokens,mapping,wafers,keeps,")
+    assert "--html: is of a whole comparison, not of ranked rows" in wse(*command, "--html", "t.html").refusal()

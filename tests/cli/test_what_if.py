@@ -19,7 +19,7 @@ def test_what_is_of_one_machine_is_refused(wse: Wse) -> None:
         (("--sensitivity",), "--sensitivity: is of one machine"),
         (("--detail",), "--detail: is of one machine"),
         (("--new-tokens", 1), "--new-tokens 1: nothing is decoded"),
-        (("--png", "a.pdf"), "--png a.pdf: give the name of a picture, which ends in .png"),
+        (("--png", "a.pdf"), "--png a.pdf: give the name of a PNG image, which ends in .png"),
     ):
         assert part in wse("estimate", "story", "--what-if", "clock=x2", *options).refusal()
     assert "--png a.png: is the picture of --what-if" in wse("estimate", "story", "--png", "a.png").refusal()

@@ -27,12 +27,17 @@ def results() -> dict[str, Result]:
         "what-if": wse.what_if("story", **SMALL, batch=2, changes="clock=x2,hop=x0.3,sram=64KiB", jobs=1),
         "compile": wse.compile("story", mesh="24x24", set=sets),
         "compare": wse.compare("story", **SMALL, wafers=[1, 2], mapping="region", set=sets, jobs=1),
+        "compare --ttft": wse.compare(
+            "story", **SMALL, wafers=[1, 2], mapping="region", ttft="1ms", tpot="30us", jobs=1
+        ),
         "serve-sim": wse.serve_sim("story", **SMALL, mapping="region", requests=50, set=sets),
     }
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["estimate", "estimate --gpu", "what-if", "compile", "compare", "serve-sim"])
+@pytest.mark.parametrize(
+    "name", ["estimate", "estimate --gpu", "what-if", "compile", "compare", "compare --ttft", "serve-sim"]
+)
 def test_numbers_are_whole_at_any_width(name: str, width: int) -> None:
     for detail in (False, True):
         tables = results()[name].tables(detail=detail, width=width)

@@ -15,7 +15,7 @@ from wse.request.compare_request import CompareRequest, check_question
 from wse.request.engine_option import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.request.option import Option
 
-OF_TRACES: Final = frozenset(("model", "economics", "csv", "png", "html", "json"))
+OF_TRACES: Final = frozenset(("model", "economics", "csv", "png", "html", "markdown", "json"))
 """Options of a comparison of traces; every other option is of models."""
 
 
@@ -51,6 +51,9 @@ def compare(
     detail: Annotated[  # noqa: FBT002
         bool, Option(doc="Also all that was tried, its traffic, and what cannot be.", panel="Output")
     ] = False,
+    markdown: Annotated[  # noqa: FBT002
+        bool, Option(doc="Print tables as Markdown, to be pasted.", panel="Output")
+    ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Find wafers and a mapping, set GPUs beside them, or compare runs.
@@ -63,6 +66,7 @@ def compare(
       wse compare story --mesh 24x24 --wafers 1,2 --prompt-len 64 --new-tokens 64
       wse compare story --mesh 24x24 --wafers 2 --mapping region --link-bandwidth 8,32,150 --link-latency 0.5,5,20
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
+      wse compare story --mesh 24x24 --lengths 64/64,16/128 --ttft 1ms --tpot 50us --top 3 --markdown
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --gpu h100 --gpus 1 --stack vllm
     """
     from wse.comparison.compare.curve.study import curve
@@ -70,10 +74,14 @@ def compare(
     from wse.comparison.compare.files import check_files, write_files
     from wse.comparison.compare.grid import compare as compared
     from wse.comparison.compare.questions import answer
+    from wse.comparison.compare.ranking.study import rank
     from wse.comparison.compare.summary import print_comparison, print_traces
+    from wse.comparison.compare.tables import verdict_table
+    from wse.comparison.compare.traces import TracesComparison
     from wse.compiler.strategies import strategies
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
     from wse.report.as_json import as_json
+    from wse.report.markdown import tables_as_markdown
     from wse.report.progress import COMPARING, progress_on
 
     choice = EngineChoice(engine, ray_address)
@@ -84,8 +92,8 @@ def compare(
         _refuse_others(invocation)
         traces = compare_traces(first, second, request.base.economics)
         write_files(traces, files)
-        if json:
-            sys.stdout.write(as_json(traces))
+        if json or markdown:
+            sys.stdout.write(as_json(traces) if json else tables_as_markdown(traces.convert(TracesComparison).tables()))
         else:
             print_traces(traces, sys.stdout)
         return
@@ -93,12 +101,26 @@ def compare(
     if detail:
         request = replace(request, candidates=tuple(strategies()))
     check_question(question, request)
+    if request.is_ranked:
+        if "png" in files or "html" in files:
+            message = (
+                f"--{'png' if 'png' in files else 'html'}: is of a whole comparison, not of ranked rows; leave it out"
+            )
+            raise BadInput(message)
+        with progress_on(sys.stderr, COMPARING) as on_progress:
+            ranking = rank(request, on_progress, engine=choice)
+        write_files(ranking, files)
+        if markdown and not json:
+            sys.stdout.write(tables_as_markdown(ranking.tables()))
+        else:
+            opt.print_result(ranking, json=json)
+        return
     if request.gpu is not None:
         with progress_on(sys.stderr, COMPARING) as on_progress:
             beside = curve(request, on_progress, engine=choice)
         write_files(beside, files)
-        if json:
-            sys.stdout.write(as_json(beside))
+        if json or markdown:
+            sys.stdout.write(as_json(beside) if json else tables_as_markdown(beside.tables(detail=detail)))
         else:
             print_curve(beside, sys.stdout, detail=detail)
         return
@@ -108,8 +130,9 @@ def compare(
         else:
             result = answer(question, request, on_progress, engine=choice)
     write_files(result, files)
-    if json:
-        sys.stdout.write(as_json(result))
+    if json or markdown:
+        verdict = verdict_table(result.verdict)
+        sys.stdout.write(as_json(result) if json else tables_as_markdown([verdict, *result.tables(detail=detail)]))
     else:
         print_comparison(result, sys.stdout, detail=detail)
 

@@ -1,8 +1,15 @@
-"""Pieces of Markdown that pages share."""
+"""Tables as Markdown, for pages and for pasting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from wse.report.table import Column, Row, Table, value_of
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&])")
+"""Characters that Markdown or HTML could take for more than text."""
 
 
 def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
@@ -10,3 +17,35 @@ def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[s
     names = list(head)
     lines = [names, ["---"] * len(names), *rows]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+def tables_as_markdown(tables: Sequence[Table]) -> str:
+    """Tables below each other, each under its title: texts escaped, numbers at the right, the best of a column bold."""
+    return "\n\n".join(_table(table) for table in tables if table.rows) + "\n"
+
+
+def _table(table: Table) -> str:
+    title = f"**{_escaped(table.title)}** {_escaped(table.note)}".strip() if table.title else ""
+    if any(column.title for column in table.columns):
+        bests = [column.best_value(table.rows) for column in table.columns]
+        lines = [
+            [_escaped(column.title) for column in table.columns],
+            ["---:" if column.numeric else "---" for column in table.columns],
+            *([_cell(c, row, best) for c, best in zip(table.columns, bests, strict=True)] for row in table.rows),
+        ]
+        body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    else:
+        body = "\n".join(
+            f"- {' '.join(_escaped(str(c.text(row))) for c in table.columns).strip()}" for row in table.rows
+        )
+    footer = "\n".join(f"- {_escaped(f'{name} {text}')}" for name, text in table.footer)
+    return "\n\n".join(part for part in (title, body, footer) if part)
+
+
+def _cell(column: Column, row: Row, best: object) -> str:
+    text = _escaped(str(column.text(row)))
+    return f"**{text}**" if best is not None and value_of(row, column.key) == best else text
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

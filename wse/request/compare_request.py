@@ -12,6 +12,7 @@ from wse.errors import BadInput
 from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import Option, OptionsOf, check_counts, options_of, whole_number
+from wse.request.targets import NO_TARGETS, Targets, check_targets
 
 if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec
@@ -59,6 +60,7 @@ class CompareRequest:
             link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
         gpu: GPUs that are set beside the wafers; None for wafers alone.
         streams: Users' batches in flight at once; None for as many as have room for their caches.
+        targets: Times that rows are to keep, and which are shown; rows are ranked where any is given.
     """
 
     base: Annotated[
@@ -123,6 +125,12 @@ class CompareRequest:
         int | None,
         Option(doc="Batches in flight at once. Default: as many as their caches fit.", panel="Prompt", metavar="N"),
     ] = None
+    targets: Annotated[Targets, OptionsOf()] = NO_TARGETS
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether rows are ranked by targets, in place of the verdict on wafers."""
+        return self.targets != NO_TARGETS
 
     def names(self) -> tuple[str, ...]:
         """The mappings, each once."""
@@ -164,6 +172,7 @@ def check(request: CompareRequest) -> None:
             message = f"--wafers {count}: give at most {MOST_WAFERS:,}"
             raise BadInput(message)
     check_counts(streams=request.streams)
+    check_targets(request.targets, request.base.prompt_len, request.base.new_tokens)
     _check_values("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
     _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
     rows = len(request.names()) * len(request.wafers or TIMES_THE_FEWEST)
@@ -177,10 +186,18 @@ def check(request: CompareRequest) -> None:
 
 
 def check_question(question: str | None, request: CompareRequest) -> None:
-    """Refuse a question about wafers beside GPUs. Raises BadInput."""
+    """Refuse a question about wafers beside GPUs, and targets beside either. Raises BadInput."""
     if question is not None and request.gpu is not None:
         message = f"--question {question}: is about wafers alone; leave it out, or leave out --gpu"
         raise BadInput(message)
+    if request.is_ranked and (question is not None or request.gpu is not None):
+        option = "--gpu" if question is None else f"--question {question}"
+        message = (
+            f"{option}: --ttft, --tpot, --lengths, --top and --pareto rank rows of wafers; leave out one or the other"
+        )
+        raise BadInput(message)
+    if request.is_ranked:
+        check(request)
 
 
 def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,13 +12,16 @@ from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.curve.row import COLUMNS as CURVE_COLUMNS
 from wse.comparison.compare.page.page import as_html, traces_as_html
 from wse.comparison.compare.plot import as_png
+from wse.comparison.compare.ranking.result import COLUMNS as RANKED_COLUMNS
+from wse.comparison.compare.ranking.result import RankingResult
 from wse.comparison.compare.result import CompareResult
 from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import COLUMNS
 from wse.report.output_file import output_path, picture_path, write_output
+from wse.report.result import Result
 from wse.report.rows_csv import as_csv
 
-Compared: TypeAlias = CompareResult | CurveResult | TracesResult
+Compared: TypeAlias = CompareResult | CurveResult | RankingResult | TracesResult
 """What is compared: a model on wafers, on wafers and GPUs, or two runs."""
 
 
@@ -46,11 +49,16 @@ def write_files(result: Compared, files: dict[str, Path]) -> None:
 
 
 def _content(result: Compared, kind: str) -> bytes:
+    if isinstance(result, RankingResult):  # whose rows alone are written, as the command line checks
+        return _csv(result.rows, RANKED_COLUMNS)
     if kind == "csv":
-        columns = CURVE_COLUMNS if isinstance(result, CurveResult) else COLUMNS
-        return as_csv([row.to_dict() for row in result.rows], columns).encode()
+        return _csv(result.rows, CURVE_COLUMNS if isinstance(result, CurveResult) else COLUMNS)
     if kind == "png":
         return curve_as_png(result) if isinstance(result, CurveResult) else as_png(result)
     if isinstance(result, CurveResult):
         return curve_as_html(result)
     return traces_as_html(result) if isinstance(result, TracesResult) else as_html(result)
+
+
+def _csv(rows: Sequence[Result], columns: Sequence[str]) -> bytes:
+    return as_csv([row.to_dict() for row in rows], columns).encode()

@@ -24,7 +24,7 @@ from wse.comparison.sweep.table import CSV, check_table_path, write_table
 from wse.errors import BadInput, WseBug
 from wse.files import read_file
 from wse.models.load import load_model
-from wse.report.output_file import output_path, write_output
+from wse.report.output_file import picture_path, write_output
 from wse.report.progress import SWEEPING, duration, progress_on
 from wse.report.result import Doc, Result
 from wse.report.table import Table, pair_table
@@ -183,7 +183,7 @@ def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
             message = f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out"
             raise BadInput(message)
         return None
-    return Picture(path=output_path("--png", png, suffix=".png", kind="a picture"), axis=axis)
+    return Picture(path=picture_path("--png", png), axis=axis)
 
 
 @contextmanager
