@@ -10,6 +10,7 @@ from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.explore.result import ExploreResult
 from wse.comparison.pattern.result import PatternResult
 from wse.comparison.race.result import RaceResult
+from wse.comparison.scenario.result import ScenarioResult
 from wse.comparison.sweep.sweep import SweepResult
 from wse.comparison.what_if.result import WhatIfResult
 from wse.findings.result import ClaimsResult
@@ -34,6 +35,7 @@ __all__ = [
     "pattern",
     "race",
     "run",
+    "scenario",
     "serve_sim",
     "sweep",
     "validate",
@@ -127,7 +129,7 @@ def estimate(
     stack: str | Path | None = None,
     parallelism: str | None = None,
     capacity: str = "refuse",
-    economics: str | Path | None = None,
+    economics: str | Path | Mapping[str, Any] | None = None,
     network: str | Path | None = None,
     sensitivity: bool = False,
     trace: str | Path | None = None,
@@ -164,7 +166,7 @@ def what_if(
     stack: str | Path | None = None,
     parallelism: str | None = None,
     capacity: str = "refuse",
-    economics: str | Path | None = None,
+    economics: str | Path | Mapping[str, Any] | None = None,
     network: str | Path | None = None,
     sensitivity: bool = False,
     trace: str | Path | None = None,
@@ -220,7 +222,7 @@ def compare(
     gpus: int | str | None = None,
     stack: str | Path | None = None,
     parallelism: str | None = None,
-    economics: str | Path | None = None,
+    economics: str | Path | Mapping[str, Any] | None = None,
     network: str | Path | None = None,
     wafers: Sequence[int] | str | None = None,
     mapping: Sequence[str] | str | None = None,
@@ -265,7 +267,7 @@ def serve_sim(
     gpus: int | str | None = None,
     stack: str | Path | None = None,
     parallelism: str | None = None,
-    economics: str | Path | None = None,
+    economics: str | Path | Mapping[str, Any] | None = None,
     mapping: str | Path = "bands",
     draft: str | None = None,
     draft_tokens: int | None = None,
@@ -342,7 +344,7 @@ def race(
     draft_place: str | None = None,
     stack: str | Path | None = None,
     parallelism: str | None = None,
-    economics: str | Path | None = None,
+    economics: str | Path | Mapping[str, Any] | None = None,
     network: str | Path | None = None,
     gpu: str | Path = "h200",
     gpus: int = 8,
@@ -354,6 +356,14 @@ def race(
     html: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> RaceResult: ...
+def scenario(
+    source: Mapping[str, Any] | str | Path,
+    *,
+    html: str | Path | None = None,
+    png: str | Path | None = None,
+    jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> ScenarioResult: ...
 def sweep(
     source: Mapping[str, Any] | str | Path,
     sets: str | Sequence[str] = (),

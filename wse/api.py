@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wse.comparison.explore.result import ExploreResult
     from wse.comparison.pattern.result import PatternResult
     from wse.comparison.race.result import RaceResult
+    from wse.comparison.scenario.result import ScenarioResult
     from wse.comparison.sweep.sweep import SweepResult
     from wse.comparison.what_if.result import WhatIfResult
     from wse.findings.result import ClaimsResult
@@ -277,6 +278,33 @@ def race(request: RaceRequest, *, html: str | Path | None = None, on_progress: O
     from wse.comparison.race.files import race_to_files
 
     return race_to_files(request, on_progress or ignore, html=html)
+
+
+@checks_arguments
+def scenario(
+    source: Mapping[str, Any] | str | Path,
+    *,
+    html: str | Path | None = None,
+    png: str | Path | None = None,
+    jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> ScenarioResult:
+    """Ask which settings agree with published figures. The result of ``wse scenario``.
+
+    Example:
+        result = wse.scenario("fast-mode")
+        print(*result.verdict, sep="\\n")
+
+    Args:
+        source: A bundled scenario, a TOML file, or a mapping with what such a file holds.
+        html: A file for a page with tables and drawings.
+        png: A file for the drawings.
+        jobs: Processes; all cores where None.
+        on_progress: Called with (placements done, all, the one that is done).
+    """
+    from wse.comparison.scenario.files import answer_to_files
+
+    return answer_to_files(source, on_progress or ignore, html=html, png=png, jobs=jobs)
 
 
 @checks_arguments

@@ -20,6 +20,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "doc
 BLOCK = re.compile(r"<!-- \$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
 LONG = (
     *("estimate llama", "compare llama", "serve-sim llama", "validate"),
+    *("scenario coding-model", "scenario glm-over-wafers"),
     "run --draft story-draft --draft-tokens 2 --mesh 96x96",
 )
 """What commands begin with that estimate models of full size, or run on thousands of PEs."""

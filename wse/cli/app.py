@@ -17,6 +17,7 @@ from wse.cli import estimate as estimate_command
 from wse.cli import explore as explore_command
 from wse.cli import export as export_command
 from wse.cli import inspect as inspect_command
+from wse.cli import scenario as scenario_command
 from wse.cli import serve_sim as serve_sim_command
 from wse.cli import sweep as sweep_command
 from wse.cli.help import HELP_NAMES, PanelCommand, option_rows
@@ -38,6 +39,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "claims": claims.claims,
     "race": race.race,
     "pattern": pattern.pattern,
+    "scenario": scenario_command.scenario,
     "sweep": sweep_command.sweep,
     "explore": explore_command.explore,
     "models": catalogue.models,

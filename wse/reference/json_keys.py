@@ -14,6 +14,7 @@ from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.explore.result import ExploreResult
 from wse.comparison.pattern.result import PatternResult
 from wse.comparison.race.result import RaceResult
+from wse.comparison.scenario.result import ScenarioResult, ScenariosResult
 from wse.comparison.sweep.sweep import SweepResult
 from wse.comparison.what_if.result import WhatIfResult
 from wse.findings.result import ClaimsResult
@@ -60,6 +61,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "claims": ClaimsResult,
     "race": RaceResult,
     "pattern": PatternResult,
+    "scenario NAME": ScenarioResult,
     "sweep": SweepResult,
     "explore": ExploreResult,
     "validate": Validation,
@@ -74,6 +76,7 @@ WITHOUT_FUNCTION: Final[dict[str, type[Result]]] = {
     "gpus": GpusResult,
     "gpus NAME": GpuResult,
     "mappings": MappingsResult,
+    "scenario": ScenariosResult,
     "validate --leave-out": LeaveOut,
     "view": ViewResult,
     "export": ExportResult,

@@ -40,6 +40,7 @@ PREDICTING: Final = Work("predicting measurements", "predicting measurements..."
 ESTIMATING: Final = Work("estimating", "estimating...")
 COMPARING: Final = Work("comparing", "comparing...")
 EXPORTING: Final = Work("exporting", "exporting...")
+ANSWERING: Final = Work("working out", "working out combinations...", unit=" placements", says_name=True)
 CLAIMING: Final = Work("deciding claims", unit=" claims", says_name=True)
 VALIDATING: Final = Work("running configurations", "running configurations by both timing models...")
 TRYING: Final = Work("trying changes", "trying changes...", unit=" machines", says_name=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from wse.request import known_names
 from wse.request.option import Option
@@ -135,7 +136,7 @@ class EstimateRequest(PlacementRequest):
         ),
     ] = "refuse"
     economics: Annotated[
-        str | Path | None,
+        str | Path | Mapping[str, Any] | None,
         Option(
             doc="Power and prices in a TOML file, in place of those of wse/data/economics.toml.",
             panel="Output",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
@@ -19,6 +18,7 @@ from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import check_counts, options_of
 from wse.request.prepare_estimate import MOST_USERS, check_drafts, load_draft_model
+from wse.serving.economics import Stated
 
 STACK: Final = "vllm"
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
@@ -54,7 +54,7 @@ class PreparedGpuEstimate:
     prompt_tokens: int
     new_tokens: int
     verify_tokens: int
-    economics: str | Path | None
+    economics: Stated | None
     model: str
 
     @property

@@ -85,3 +85,10 @@ def patterns() -> Iterable[str]:
     from wse.program.line_patterns import known_line_patterns
 
     return known_line_patterns()
+
+
+def scenarios() -> Iterable[str]:
+    """Bundled scenarios."""
+    from importlib.resources import files
+
+    return sorted(file.name.removesuffix(".toml") for file in (files("wse") / "data" / "scenarios").iterdir())

@@ -55,28 +55,32 @@ class GpuEconomics:
 Assumptions = TypeVar("Assumptions", Economics, GpuEconomics)
 
 
-def load_gpu_economics(gpu: GpuSpec, path: str | Path | None = None) -> GpuEconomics | None:
+Stated = str | Path | Mapping[str, Any]
+"""Numbers in place of the bundled ones: a TOML file, or what such a file holds."""
+
+
+def load_gpu_economics(gpu: GpuSpec, stated: Stated | None = None) -> GpuEconomics | None:
     """The assumptions for a GPU as of `load_economics`; None for one whose power or price is nowhere stated."""
     machines = {*known_gpus(), gpu.name}
-    sources = _read(_BUNDLED, GpuEconomics, machines, (gpu.name,), "")
-    if path is not None:
-        sources |= _read(Path(path), GpuEconomics, machines, (gpu.name,), f"set in {path}")
+    sources = _read(_BUNDLED, GpuEconomics, machines, (gpu.name,))
+    if stated is not None:
+        sources |= _read(stated, GpuEconomics, machines, (gpu.name,))
     if len(sources) < len(numeric_fields(GpuEconomics)):
         return None
     return GpuEconomics(**{key: source.value for key, source in sources.items()}, sources=sources)
 
 
-def load_economics(wafer: WaferSpec, path: str | Path | None = None) -> Economics:
-    """The assumptions for ``wafer``: the bundled ones, with the numbers of a TOML file in place of theirs.
+def load_economics(wafer: WaferSpec, stated: Stated | None = None) -> Economics:
+    """The assumptions for ``wafer``: the bundled ones, with the numbers that are ``stated`` in place of theirs.
 
     Raises:
         UnknownName: an unknown key or wafer in the file; the nearest known one is named.
         BadWafer: the file cannot be read, or a number is in another unit or out of bounds.
     """
     machines, names = {*known_wafers(), *GENERATIONS, wafer.name}, (wafer.name, wafer.generation)
-    sources = _read(_BUNDLED, Economics, machines, names, "")
-    if path is not None:
-        sources |= _read(Path(path), Economics, machines, names, f"set in {path}")
+    sources = _read(_BUNDLED, Economics, machines, names)
+    if stated is not None:
+        sources |= _read(stated, Economics, machines, names)
     return Economics(**{key: source.value for key, source in sources.items()}, sources=sources)
 
 
@@ -104,32 +108,51 @@ def _at_end(economics: Assumptions, numbers: Mapping[str, SourcedNumber], end: i
     return replace(economics, **values)
 
 
-def _read(
-    path: Path, kind: type[Any], machines: Collection[str], names: Sequence[str], default_source: str
-) -> dict[str, SourcedNumber]:
-    """The numbers of one file that hold for a machine: of a kind, under the first of its names that there is."""
-    fields, numbers = numeric_fields(kind), {}
-    for key, stated in read_toml(path, BadWafer).items():
+def check_stated(place: str, table: Mapping[str, Any]) -> None:
+    """Check numbers that are stated in a table, for whatever machine; errors begin with ``place``.
+
+    Raises:
+        UnknownName: an unknown key or machine; the nearest known one is named.
+        BadWafer: a number is none, in another unit or out of bounds.
+    """
+    for key, stated in table.items():
         if key not in _FIELDS:
-            raise UnknownName("key", key, _FIELDS, where=str(path))
+            raise UnknownName("key", key, _FIELDS, where=place)
+        machines = {*known_gpus()} if key in numeric_fields(GpuEconomics) else {*known_wafers(), *GENERATIONS}
+        names = machines.intersection(stated) if isinstance(stated, Mapping) else ()
+        for name in names or ("",):
+            chosen, number = _number_for(place, key, stated, machines, (name,))
+            read_number(place, chosen, number, _FIELDS[key], "")
+
+
+def _read(stated: Stated, kind: type[Any], machines: Collection[str], names: Sequence[str]) -> dict[str, SourcedNumber]:
+    """The numbers that are stated for a machine: of a kind, under the first of its names that there is."""
+    is_table = isinstance(stated, Mapping)
+    place = "economics" if is_table else str(stated)
+    default_source = "" if stated == _BUNDLED else "given" if is_table else f"set in {stated}"
+    table = stated if isinstance(stated, Mapping) else read_toml(Path(stated), BadWafer)
+    fields, numbers = numeric_fields(kind), {}
+    for key, value in table.items():
+        if key not in _FIELDS:
+            raise UnknownName("key", key, _FIELDS, where=place)
         if key not in fields:
             continue
-        name, chosen = _number_for(path, key, stated, machines, names)
+        name, chosen = _number_for(place, key, value, machines, names)
         if chosen is not None:
-            numbers[key] = read_number(path, name, chosen, fields[key], default_source)
+            numbers[key] = read_number(place, name, chosen, fields[key], default_source)
     return numbers
 
 
 _FIELDS: Final = numeric_fields(Economics) | numeric_fields(GpuEconomics)
 
 
-def _number_for(path: Path, key: str, value: Any, machines: Collection[str], names: Sequence[str]) -> tuple[str, Any]:
+def _number_for(place: str, key: str, value: Any, machines: Collection[str], names: Sequence[str]) -> tuple[str, Any]:
     """The name of the number that holds for a machine, and what the file gives for it; None where it gives nothing."""
     if not isinstance(value, dict) or "value" in value or value.keys().isdisjoint(machines):
         return key, value
     word = "GPU" if key in numeric_fields(GpuEconomics) else "wafer"
     for machine in value:
         if machine not in machines:
-            raise UnknownName(word, machine, machines, where=f"{path}: {key}")
+            raise UnknownName(word, machine, machines, where=f"{place}: {key}")
     machine = next((name for name in names if name in value), names[-1])
     return f"{key}.{machine}", value.get(machine)

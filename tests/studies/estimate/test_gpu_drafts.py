@@ -108,3 +108,13 @@ def test_what_cannot_draft_is_refused_in_a_line(options: dict[str, Any], says: s
     with pytest.raises(BadInput) as caught:
         estimate(**options)
     assert says in str(caught.value)
+
+
+def test_a_prompt_that_brings_a_pass_to_faster_all_reduces_takes_no_time_from_tokens() -> None:
+    """With 512 users of these lengths a prompt makes vectors too long for one step, and two steps take less."""
+    request = EstimateRequest(
+        model="deepseek-v3", gpu="b200", gpus=8, stack="trtllm", prompt_len=1024, new_tokens=1024, draft="typical"
+    )
+    prepared = prepare_gpu_estimate(request)
+    assert prepared.server.served_time(512, 1024, 1024)[1].total_s < 0
+    assert gpu_draft_machine(prepared, 512).shared_s == 0

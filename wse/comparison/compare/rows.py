@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from wse.comparison.compare.result import AssumptionResult
 from wse.errors import WseBug
+from wse.hardware.number import SourcedNumber
 from wse.report.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
 from wse.report.limits import StreamLimits, fraction, limits_of
 from wse.request.compare_request import WaferLink
@@ -118,10 +119,11 @@ _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
 
 def assumptions_of(economics: Economics) -> dict[str, AssumptionResult]:
     """The two assumptions that a row's power and dollars rest on, by name."""
-    sources = {name: economics.sources[name] for name in ("wafer_power_w", "wafer_usd_per_hour")}
-    return {
-        name: AssumptionResult(
-            value=source.value, unit=source.unit, grade=source.grade, source=source.source, range=source.range
-        )
-        for name, source in sources.items()
-    }
+    return {name: assumption_of(economics.sources[name]) for name in ("wafer_power_w", "wafer_usd_per_hour")}
+
+
+def assumption_of(number: SourcedNumber) -> AssumptionResult:
+    """An assumption as results have it."""
+    return AssumptionResult(
+        value=number.value, unit=number.unit, grade=number.grade, source=number.source, range=number.range
+    )

@@ -17,7 +17,7 @@ from wse.report.limits import fraction, limits_of
 from wse.report.result import Doc, Result
 from wse.report.terminal import plural
 from wse.serving.cost import power_and_cost
-from wse.serving.economics import Economics, load_economics
+from wse.serving.economics import Economics, Stated, load_economics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +33,13 @@ class TracesResult(Result):
     ]
 
 
-def compare_traces(first: Path, second: Path, economics: str | Path | None = None) -> TracesResult:
+def compare_traces(first: Path, second: Path, economics: Stated | None = None) -> TracesResult:
     """A row for each of two runs, and what changed between them.
 
     Args:
         first: A file that ``wse run`` wrote, complete or not.
         second: Another.
-        economics: A TOML file with assumptions in place of the bundled ones.
+        economics: Assumptions in place of the bundled ones.
 
     Raises:
         BadTrace: one is missing, no trace or damaged, or holds no generated token.
@@ -83,7 +83,7 @@ def is_trace(name: str) -> bool:
 class _Run:
     """A trace and the amounts of its mean pass."""
 
-    def __init__(self, path: Path, economics: str | Path | None) -> None:
+    def __init__(self, path: Path, economics: Stated | None) -> None:
         self.path = path
         with trace_at(path) as trace:
             self.totals = read_totals(trace)
@@ -157,10 +157,10 @@ class _Run:
         return limits._asdict()
 
 
-def _economics(wafer: str, path: str | Path | None) -> Economics | None:
+def _economics(wafer: str, stated: Stated | None) -> Economics | None:
     """The assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
     try:
-        return load_economics(load_wafer(wafer), path)
+        return load_economics(load_wafer(wafer), stated)
     except UnknownName as error:
         if error.kind == "wafer":
             return None

@@ -92,7 +92,7 @@ def draft_machine(prepared: PreparedEstimate, compilation: Compilation, decode: 
     draft, place = drafter(prepared)
     if draft == HEAD:
         return head_machine(prepared, compilation, decode)
-    return model_machine(prepared, compilation, _compiled(prepared, draft, place))
+    return model_machine(prepared, compilation, compiled_draft(prepared, draft, place))
 
 
 def plan_of(acceptance: DraftAcceptance, machine: DraftMachine, draft: str, place: str) -> DraftPlanResult:
@@ -136,8 +136,13 @@ def _tree_result(tree: DraftTree, gain: float) -> DraftTreeResult:
     )
 
 
-def _compiled(target: PreparedEstimate, name: str, place: str) -> CompiledDraft:
-    """The draft model of a request, compiled for the same lengths and users on as few wafers as hold it."""
+def compiled_draft(target: PreparedEstimate, name: str, place: str) -> CompiledDraft:
+    """The draft model of a request, compiled for the same lengths and users on as few wafers as hold it.
+
+    Raises:
+        BadInput and its kinds: the draft model cannot be used.
+        DoesNotFit: it fits no number of wafers.
+    """
     request = replace(
         target.request,
         model=name,

@@ -33,7 +33,7 @@ def gpu_draft_machine(prepared: PreparedGpuEstimate, users: int) -> DraftMachine
     return DraftMachine(
         verify_s=lambda tokens: server.verify_s(users, tokens, context),
         draft_s=lambda tokens: draft.draft_s(users, tokens, context),
-        shared_s=prompts.total_s,
+        shared_s=max(0.0, prompts.total_s),  # a prompt may bring a pass to where all-reduces take two steps, and less
     )
 
 

@@ -58,7 +58,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     decode, others = server.served_time(prepared.users, prepared.prompt_tokens, prepared.new_tokens)
     read_s = server.prefill_s(prepared.prompt_tokens)
     most = server.users_that_fit(prepared.prompt_tokens + prepared.new_tokens)
-    answered = _grade(prepared)
+    answered = gpu_grade(prepared)
     energy = None if economics is None else gpu_energy(server.parallelism.gpus, batch.tokens_per_s, economics)
     cost = None if economics is None else gpu_cost(server.parallelism.gpus, batch.tokens_per_s, economics)
     return GpuEstimateResult(
@@ -165,7 +165,7 @@ def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
     return GpuVerifyResult(tokens=prepared.verify_tokens, s=verify, ratio_to_decode=verify / decode)
 
 
-def _grade(prepared: PreparedGpuEstimate) -> GradeResult:
+def gpu_grade(prepared: PreparedGpuEstimate) -> GradeResult:
     """The grade of the weakest number of the GPU and the stack, of those that play a part."""
     generation = prepared.server.gpu.generation
     stack = {

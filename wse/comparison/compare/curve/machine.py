@@ -72,16 +72,23 @@ def fast_batch(machine: Machine, most: int) -> int | None:
 
     None where one alone does not get it.
     """
-    wanted = FAST_TIMES * machine.service(most).tokens_per_s_per_user
-    if machine.service(1).tokens_per_s_per_user < wanted:
+    return most_users_at(machine, FAST_TIMES * machine.service(most).tokens_per_s_per_user)
+
+
+def most_users_at(machine: Machine, tokens_per_s: float) -> int | None:
+    """The most streams or users of which each gets so many tokens a second; None where one alone does not."""
+
+    def is_fast(batch: int) -> bool:
+        return machine.service(batch).tokens_per_s_per_user >= tokens_per_s
+
+    if not is_fast(1):
         return None
-    low, high = 1, most  # low is fast enough, high is not
+    if is_fast(machine.most):
+        return machine.most
+    low, high = 1, machine.most  # low is fast enough, high is not
     while high - low > 1:
         middle = (low + high) // 2
-        if machine.service(middle).tokens_per_s_per_user >= wanted:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if is_fast(middle) else (low, middle)
     return low
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from wse.comparison.compare.curve.plot import PANELS, SPEED, best_machines
 from wse.comparison.compare.curve.public import PublicPoint
@@ -14,6 +14,12 @@ from wse.comparison.compare.curve.tables import LINE
 from wse.comparison.compare.page.page import comparison_page
 from wse.comparison.compare.summary import input_texts
 from wse.report.terminal import plural, printable
+
+NOTE: Final = (
+    "Lines join the users of a machine, dashed ones of GPUs; grey ones are of wafers that others surpass. Rings are "
+    "tiers: whole ones plain, dashed ones fast. Diamonds are published speeds with a price, ticks at the top those "
+    "without."
+)
 
 
 def curve_as_html(result: CurveResult) -> bytes:
@@ -35,6 +41,8 @@ def curve_as_html(result: CurveResult) -> bytes:
             }
             for key, label in PANELS
         ],
+        curves_title="Speed of a user against the cost of a token",
+        curves_note=NOTE,
         lists=[
             ("What cannot be", [*(result.impossible or {}).items()]),
             ("Assumptions", assumption_texts(result)),

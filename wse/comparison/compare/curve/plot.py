@@ -50,7 +50,7 @@ def curve_figure(result: CurveResult) -> Figure:
                 _machine(axes, key, rows, best.index(machine))
             else:
                 axes.plot(*_points(rows, key), color=GREY, marker=".", linewidth=0.7, alpha=0.7, zorder=1)
-        _scale(axes, label)
+        scale(axes, label, SPEED)
         _public(axes, key, result.public)
     figure.suptitle(result.title, fontsize=10, parse_math=False)
     figure.legend(handles=_legend(result, best), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
@@ -117,8 +117,9 @@ def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
             )
 
 
-def _scale(axes: Any, label: str) -> None:
-    axes.set(xscale="log", yscale="log", xlabel=SPEED, title=label)
+def scale(axes: Any, label: str, across: str) -> None:
+    """Logarithmic axes under a title."""
+    axes.set(xscale="log", yscale="log", xlabel=across, title=label)
     axes.title.set_fontsize(9)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")

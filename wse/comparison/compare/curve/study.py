@@ -15,9 +15,8 @@ from wse.comparison.compare.curve.verdict import curve_verdict
 from wse.comparison.compare.curve.wafers import WaferMachine
 from wse.comparison.compare.grid import Grid, grid_inputs, grid_of, wafer_size
 from wse.comparison.compare.result import AssumptionResult
-from wse.comparison.compare.rows import assumptions_of, without_duplicates
+from wse.comparison.compare.rows import assumption_of, assumptions_of, without_duplicates
 from wse.errors import DoesNotFit
-from wse.hardware.number import SourcedNumber
 from wse.report.as_json import Report
 from wse.report.progress import OnProgress, ignore
 from wse.request.compare_request import CompareRequest, check
@@ -93,14 +92,8 @@ def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[GpuMachine]) -> 
 def _assumptions(grid: Grid, gpus: Sequence[GpuMachine]) -> dict[str, AssumptionResult]:
     """The assumptions about wafers, and by GPU those about GPUs."""
     of_gpus = {
-        f"{key}.{machine.name}": _assumption(number)
+        f"{key}.{machine.name}": assumption_of(number)
         for machine in gpus
         for key, number in machine.economics.sources.items()
     }
     return {**assumptions_of(grid.first.economics), **of_gpus}
-
-
-def _assumption(number: SourcedNumber) -> AssumptionResult:
-    return AssumptionResult(
-        value=number.value, unit=number.unit, grade=number.grade, source=number.source, range=number.range
-    )

@@ -246,11 +246,8 @@ function start() {
   for (const name of DATA.series)
     names.append(el("li", {}, el("i", { class: `series-${DATA.series.indexOf(name) % 6}`, "aria-hidden": "true" }), name));
   if (DATA.curves.length) {
-    const note =
-      "Lines join the users of a machine, dashed ones of GPUs; grey ones are of wafers that others surpass. Rings are tiers: " +
-      "whole ones plain, dashed ones fast. Diamonds are published speeds with a price, ticks at the top those without.";
     const curves = el("div", { class: "panels curves" }, ...DATA.curves.map(curvePanel));
-    drawings.push(section("curves", "Speed of a user against the cost of a token", names, curves, el("p", { class: "note" }, note)));
+    drawings.push(section("curves", DATA.curves_title, names, curves, el("p", { class: "note" }, DATA.curves_note)));
   }
   if (DATA.panels.length) {
     const panels = el("div", { class: "panels" }, ...DATA.panels.map(linePanel));

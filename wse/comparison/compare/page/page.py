@@ -70,6 +70,9 @@ def comparison_page(
     stacks: Sequence[tuple[str, ComparisonRow]] = (),
     series: Sequence[str] = (),
     curves: Sequence[Mapping[str, Any]] = (),
+    curves_title: str = "",
+    curves_note: str = "",
+    command: str = "wse compare --detail",
 ) -> bytes:
     """The page of a comparison, UTF-8.
 
@@ -82,11 +85,16 @@ def comparison_page(
         stacks: Rows whose cycles are drawn by cause.
         series: Names that have a colour of their own in ``curves``.
         curves: Drawings of values over values: title, across, lines and public points (``compare.js``).
+        curves_title: Their heading.
+        curves_note: What stands below them.
+        command: What prints the same numbers.
     """
     data = {
         "tables": [_table(table) for table in tables],
         "series": list(series) or list(dict.fromkeys(row.mapping for row in rows)),
         "curves": list(curves),
+        "curves_title": curves_title,
+        "curves_note": curves_note,
         "panels": [{"title": label, "points": _points(rows, key)} for key, label in PANELS if rows],
         "causes": CAUSES,
         "stacks": [{"name": name, "cycles": row.cycles_by} for name, row in stacks if row.cycles_by is not None],
@@ -102,6 +110,7 @@ def comparison_page(
         title=title,
         verdict=verdict,
         lists=lists,
+        command=command,
     )
 
 

@@ -1,0 +1,143 @@
+"""``wse scenario``: bundled scenarios listed and answered, files of one's own, and slips on one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import wse as library
+from tests.cli.conftest import Wse
+from tests.reference.test_json_keys import hold
+from wse.comparison.scenario.read import bundled_scenarios
+from wse.comparison.scenario.result import ScenarioResult, ScenariosResult
+
+FILE = """
+title = "The story model"
+question = "Is it as fast as that?"
+prompt_len = 32
+new_tokens = 32
+
+[[models]]
+name = "story"
+
+[[machines]]
+wafer = "wse3"
+mesh = "24x24"
+mapping = "bands"
+schedule = "released"
+
+[[drafts]]
+
+[[drafts]]
+acceptance = [0.9, 0.8]
+
+[[published]]
+figure = "tokens_per_s_per_user"
+value = 10_000
+relation = "at_least"
+confidence = "low"
+reason = "invented"
+by = "independent"
+source = "nowhere"
+"""
+
+
+@pytest.fixture
+def file(empty: Path) -> str:
+    """A scenario of the small model, here."""
+    (empty / "story.toml").write_text(FILE, encoding="utf-8")
+    return "story.toml"
+
+
+def test_bundled_scenarios_are_listed(wse: Wse) -> None:
+    shown = json.loads(wse("scenario", "--json").out)
+    hold(shown, ScenariosResult)
+    assert [row["name"] for row in shown["scenarios"]] == list(bundled_scenarios())
+    text = wse("scenario").out
+    assert all(name in text for name in bundled_scenarios())
+
+
+def test_a_file_of_ones_own_with_its_page_and_plot(wse: Wse, file: str, empty: Path) -> None:
+    answer = wse("scenario", file, "--json", "--html", "s.html", "--png", "s.png")
+    assert answer.code == 0, answer.err
+    result = json.loads(answer.out)
+    hold(result, ScenarioResult)
+    assert len(result["verdict"]) == 2
+    assert [row["agreement"] for row in result["combinations"]] == ["consistent", "consistent"]
+    assert result["verdict"][0] in (empty / "s.html").read_text(encoding="utf-8")
+    assert (empty / "s.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_verdict_comes_first(wse: Wse, file: str) -> None:
+    text = " ".join(wse("scenario", file).out.split())
+    places = [text.index(words) for words in ("Is it as fast", "2 of 2 combinations agree", "Predicted against")]
+    assert places == sorted(places)
+    assert "Assumptions" in wse("scenario", file, "--detail").out
+
+
+def test_the_fast_mode_of_gpus(wse: Wse) -> None:
+    answer = wse("scenario", "fast-mode", "--json")
+    assert answer.code == 0, answer.err
+    result = json.loads(answer.out)
+    hold(result, ScenarioResult)
+    assert result["verdict"][0].startswith("2.5 times the speed of the ordinary tier is reached in")
+    for row in result["combinations"]:
+        tiers = row["tiers"]
+        assert tiers["speed_up"] >= 2.5 or not tiers["reached"]
+        assert tiers["fast_users"] <= tiers["ordinary_users"]
+    kimi = next(
+        row["tiers"]
+        for row in result["combinations"]
+        if (row["model"], row["machine"], row["users"], row["drafts"]) == ("kimi-k2.6", "eight H200", 64, "none")
+    )
+    assert 4 <= kimi["fast_users"] <= 10  # measured on Kimi-K2.5: 2.48 times as fast with 8 users as with 64
+    assert 2.5 <= kimi["cost_ratio"] <= 6  # and 3.2 times the cost
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["coding-model", "glm-over-wafers"])
+def test_scenarios_on_wafers(wse: Wse, name: str) -> None:
+    result = json.loads(wse("scenario", name, "--json").out)
+    hold(result, ScenarioResult)
+    assert {row["agreement"] for row in result["combinations"] if "agreement" in row} >= {"ruled out"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("[[models]]", "[[modles]]"), "story.toml: unknown key 'modles': did you mean 'models'?"),
+        (("mesh =", "mseh ="), "story.toml: machines[0]: unknown key 'mseh': did you mean 'mesh'?"),
+        (('name = "story"', 'name = "stroy"'), "models[0]: unknown model or folder 'stroy': did you mean 'story'?"),
+        (('wafer = "wse3"', 'wafer = "wse33"'), "story.toml: machines[0]: unknown wafer 'wse33': did you mean 'wse3'?"),
+        (('mesh = "24x24"', 'mesh = "24"'), "'24'"),
+        (("prompt_len = 32", 'prompt_len = "32 tokens"'), "prompt_len = '32 tokens': give a whole number of tokens"),
+        (("value = 10_000", "value = -3"), "published[0].value = -3: give a number above 0"),
+        (('figure = "tokens', 'figure = "token'), "did you mean 'tokens_per_s_per_user'?"),
+        (("[0.9, 0.8]", "[0.9, 8]"), "drafts[1].acceptance[1] = 8: "),
+        (('title = "The story model"', "title = The story"), "not TOML"),
+    ],
+)
+def test_a_slip_in_a_file_is_one_line(wse: Wse, file: str, empty: Path, change: tuple[str, str], says: str) -> None:
+    assert change[0] in FILE
+    (empty / file).write_text(FILE.replace(*change), encoding="utf-8")
+    assert says in wse("scenario", file).refusal()
+
+
+def test_what_cannot_be_asked_for_is_one_line(wse: Wse, file: str) -> None:
+    assert "did you mean 'fast-mode'?" in wse("scenario", "fast-mood").refusal()
+    assert "there is no scenario to draw" in wse("scenario", "--png", "x.png").refusal()
+    assert "is one of the files that are read" in wse("scenario", file, "--html", file).refusal()
+    assert "no folder" in wse("scenario", file, "--html", "none/x.html").refusal()
+
+
+def test_from_python(file: str) -> None:
+    heard: list[object] = []
+    result = library.scenario(file, jobs=1, on_progress=lambda *piece: heard.append(piece))
+    assert isinstance(result, ScenarioResult)
+    assert heard[0] == (0, 1, "")
+    assert result.plot().axes
+    html = result._repr_html_()
+    assert html is not None
+    assert "Predicted against published" in html

@@ -1,0 +1,23 @@
+"""A small scenario, as a mapping with what its file holds, for tests to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LENGTHS: dict[str, Any] = {"prompt_len": 32, "new_tokens": 32}
+WAFER: dict[str, Any] = {"name": "small", "wafer": "wse3", "mesh": "24x24", "mapping": "bands", "schedule": "released"}
+GPU: dict[str, Any] = {"name": "one H100", "gpu": "h100", "gpus": 1, "stack": "vllm"}
+FIGURE: dict[str, Any] = {
+    "figure": "tokens_per_s_per_user",
+    "value": 1000,
+    "confidence": "low",
+    "reason": "invented",
+    "by": "independent",
+    "source": "nowhere",
+}
+
+
+def scenario(**changes: Any) -> dict[str, Any]:
+    """The story model on a small wafer, with tables in place of its own."""
+    table = {"title": "A title", "question": "Which?", "models": [{"name": "story"}], "machines": [WAFER], **LENGTHS}
+    return {key: value for key, value in (table | changes).items() if value is not None}

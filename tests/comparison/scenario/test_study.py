@@ -1,0 +1,232 @@
+"""Scenarios: combinations against the estimates that they are made of, figures that decide, tiers, prices, arrivals."""
+
+from __future__ import annotations
+
+import pytest
+
+import wse
+from tests.comparison.scenario.scenarios import FIGURE, GPU, LENGTHS, WAFER, scenario
+from tests.hardware.helpers import refusal
+from wse.comparison.scenario.result import CONSISTENT, NEAR, RULED_OUT, CombinationResult, ScenarioResult
+from wse.comparison.scenario.study import answer
+from wse.errors import BadInput, DoesNotFit
+from wse.request.estimate_request import EstimateRequest
+from wse.request.serve_request import ServeRequest
+from wse.studies.serve.serve import serve
+
+DRAFTS = [{"name": "none"}, {"name": "best", "acceptance": [0.9, 0.8]}, {"name": "three", "acceptance": 0.7}]
+ON_WAFERS = {key: WAFER[key] for key in ("wafer", "mesh", "mapping", "schedule")} | LENGTHS
+
+
+@pytest.fixture(scope="module")
+def drafted() -> ScenarioResult:
+    """The story model on wafers and a GPU, with drafts and without."""
+    drafts = [*DRAFTS[:2], {"name": "two", "acceptance": [0.9, 0.8], "tokens": 2}]
+    trees = {"name": "tree", "acceptance": [0.9, 0.8], "tree": True}
+    machines = [WAFER | {"wafers": [1, "auto"]}, GPU]
+    return answer(scenario(machines=machines, drafts=[*drafts, trees]), jobs=1)
+
+
+def one(result: ScenarioResult, machine: str, drafts: str) -> CombinationResult:
+    (found,) = [row for row in result.combinations if (row.machine, row.drafts) == (machine, drafts)]
+    return found
+
+
+def speed(combination: CombinationResult) -> float:
+    assert combination.prediction is not None
+    return combination.prediction.tokens_per_s_per_user
+
+
+def test_a_combination_on_wafers_is_what_the_estimate_says(drafted: ScenarioResult) -> None:
+    estimate = wse.estimate("story", draft="0.9,0.8", **ON_WAFERS)
+    assert estimate.drafts is not None
+    found = one(drafted, "small", "none")
+    assert found.prediction is not None
+    assert speed(found) == pytest.approx(estimate.decode.tokens_per_s_per_user)
+    assert found.prediction.ttft_s == pytest.approx(estimate.latency.user.ttft_s)
+    assert found.prediction.grade == estimate.grades["decode.tokens_per_s_per_user"].grade
+    assert (found.model, found.dtype, found.chips) == ("story", "float16", 1)
+    best = one(drafted, "small", "best")
+    assert best.prediction is not None
+    assert best.prediction.speculation is not None
+    assert best.prediction.speculation.draft_tokens == estimate.drafts.draft_tokens
+    assert best.prediction.speculation.gain == pytest.approx(estimate.drafts.speed_up)
+    assert speed(best) == pytest.approx(speed(found) * estimate.drafts.speed_up)
+
+
+def test_a_combination_on_gpus_is_what_the_estimate_says(drafted: ScenarioResult) -> None:
+    estimate = wse.estimate("story", gpu="h100", gpus=1, stack="vllm", draft="0.9,0.8", **LENGTHS)
+    assert speed(one(drafted, "one H100", "none")) == pytest.approx(estimate.decode.tokens_per_s_per_user)
+    assert speed(one(drafted, "one H100", "best")) == pytest.approx(estimate.drafts.tokens_per_s_per_user)
+
+
+def test_as_many_wafers_as_needed_are_told_once(drafted: ScenarioResult) -> None:
+    assert len(drafted.combinations) == 2 * 4
+    assert {row.chips for row in drafted.combinations} == {1}
+
+
+def test_drafts_of_a_length_or_a_tree_are_those_that_are_asked_for(drafted: ScenarioResult) -> None:
+    lengths = wse.estimate("story", draft="0.9,0.8", **ON_WAFERS).drafts.lengths
+    two = one(drafted, "small", "two").prediction
+    assert two is not None
+    assert two.speculation is not None
+    assert two.speculation.draft_tokens == 2
+    assert two.speculation.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72)
+    if len(lengths) > 1:
+        assert two.speculation.gain == pytest.approx(lengths[1].speed_up)
+    tree = wse.estimate("story", gpu="h100", gpus=1, stack="vllm", draft="0.9,0.8", **LENGTHS).drafts.tree
+    on_gpu = one(drafted, "one H100", "tree").prediction
+    assert on_gpu is not None
+    assert on_gpu.speculation is not None
+    assert on_gpu.speculation.gain == pytest.approx(tree.speed_up)
+
+
+def test_a_stage_that_drafts_keep_busy_bounds_streams() -> None:
+    """With the drafts on the model's wafer a stream is no dearer alone, and many together are slowed by them."""
+    found = answer(scenario(drafts=DRAFTS[:2], batch={"users": [1, "most"]}), jobs=1)
+    alone, together = ([row for row in found.combinations if row.users == users] for users in (1, "most"))
+    gains = [speed(best) / speed(plain) for plain, best in (alone, together)]
+    assert gains[0] > 1
+    prediction = together[1].prediction
+    assert prediction is not None
+    assert prediction.users == prediction.most_users > 1
+    assert prediction.tokens_per_s_per_user <= speed(alone[1])
+
+
+def test_without_published_figures_the_fastest_and_the_cheapest_are_told(drafted: ScenarioResult) -> None:
+    first, second = drafted.verdict
+    assert first.startswith("Fastest for a user is story as float16 with drafts")
+    assert second.startswith("A token is cheapest with story")
+    assert all(row.agreement is None for row in drafted.combinations)
+
+
+def test_figures_that_decide_rule_out_and_others_are_shown() -> None:
+    plain = speed(answer(scenario(), jobs=1).combinations[0])
+    figures = [
+        FIGURE | {"value": 0.9 * plain, "relation": "at_least"},
+        FIGURE | {"value": 1.1 * plain, "relation": "at_least", "tolerance": 0.2},
+        FIGURE | {"value": 3 * plain, "decides": False},
+    ]
+    (found,) = answer(scenario(published=figures), jobs=1).combinations
+    assert found.against is not None
+    assert [row.agreement for row in found.against] == [CONSISTENT, NEAR, RULED_OUT]
+    assert found.against[2].error_pct == pytest.approx(-100 * 2 / 3)
+    assert (found.agreement, found.ruled_out_by) == (NEAR, None)
+    (ruled,) = answer(scenario(published=[FIGURE | {"value": 3 * plain}]), jobs=1).combinations
+    assert ruled.agreement == RULED_OUT
+    assert ruled.ruled_out_by is not None
+    assert ruled.ruled_out_by[0].startswith("a user: ")
+
+
+def test_a_figure_of_one_machine_is_not_held_against_another() -> None:
+    figures = [FIGURE | {"machines": ["one H100"], "dtypes": ["float16"], "drafts": ["none"]}]
+    result = answer(scenario(machines=[WAFER, GPU], published=figures), jobs=1)
+    assert [row.agreement is None for row in result.combinations] == [True, False]
+
+
+def test_what_does_not_fit_is_ruled_out_with_the_reason() -> None:
+    models = [{"name": ["story", "llama-3-8b"], "dtype": "float16"}]
+    result = answer(scenario(models=models, machines=[WAFER | {"wafers": 1}], published=[FIGURE]), jobs=1)
+    story, large = result.combinations
+    assert story.prediction is not None
+    assert large.prediction is None
+    assert large.agreement == RULED_OUT
+    assert large.ruled_out_by is not None
+    assert "does not fit" in large.ruled_out_by[0]
+    assert "1 by what does not fit or cannot be" in result.verdict[1]
+
+
+def test_more_users_than_caches_have_room_for_are_ruled_out() -> None:
+    result = answer(scenario(machines=[GPU], batch={"users": [1, 1_000_000]}), jobs=1)
+    assert result.combinations[1].ruled_out_by is not None
+    assert "room for" in result.combinations[1].ruled_out_by[0]
+
+
+def test_a_scenario_of_which_nothing_can_be_is_refused() -> None:
+    text = refusal(DoesNotFit, answer, scenario(models=[{"name": "llama-3-8b"}], machines=[WAFER | {"wafers": 1}]))
+    assert "none of 1 combinations can be" in text
+
+
+def test_prices_of_a_scenario_take_the_place_of_those_of_wse() -> None:
+    machines = [WAFER, GPU]
+    plain = answer(scenario(machines=machines), jobs=1)
+    prices = {"wafer_usd_per_hour": 4.196, "gpu_usd_per_hour": {"h100": 61.6}}
+    dear = answer(scenario(machines=machines, prices=prices), jobs=1)
+    ratios = [
+        after.prediction.usd_per_million_tokens / before.prediction.usd_per_million_tokens
+        for before, after in zip(plain.combinations, dear.combinations, strict=True)
+        if before.prediction and after.prediction
+    ]
+    assert ratios == pytest.approx([0.1, 10])
+    assert dear.economics["wafer_usd_per_hour.wse3"].value == 4.196
+    assert dear.economics["gpu_usd_per_hour.h100"].grade == "U"
+
+
+TIERS = {"ordinary_users": [64, "most"], "speed_up": 2.0}
+EIGHT = {"gpu": "h200", "gpus": 8, "stack": "trtllm"}
+
+
+def test_the_fast_tier_is_the_largest_that_is_fast_enough() -> None:
+    table = scenario(models=[{"name": "llama-3.1-70b", "dtype": "fp8"}], machines=[EIGHT], tiers=TIERS)
+    first, _ = answer(table, jobs=1).combinations
+    tiers = first.tiers
+    assert tiers is not None
+
+    def rate(users: int) -> tuple[float, float]:
+        asked = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtype": "fp8", "batch": users}
+        result = wse.estimate("llama-3.1-70b", **asked, **LENGTHS)
+        return result.decode.tokens_per_s_per_user, result.cost.usd_per_million_tokens
+
+    slow, quick = rate(64), rate(tiers.fast_users)
+    assert tiers.ordinary_tokens_per_s_per_user == pytest.approx(slow[0])
+    assert tiers.speed_up >= 2
+    assert tiers.speed_up == pytest.approx(quick[0] / slow[0])
+    assert tiers.cost_ratio == pytest.approx(quick[1] / slow[1])
+    assert rate(tiers.fast_users + 1)[0] < 2 * slow[0]
+
+
+def test_a_fast_tier_that_one_user_alone_does_not_reach_is_told() -> None:
+    machines, models = [EIGHT], [{"name": "llama-3.1-70b", "dtype": "fp8"}]
+    tiers = {"ordinary_users": 2, "speed_up": 50.0}
+    figures = [FIGURE | {"figure": "speed_up", "value": 50, "relation": "at_least"}]
+    result = answer(scenario(models=models, machines=machines, tiers=tiers, published=figures), jobs=1)
+    (found,) = result.combinations
+    assert found.tiers is not None
+    assert not found.tiers.reached
+    assert found.tiers.fast_users == 1
+    assert found.agreement == RULED_OUT
+    assert result.verdict[0].startswith("No combination is 50 times as fast")
+
+
+def test_drafts_of_the_fast_tier_alone_leave_the_ordinary_one_as_it_is() -> None:
+    table = {"models": [{"name": "llama-3.1-70b", "dtype": "fp8"}], "machines": [EIGHT], "drafts": DRAFTS[:2]}
+    tiers = {"ordinary_users": 64, "speed_up": 2.0}
+    both, fast = (answer(scenario(**table, tiers=tiers | {"drafts": which}), jobs=1) for which in ("both", "fast"))
+    plain, drafted = fast.combinations
+    assert plain.tiers is not None
+    assert drafted.tiers is not None
+    assert both.combinations[1].tiers is not None
+    assert drafted.tiers.ordinary_tokens_per_s_per_user == plain.tiers.ordinary_tokens_per_s_per_user
+    assert drafted.tiers.fast_users > plain.tiers.fast_users
+    assert both.combinations[1].tiers.ordinary_tokens_per_s_per_user > plain.tiers.ordinary_tokens_per_s_per_user
+
+
+def test_arrivals_are_those_of_serve_sim() -> None:
+    arrivals = {"load": 0.6, "requests": 200, "ttft_s": 10.0}
+    (found,) = answer(scenario(machines=[GPU], arrivals=arrivals, batch={"users": 8}), jobs=1).combinations
+    base = EstimateRequest(model="story", gpu="h100", gpus=1, stack="vllm", **LENGTHS)
+    own = serve(ServeRequest(base=base, load=0.6, requests=200, ttft=10.0, max_users=8)).result
+    assert found.arrived is not None
+    (arrived,) = found.arrived
+    assert own.served is not None
+    assert arrived.capacity_requests_per_s == pytest.approx(own.load.capacity_requests_per_s)
+    assert arrived.ttft_p50_s == pytest.approx(own.served.all.ttft.p50)
+    assert arrived.goodput == 1
+    assert arrived.stable
+
+
+def test_names_that_nothing_has_are_told_before_anything_is_compiled() -> None:
+    heard: list[object] = []
+    with pytest.raises(BadInput, match="qwen3-8b"):
+        answer(scenario(models=[{"name": ["story", "qwen3-8"]}]), lambda *piece: heard.append(piece), jobs=1)
+    assert not heard

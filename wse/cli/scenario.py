@@ -1,0 +1,62 @@
+"""``wse scenario``: files of settings and published figures, and what of them is consistent with each other."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from wse.cli import options as opt
+from wse.request import known_names
+from wse.request.option import Option
+
+
+def scenario(
+    name: Annotated[
+        str | None,
+        Option(
+            positional=True,
+            metavar="NAME|FILE",
+            doc="A bundled scenario, or a TOML file. Without it they are listed.",
+            known_values=known_names.scenarios,
+        ),
+    ] = None,
+    png: Annotated[str | None, Option(doc="Write its drawings as an image.", panel="Output", metavar="FILE")] = None,
+    html: Annotated[
+        str | None, Option(doc="Write one page with tables and drawings.", panel="Output", metavar="FILE")
+    ] = None,
+    detail: Annotated[  # noqa: FBT002
+        bool, Option(doc="Also all combinations, each against each figure, and the assumptions.", panel="Output")
+    ] = False,
+    json: opt.Json = False,  # noqa: FBT002
+) -> None:
+    """Ask which settings agree with published figures.
+
+    Models, element types, wafers or GPUs, drafts and users in a file: what each gives, and what is ruled out by what.
+
+    Examples:
+
+    \b
+      wse scenario
+      wse scenario fast-mode
+      wse scenario fast-mode --html fast-mode.html --png fast-mode.png
+    """
+    from wse.comparison.scenario.catalogue import scenarios
+    from wse.comparison.scenario.files import answer_to_files
+    from wse.comparison.scenario.summary import print_scenario
+    from wse.errors import BadInput
+    from wse.report.as_json import as_json
+    from wse.report.progress import ANSWERING, progress_on
+
+    if name is None:
+        for option, text in (("--png", png), ("--html", html)):
+            if text is not None:
+                message = f"{option} {text}: there is no scenario to draw; give a NAME or FILE"
+                raise BadInput(message)
+        opt.print_result(scenarios(), json=json, detail=detail)
+        return
+    with progress_on(sys.stderr, ANSWERING) as on_progress:
+        result = answer_to_files(name, on_progress, html=html, png=png)
+    if json:
+        sys.stdout.write(as_json(result))
+    else:
+        print_scenario(result, sys.stdout, detail=detail)
