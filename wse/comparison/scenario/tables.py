@@ -180,9 +180,9 @@ def _tiers_table(shown: Sequence[CombinationResult], *, detail: bool) -> Table:
         *_SUBJECT,
         *_DRAFTS,
         column("ordinary_users", "users", count),
-        column("ordinary_tokens_per_s_per_user", "a user", _speed),
+        column("ordinary_tokens_per_s_per_user", "each", _speed),
         column("fast_users", "fast", count),
-        column("fast_tokens_per_s_per_user", "a fast user", _speed),
+        column("fast_tokens_per_s_per_user", "each", _speed),
         column("speed_up", "faster", "{:.2f} x".format),
         column("cost_ratio", "dearer", "{:.1f} x".format),
         column("ordinary_usd_per_million_tokens", "USD/M", price, priority=2),
@@ -194,7 +194,7 @@ def _tiers_table(shown: Sequence[CombinationResult], *, detail: bool) -> Table:
         columns=columns,
         rows=kept,
         title="Tiers" if detail else "Tiers that agree",
-        note="users: of the ordinary tier; fast: of the fast one, as many as are fast enough, or 1",
+        note="users of the ordinary and of the fast one; each: tokens/s of one of them",
         footer=_more(rows, kept),
     )
 
