@@ -37,8 +37,8 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
     spare = {"words": 3, "hops": 4, "times": 2, "mostly": 1 if order == "cycles" else 5, order: 0}
     columns = (
         Column(key="phase", title="phase"),
-        Column(key="op", title="op", cell=_op, wraps=True, min_width=12),
-        Column(key="name", title="kernel or pattern", wraps=True, min_width=15),
+        Column(key="op", title="op", cell=_op, wraps=True, min_width=15),
+        Column(key="name", title="kernel, pattern", wraps=True, min_width=12),
         Column(key="times", title="times", cell=lambda step: count(step.times), numeric=True, priority=spare["times"]),
         Column(key="cycles", title="cycles", cell=lambda step: count(step.cycles), numeric=True),
         Column(key="fraction", title="share", cell=lambda step: percent(step.fraction), numeric=True),
