@@ -77,6 +77,18 @@ def test_a_batch_that_is_bound_by_products_gains_less_of_drafts() -> None:
     assert "draft_tokens" not in estimate().to_dict()["batches"][0]
 
 
+@pytest.mark.parametrize("batch", [1, 4, 16, 64, 256])
+def test_drafts_of_a_mixture_are_planned_for_any_batch(batch: int) -> None:
+    """Also where longer vectors are added up by all-reduces of another kind: no pass is quicker for more tokens."""
+    result = estimate("deepseek-v3", gpu="b200", batch=batch, draft="deepseek-r1")
+    assert result.drafts is not None
+    plain_s = result.drafts.speed_up / result.drafts.tokens_per_s_per_user
+    for row in result.drafts.lengths:
+        assert row.speed_up <= row.tokens_per_pass
+        assert row.verify_s <= row.tokens_per_pass * plain_s / row.speed_up
+    assert all(row.draft_speed_up >= 1 for row in result.batches)
+
+
 def test_a_draft_model_is_on_one_gpu_where_that_is_sooner() -> None:
     """A model of a billion parameters waits for its all-reduces on eight."""
     drafts = {}

@@ -27,13 +27,18 @@ def draft_server(prepared: PreparedGpuEstimate) -> GpuServer:
 
 
 def gpu_draft_machine(prepared: PreparedGpuEstimate, users: int) -> DraftMachine:
-    """The times of so many users who come and go: passes in the middle of their answers, and prompts of the others."""
+    """The times of so many users who come and go: passes in the middle of their answers, and prompts of the others.
+
+    A pass over more tokens takes no less than one over one, nor do prompts: where longer vectors are added up by
+    all-reduces of another kind, the model of passes would have it so.
+    """
     server, draft, context = prepared.server, draft_server(prepared), prepared.middle_context
     _, prompts = server.served_time(users, prepared.prompt_tokens, prepared.new_tokens)
+    plain_s = server.decode_s(users, context)
     return DraftMachine(
-        verify_s=lambda tokens: server.verify_s(users, tokens, context),
+        verify_s=lambda tokens: max(plain_s, server.verify_s(users, tokens, context)),
         draft_s=lambda tokens: draft.draft_s(users, tokens, context),
-        shared_s=max(0.0, prompts.total_s),  # a prompt may bring a pass to where all-reduces take two steps, and less
+        shared_s=max(0.0, prompts.total_s),
     )
 
 
