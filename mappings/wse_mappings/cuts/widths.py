@@ -30,12 +30,15 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
     """
     if len(column_bytes) == 1:
         return (cols,)
-    widest, distinct = cols - len(column_bytes) + 1, set(column_bytes)
+    widest, equal, distinct = cols - len(column_bytes) + 1, cols // len(column_bytes), set(column_bytes)
 
     def fewest(bytes_of: ColumnBytes, bound: float) -> int:
-        """1. The fewest columns of a region; more than there are where none keep the bound."""
-        low, high = 1, widest
-        if bytes_of(widest) > bound:
+        """1. The fewest columns of a region; more than there are where none keep the bound.
+
+        Experts in whole groups may hold more on more columns: so no more than an equal share is taken where it will do.
+        """
+        low, high = 1, equal if bytes_of(equal) <= bound else widest
+        if bytes_of(high) > bound:
             return cols + 1
         while low < high:
             middle = (low + high) // 2
@@ -47,7 +50,6 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
         return tuple(by_region[bytes_of] for bytes_of in column_bytes)
 
     # 2
-    equal = cols // len(column_bytes)
     low, high = 0.0, max(bytes_of(equal) for bytes_of in column_bytes)
     while high - low > PRECISION * high:
         middle = (low + high) / 2

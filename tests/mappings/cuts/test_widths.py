@@ -34,3 +34,14 @@ def test_the_fullest_pe_is_as_empty_as_can_be(regions: list[tuple[int, int]], co
 
 def test_a_region_alone_has_all_columns() -> None:
     assert region_widths((lambda n: 1.0,), 7) == (7,)
+
+
+@pytest.mark.parametrize("cols", [12, 50, 1170])
+def test_where_more_columns_hold_more_bytes_all_regions_have_room(cols: int) -> None:
+    """Experts in whole groups may hold more on a few columns more."""
+
+    def bumpy(n: int) -> float:
+        return 1000 / n + (500 if n > cols // 5 else 0) - (499 if n == cols // 5 else 0)
+
+    widths = region_widths((bumpy,) * 5, cols)
+    assert sum(widths) <= cols and min(widths) >= 1
