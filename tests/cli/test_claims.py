@@ -116,7 +116,7 @@ def test_a_race_under_load_waits_in_the_queues_that_serving_has(wse: Wse) -> Non
 
 def test_a_rate_that_one_machine_cannot_serve_is_told(wse: Wse) -> None:
     said = wse(*SMALL_RACE, "--prompt-len", "64", "--rate", "400").refusal()
-    assert re.search(r"--rate 400: 1 (wafer|GPU) \S+ can serve at most \S+ requests/s; give fewer or --load", said)
+    assert re.search(r"--rate 400: 1 (wafer|GPU) \S+ can serve \S+ requests/s at most; give less, or --load", said)
 
 
 def test_a_race_with_drafts_comes_in_steps(wse: Wse) -> None:
