@@ -96,14 +96,6 @@ def test_the_fast_mode_of_gpus(wse: Wse) -> None:
     assert 2.5 <= kimi["cost_ratio"] <= 6  # and 3.2 times the cost
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["coding-model", "glm-over-wafers"])
-def test_scenarios_on_wafers(wse: Wse, name: str) -> None:
-    result = json.loads(wse("scenario", name, "--json").out)
-    hold(result, ScenarioResult)
-    assert {row["agreement"] for row in result["combinations"] if "agreement" in row} >= {"ruled out"}
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [

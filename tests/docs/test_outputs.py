@@ -5,6 +5,7 @@ Of commands that stand after each other with ``&&`` between, it is the last one'
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -18,18 +19,20 @@ from wse.cli import main
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
 BLOCK = re.compile(r"<!-- \$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
-LONG = (
-    *("estimate llama", "compare llama", "serve-sim llama", "validate"),
-    *("scenario coding-model", "scenario glm-over-wafers"),
-    "run --draft story-draft --draft-tokens 2 --mesh 96x96",
-)
+LONG = ("estimate llama", "compare llama", "serve-sim llama", "run --draft story-draft --draft-tokens 2 --mesh 96x96")
 """What commands begin with that estimate models of full size, or run on thousands of PEs."""
+LONGEST = ("scenario coding-model", "scenario glm-over-wafers", "estimate llama-3.1-70b --what-if", "validate")
+"""What commands begin with that take a minute of two cores: they are looked at where WSE_ALL_OUTPUTS is set."""
+AT_REQUEST = pytest.mark.skipif(
+    not os.environ.get("WSE_ALL_OUTPUTS"), reason="takes a minute: set WSE_ALL_OUTPUTS=1, before a release"
+)
 
 
 def shown_outputs() -> Iterator[object]:
     for page in PAGES:
         for command, block in BLOCK.findall(page.read_text(encoding="utf-8")):
-            marks = pytest.mark.slow if command.startswith(LONG) else ()
+            longest = command.startswith(LONGEST)
+            marks = [pytest.mark.slow] * (longest or command.startswith(LONG)) + [AT_REQUEST] * longest
             yield pytest.param(command, block, id=f"{page.stem}: wse {command}", marks=marks)
 
 

@@ -44,4 +44,5 @@ def test_where_more_columns_hold_more_bytes_all_regions_have_room(cols: int) -> 
         return 1000 / n + (500 if n > cols // 5 else 0) - (499 if n == cols // 5 else 0)
 
     widths = region_widths((bumpy,) * 5, cols)
-    assert sum(widths) <= cols and min(widths) >= 1
+    assert sum(widths) <= cols
+    assert min(widths) >= 1
