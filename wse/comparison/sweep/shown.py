@@ -73,7 +73,7 @@ class SweepRow(Result):
     """A setting of a sweep with what is shown of it."""
 
     setting: Annotated[Mapping[str, str | float], Doc("its value on each axis that has several")]
-    values: Annotated[Mapping[str, str | float], Doc("what was asked for, by column; without those it has not")]
+    values: Annotated[Mapping[str, str | float | bool], Doc("what was asked for, by column; without those it has not")]
     error: Annotated[str | None, Doc("why it has no answer")] = None
 
 
