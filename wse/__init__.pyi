@@ -309,6 +309,7 @@ def pattern(
     words: Sequence[int] | str | None = None,
     wafer: str | Path = "wse2",
     software: str | Path = "tuned",
+    set: Sequence[str] | str = (),
     wavelet: bool = False,
     html: str | Path | None = None,
     on_progress: OnProgress | None = None,

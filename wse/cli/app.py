@@ -123,7 +123,10 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
     kind = type(error).__name__
     if kind == "NoSuchOption" and option is not None:
         listed_by = f"wse {name} --help" if name else "wse --help"
+        others = _commands_with(option)
         text = f"{place}{UnknownName('option', option, _options(context), listed_by=listed_by)}"
+        if others:
+            text = f"{place}has no option {option!r}, which is of wse {', '.join(others)}; {listed_by} lists its own"
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":
@@ -133,6 +136,12 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
     else:
         text = f"{place}{_plain(error)}; {remedy}"
     return str(BadInput(text))
+
+
+def _commands_with(option: str) -> list[str]:
+    """The commands that have an option of this very name."""
+    group = command()
+    return [name for name in COMMANDS if option in _options(typer.Context(group.get_command(None, name)))]
 
 
 def _plain(error: Exception) -> str:

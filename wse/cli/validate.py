@@ -55,7 +55,7 @@ def validate(
     """Predict published measurements, and say how far off that is.
 
     Row by row; rows that no model answers are counted with the reason. A file has the columns of one of four tables,
-    which the page of --page lists.
+    which the page of --page lists. Each row names its machine, so that there is no --wafer and no --set.
 
     Examples:
 

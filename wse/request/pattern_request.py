@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from wse.errors import BadInput
 from wse.request import known_names
 from wse.request.option import Option, whole_number
-from wse.request.placement_request import SoftwareName, WaferName
+from wse.request.placement_request import MachineSettings, SoftwareName, WaferName
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
 """The patterns that are looked at unasked."""
@@ -64,6 +64,7 @@ class PatternRequest:
     ] = None
     wafer: WaferName = "wse2"
     software: SoftwareName = "tuned"
+    settings: MachineSettings = ()
     wavelet: Annotated[
         bool,
         Option(doc="Also carry every case out cycle by cycle, and check the words that arrive."),

@@ -61,6 +61,20 @@ SoftwareName = Annotated[
     ),
 ]
 
+MachineSettings = Annotated[
+    tuple[str, ...],
+    Option(
+        doc="A number of the wafer or of software in place of its file's, or a factor of that, such as "
+        "wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.",
+        panel="Wafer and mapping",
+        metavar="wafer.KEY=VALUE|xFACTOR",
+        flag="--set",
+        repeats=True,
+        read=str.strip,
+        known_values=known_names.machine_numbers,
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
@@ -149,19 +163,7 @@ class PlacementRequest:
         int | None,
         Option(doc="Tokens that the KV cache has room for. Default: prompt + new tokens.", panel="Model", metavar="N"),
     ] = None
-    settings: Annotated[
-        tuple[str, ...],
-        Option(
-            doc="A number of the wafer or of software in place of its file's, or a factor of that, such as "
-            "wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.",
-            panel="Wafer and mapping",
-            metavar="wafer.KEY=VALUE|xFACTOR",
-            flag="--set",
-            repeats=True,
-            read=str.strip,
-            known_values=known_names.machine_numbers,
-        ),
-    ] = ()
+    settings: MachineSettings = ()
     wafer_values: Values = ()
     software_values: Values = ()
     defects: Annotated[

@@ -109,20 +109,32 @@ def with_settings(request: R) -> R:
     """
     if not request.settings:
         return request
-    settings = [read_setting(text) for text in request.settings]
+    wafer = load_wafer(request.wafer, request.wafer_values)
+    software = load_software(request.software, wafer.generation, request.software_values)
+    of_wafer, of_software = read_settings(request.settings, wafer, software)
+    return replace(
+        request,
+        settings=(),
+        wafer_values=replaced(request.wafer_values, of_wafer),
+        software_values=replaced(request.software_values, of_software),
+    )
+
+
+def read_settings(
+    texts: Iterable[str], wafer: WaferSpec, software: SoftwareProfile
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The numbers that settings give a wafer and its software, by key.
+
+    Raises:
+        BadInput and its kinds: as of `read_setting`; a number is set twice.
+    """
+    settings = [read_setting(text) for text in texts]
     names = [setting.name for setting in settings]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         message = f"--set {twice}: is given twice; keep one"
         raise BadInput(message)
-    wafer = load_wafer(request.wafer, request.wafer_values)
-    software = load_software(request.software, wafer.generation, request.software_values)
-    return replace(
-        request,
-        settings=(),
-        wafer_values=replaced(request.wafer_values, _numbers(settings, WAFER, wafer)),
-        software_values=replaced(request.software_values, _numbers(settings, SOFTWARE, software)),
-    )
+    return _numbers(settings, WAFER, wafer), _numbers(settings, SOFTWARE, software)
 
 
 def replaced(values: Values, others: Mapping[str, float]) -> Values:

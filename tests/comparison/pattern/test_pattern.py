@@ -49,6 +49,19 @@ def test_the_best_of_a_size_is_among_those_that_do_the_same() -> None:
     }
 
 
+def test_numbers_of_the_machine_are_set() -> None:
+    slow, usual = wse.pattern("chain", pes=[64], words=[4], set="wafer.hop_cycles=x3"), wse.pattern("chain", words=[4])
+    (case,), (as_it_is,) = slow.cases, usual.cases
+    assert case.cycles == as_it_is.cycles + 2 * WAFER.hop_cycles * 63  # hops of the line
+    assert (case.bound_cycles or 0) > (as_it_is.bound_cycles or 0)
+    assert (slow.settings, usual.settings) == ({"wafer.hop_cycles": 3 * WAFER.hop_cycles}, {})
+    assert "--set wafer.hop_cycles=3" in str(slow.tables()[0].note)
+    gaps = wse.pattern("star", pes=[8], words=[4], set=["software.reduce_gap_cycles=x4", "wafer.clock_hz=x2"])
+    assert gaps.cases[0].cycles != wse.pattern("star", pes=[8], words=[4]).cases[0].cycles
+    with pytest.raises(UnknownName, match=r"unknown setting 'wafer.foo'"):
+        wse.pattern("chain", set="wafer.foo=1")
+
+
 def test_letters_of_either_case_name_a_pattern() -> None:
     upper, lower = wse.pattern("CHAIN", words=[4]).cases[0], wse.pattern("chain", words=[4]).cases[0]
     assert upper.cycles == lower.cycles

@@ -40,6 +40,18 @@ def test_the_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfRe
     assert result.changes[-1].tokens_per_s_per_user is None
 
 
+def test_changes_without_an_effect_are_a_line() -> None:
+    result = wse.what_if("story", **SMALL, changes="clock=x2,latency=x0.5,bandwidth=x2,hop=x0.3,host=x0.5", jobs=1)
+    (table,) = result.tables()
+    assert [row.change for row in table.rows] == ["", "clock", "host"]  # no link between wafers is used
+    host = next(row for row in result.changes if row.change == "host")
+    assert host.factors["ttft_s"] < 1  # the prompt comes from the host
+    footer = dict(table.footer)
+    assert footer["no effect"] == "latency x0.5, bandwidth x2: less than 0.5 % on each number"
+    assert "is no whole number" in footer["hop x0.3"]
+    assert {row.change for row in result.changes} == {"clock", "host", "latency", "bandwidth", "hop"}
+
+
 def test_processes_find_what_this_one_finds(result: WhatIfResult) -> None:
     changes = ["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.5"]
     assert wse.what_if("story", **SMALL, changes=changes, jobs=2) == result

@@ -31,7 +31,7 @@ def as_html(result: PatternResult, animations: Sequence[Animation], wafer: Wafer
             "ramp_cycles": wafer.ramp_cycles,
             "animations": [animation.to_dict() for animation in animations],
         },
-        title=f"Patterns on a line of {result.wafer}",
+        title=f"Patterns on a line of {result.machine}",
         tables=[table_as_html(table) for table in result.tables(detail=True)],
         faults=result.faults,
         names=[animation.to_dict()["name"] for animation in animations],

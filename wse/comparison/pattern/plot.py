@@ -36,9 +36,7 @@ def pattern_figure(result: PatternResult) -> Figure:
         for j, pes in enumerate(lengths):
             here = [case for case in cases if case.collective == collective and case.pes == pes]
             _panel(panels[i, j], here, f"{collective.replace('_', '-')} of {pes} PEs")
-    figure.suptitle(
-        f"Patterns on a line of {printable(result.wafer)}, {printable(result.software)} software", parse_math=False
-    )
+    figure.suptitle(f"Patterns on a line of {result.machine}", parse_math=False)
     return figure
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
 from wse.report.result import Doc, Result
+from wse.report.shared_tables import with_settings_text
 from wse.report.table import Column, Table, number
-from wse.report.terminal import WIDEST, count
+from wse.report.terminal import WIDEST, count, printable
 from wse_mappings.outcome import Collective
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BEST = "*"
 
@@ -57,8 +62,14 @@ class PatternResult(Result):
 
     wafer: Annotated[str, Doc("the wafer's name")]
     software: Annotated[str, Doc("the set of software costs")]
+    settings: Annotated[Mapping[str, float], Doc("numbers of these that are not their files', by name")]
     cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the quickest first")]
     bounds: Annotated[tuple[BoundResult, ...], Doc("the lower bounds that cases are set beside")]
+
+    @property
+    def machine(self) -> str:
+        """The wafer and the software, with the numbers that are not their files'."""
+        return with_settings_text(f"{printable(self.wafer)}, {printable(self.software)} software", self.settings)
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -68,6 +79,12 @@ class PatternResult(Result):
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """The cases without a fault, a table for each collective, with its lower bound below."""
         return tuple(self._table(bound) for bound in self.bounds)
+
+    def plot(self) -> Figure:
+        """Cycles over words with the lower bounds, a panel for each collective and length of line."""
+        from wse.comparison.pattern.plot import pattern_figure
+
+        return pattern_figure(self)
 
     def _table(self, bound: BoundResult) -> Table:
         rows = [case for case in self.cases if case.collective == bound.collective]
@@ -88,7 +105,7 @@ class PatternResult(Result):
         )
         footer = (("bound", f"{bound.formula}: {bound.source}"),)
         name = bound.collective.replace("_", "-").capitalize()
-        note = f"on a line of {self.wafer}, {self.software} software; {BEST} is the best of its size"
+        note = f"on a line of {self.machine}; {BEST} is the best of its size"
         return Table(columns=columns, rows=rows, title=name, note=note, footer=footer)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
@@ -20,6 +20,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.line_patterns import NamedPattern, named_pattern
 from wse.report.progress import OnProgress, ignore
 from wse.request.pattern_request import PatternRequest
+from wse.request.settings import SOFTWARE, WAFER, read_settings
 from wse.wavelet.plan import Plan, plan_line
 from wse.wavelet.stalls import find_stall
 from wse_mappings.outcome import Outcome, outcome_of
@@ -56,19 +57,32 @@ class CheckedPattern:
 
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
-    """The machine on which patterns are looked at, and the times of those that were."""
+    """The machine on which patterns are looked at, and the times of those that were.
+
+    ``settings`` are the numbers of the machine that are not its files', by name.
+    """
 
     wafer: WaferSpec
     software: SoftwareProfile
     times: PatternTimes
+    settings: Mapping[str, float]
 
 
 def laboratory_of(request: PatternRequest) -> Laboratory:
-    """The machine of a request. Raises BadInput for a wafer or software that is none."""
+    """The machine of a request. Raises BadInput for a wafer, software or a setting that is none."""
     wafer = load_wafer(request.wafer)
     software = load_software(request.software, wafer.generation)
+    of_wafer, of_software = read_settings(request.settings, wafer, software)
+    wafer = load_wafer(request.wafer, tuple(of_wafer.items()))
+    software = load_software(request.software, wafer.generation, tuple(of_software.items()))
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
-    return Laboratory(wafer=wafer, software=software, times=PatternTimes(costs))
+    return Laboratory(
+        wafer=wafer,
+        software=software,
+        times=PatternTimes(costs),
+        settings={f"{WAFER}{key}": value for key, value in of_wafer.items()}
+        | {f"{SOFTWARE}{key}": value for key, value in of_software.items()},
+    )
 
 
 def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) -> PatternResult:
@@ -93,6 +107,7 @@ def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) 
     return PatternResult(
         wafer=laboratory.wafer.name,
         software=laboratory.software.name,
+        settings=laboratory.settings,
         cases=tuple(_ranked(cases)),
         bounds=tuple(bounds),
     )

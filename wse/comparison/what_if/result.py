@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import unit_of
 from wse.report.result import Doc, Result
@@ -15,6 +15,9 @@ from wse.report.terminal import WIDEST, count, hertz, plural, printable, rate_an
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+NO_EFFECT: Final = 0.005
+"""The share of a number below which a change of it is none: with three figures a factor is then 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,11 @@ class WhatIfRow(Result):
     def speed_factor(self) -> float:
         """Tokens a second of a user over those of the machine as it is; of one that cannot be 1."""
         return (self.factors or {}).get("tokens_per_s_per_user", 1.0)
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it changes any of the numbers by half a percent; one that cannot be has none."""
+        return any(abs(factor - 1) >= NO_EFFECT for factor in (self.factors or {}).values())
 
     @property
     def effect(self) -> tuple[bool, float, float, float]:
@@ -66,9 +74,11 @@ class WhatIfResult(Result):
         return f"{printable(inputs['model'])} as {inputs['dtype']} on {printable(machine)}; {lengths}"
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The machine as it is, then each change; below it those that cannot be, with the reason."""
-        rows = [self.base, *(row for row in self.changes if row.reason is None)]
+        """The machine as it is, then each change with an effect; below it the others, and those that cannot be."""
+        rows = [self.base, *(row for row in self.changes if row.has_effect)]
         footer = [("*", "the best of a column; × over the machine as it is; each change by itself, searched anew")]
+        without = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
+        footer += [("no effect", f"{without}: less than {100 * NO_EFFECT:g} % on each number")] if without else []
         footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
 
