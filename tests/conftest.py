@@ -49,9 +49,9 @@ def one_core() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def one_search() -> Iterator[None]:
-    """Search for a Program once where tests of a file ask for the same: by command, from Python, and as JSON."""
+    """Search for a Program once where tests ask for the same: by command, from Python, and as JSON."""
     compile_fastest, found = choose.compile_fastest, dict[Hashable, Compilation]()
 
     def compile_once(prepared: Placeable) -> Compilation:

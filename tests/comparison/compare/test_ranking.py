@@ -8,12 +8,17 @@ import wse
 from wse.comparison.compare.ranking.result import RankingResult
 from wse.errors import BadInput, DoesNotFit
 
-SMALL = {"mesh": "24x24", "wafers": [1, 2], "mapping": "region,bands", "jobs": 1}
+SMALL = {"mesh": "24x24", "wafers": [1, 2], "mapping": "region,bands", "schedule": "released", "jobs": 1}
 
 
 @pytest.fixture(scope="module")
 def plain() -> wse.api.CompareResult:
     return wse.compare("story", **SMALL, prompt_len=64, new_tokens=64)
+
+
+@pytest.fixture(scope="module")
+def every() -> RankingResult:
+    return ranked(top=100)
 
 
 def ranked(**targets: object) -> RankingResult:
@@ -35,9 +40,8 @@ def test_without_targets_the_fastest_come_first(plain: wse.api.CompareResult) ->
     assert all(row.keeps for row in result.rows)
 
 
-def test_rows_that_keep_the_targets_come_before_the_others_the_cheapest_first() -> None:
-    every = ranked(top=100).rows
-    ttft, tpot = max(row.ttft_s for row in every), min(row.tpot_s for row in every)
+def test_rows_that_keep_the_targets_come_before_the_others_the_cheapest_first(every: RankingResult) -> None:
+    ttft, tpot = max(row.ttft_s for row in every.rows), min(row.tpot_s for row in every.rows)
     result = ranked(ttft=ttft, tpot=tpot)
     keeps = [row.ttft_s <= ttft and row.tpot_s <= tpot for row in result.rows]
     assert [row.keeps for row in result.rows] == keeps == sorted(keeps, reverse=True)
@@ -49,8 +53,8 @@ def test_rows_that_keep_the_targets_come_before_the_others_the_cheapest_first() 
     assert result.targets == {"ttft_s": ttft, "tpot_s": tpot}
 
 
-def test_no_more_users_than_the_time_of_a_token_leaves() -> None:
-    for row, free in zip(*(sorted(r.rows, key=str) for r in (ranked(tpot=1e-4), ranked(top=100))), strict=True):
+def test_no_more_users_than_the_time_of_a_token_leaves(every: RankingResult) -> None:
+    for row, free in zip(*(sorted(r.rows, key=str) for r in (ranked(tpot=1e-4), every)), strict=True):
         assert row.users <= free.users
         assert row.users / row.tokens_per_s <= max(1e-4, row.tpot_s) * (1 + 1e-6)
         assert row.tokens_per_s <= free.tokens_per_s
@@ -59,20 +63,18 @@ def test_no_more_users_than_the_time_of_a_token_leaves() -> None:
         assert row.tokens_per_s_per_wafer == row.tokens_per_s / row.wafers
 
 
-def test_the_front_has_what_no_row_surpasses() -> None:
-    every, front = ranked(top=100).rows, ranked(pareto=True).rows
-    assert {row for row in every if row.pareto} == set(front)
-    pairs = [(row.tokens_per_s_per_user, row.tokens_per_s_per_wafer) for row in every]
-    for row in every:
+def test_the_front_has_what_no_row_surpasses(every: RankingResult) -> None:
+    assert {row for row in every.rows if row.pareto} == set(ranked(pareto=True).rows)
+    pairs = [(row.tokens_per_s_per_user, row.tokens_per_s_per_wafer) for row in every.rows]
+    for row in every.rows:
         user, wafer = row.tokens_per_s_per_user, row.tokens_per_s_per_wafer
         surpassed = any(u >= user and w >= wafer and (u, w) != (user, wafer) for u, w in pairs)
         assert row.pareto != surpassed
 
 
-def test_several_lengths_are_several_comparisons() -> None:
+def test_several_lengths_are_several_comparisons(every: RankingResult) -> None:
     result = wse.compare("story", **SMALL, lengths="64/64,16/32", top=100)
-    alone = ranked(top=100)
-    assert [row for row in result.rows if row.prompt_len == 64] == list(alone.rows)
+    assert [row for row in result.rows if row.prompt_len == 64] == list(every.rows)
     assert {(row.prompt_len, row.new_tokens) for row in result.rows} == {(64, 64), (16, 32)}
     assert len(result.verdict) == 2
     assert result.inputs["lengths"] == ["64/64", "16/32"]

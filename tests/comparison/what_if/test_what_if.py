@@ -9,13 +9,12 @@ from wse.comparison.what_if.result import WhatIfResult
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.request.what_if_option import DEFAULTS, SHORT_NAMES, read_changes
 
-SMALL = {"mesh": "24x24", "prompt_len": 16, "new_tokens": 16}
-FLAGS = ("--mesh", "24x24", "--prompt-len", 16, "--new-tokens", 16)
+SMALL = {"mesh": "24x24", "mapping": "region", "schedule": "released", "prompt_len": 16, "new_tokens": 16}
 
 
 @pytest.fixture(scope="module")
 def result() -> WhatIfResult:
-    return wse.what_if("story", **SMALL, changes=["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.5"], jobs=1)
+    return wse.what_if("story", **SMALL, changes=["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.8"], jobs=1)
 
 
 def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -> None:
@@ -34,7 +33,7 @@ def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -
 
 def test_the_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:
     assert [(row.change, row.value) for row in result.changes] == [
-        ("clock", "x2"), ("clock", "x0.5"), ("hop", "1"), ("sram", "x2"), ("hop", "x0.3")
+        ("clock", "x2"), ("clock", "x0.8"), ("hop", "1"), ("sram", "x2"), ("hop", "x0.3")
     ]  # fmt: skip
     assert "is no whole number" in str(result.changes[-1].reason)
     assert result.changes[-1].tokens_per_s_per_user is None
@@ -53,7 +52,7 @@ def test_changes_without_an_effect_are_a_line() -> None:
 
 
 def test_processes_find_what_this_one_finds(result: WhatIfResult) -> None:
-    changes = ["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.5"]
+    changes = ["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.8"]
     assert wse.what_if("story", **SMALL, changes=changes, jobs=2) == result
 
 

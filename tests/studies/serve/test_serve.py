@@ -118,7 +118,7 @@ def test_regions_of_their_own_are_on_the_same_wafer() -> None:
 MIXED: dict[str, Any] = {"model": "story", "dtype": "float16", "prompt_len": 256, "new_tokens": 64, "requests": 500}
 
 
-@pytest.mark.parametrize("decoder", ["wafers", "gpus"])
+@pytest.mark.parametrize("decoder", ["wafers", pytest.param("gpus", marks=pytest.mark.slow)])
 def test_prompts_on_the_other_kind_of_machine(decoder: str) -> None:
     """The first token is that of the machine which reads, the pace of the one which decodes; both are paid for."""
     wafers: dict[str, Any] = {"mesh": "24x24", "mapping": "region", "schedule": "released"}
