@@ -21,7 +21,14 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "doc
 BLOCK = re.compile(r"<!-- \$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
 LONG = ("estimate llama", "serve-sim llama", "run --draft story-draft --draft-tokens 2 --mesh 96x96")
 """What commands begin with that estimate models of full size, or run on thousands of PEs."""
-LONGEST = ("scenario coding", "scenario glm", "estimate llama-3.1-70b --what-if", "compare llama", "validate")
+LONGEST = (
+    "scenario coding",
+    "scenario glm",
+    "estimate llama-3.1-70b --what-if",
+    "estimate llama-3.1-70b --trace",
+    "compare llama",
+    "validate",
+)
 """What commands begin with that take half a minute and more: they are looked at where WSE_ALL_OUTPUTS is set."""
 AT_REQUEST = pytest.mark.skipif(
     not os.environ.get("WSE_ALL_OUTPUTS"), reason="takes long: set WSE_ALL_OUTPUTS=1, before a release"
