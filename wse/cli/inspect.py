@@ -62,7 +62,9 @@ def inspect(
         str | None,
         Option(metavar="FROM-TO", doc="Show the moves of these cycles, of a trace of wse run --wavelets."),
     ] = None,
-    diff: Annotated[str | None, Option(metavar="TRACE", doc="Show what is different in this trace.")] = None,
+    diff: Annotated[
+        str | None, Option(metavar="TRACE", doc="Show what is different in this trace; equal layers together.")
+    ] = None,
     check: Annotated[  # noqa: FBT002
         bool, Option(doc="List everything that is wrong with the file; exit 2 if anything is.")
     ] = False,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.models.helpers import write_model
 from wse.comparison.compare.summary import print_traces
+from wse.comparison.compare.verdict import change_of_runs
 from wse.errors import BadInput, BadTrace
 from wse.fabric.causes import CAUSES
 from wse.inspect.query.compare import check_traces, compare_traces
@@ -143,3 +145,20 @@ def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
 def test_names_that_cannot_be_compared(names: list[str], says: str) -> None:
     with pytest.raises(BadInput, match=says):
         check_traces(names)
+
+
+def test_another_clock_is_the_cause(tmp_path: Path) -> None:
+    """Of the same cycles at twice the clock no cause has a part; where cycles change too, that is said of them."""
+    model = str(write_model(tmp_path))
+    sentences = []
+    for settings in ((), ("wafer.clock_hz=x2",), ("wafer.clock_hz=x2", "wafer.hop_cycles=x4")):
+        request = RunRequest(model=model, prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=4, settings=settings)
+        prepared = prepare(request)
+        path = tmp_path / f"{len(settings)}.h5"
+        execute(prepared, compile_program(prepared), trace=path)
+        sentences.append(change_of_runs(*compare_traces(tmp_path / "0.h5", path).rows))
+    same, faster, longer = sentences
+    assert same.startswith("One user gets ")
+    assert faster.endswith("tokens/s, at 1.7 GHz in place of 850 MHz.")
+    assert "because" not in faster
+    assert re.search(r"at 1\.7 GHz in place of 850 MHz; a token takes [\d.]+ % more cycles, because words on", longer)

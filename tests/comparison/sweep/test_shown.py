@@ -39,6 +39,18 @@ def test_rows_have_the_axes_with_several_values_and_six_columns() -> None:
     assert (last.error, last.values) == ("too\nlarge", {})
 
 
+def test_a_column_that_is_an_axis_is_told_once() -> None:
+    rows = shown_rows(
+        axes(wafers=2), [Entry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
+    )
+    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 1
+    other = Entry(setting=1, row=REPORTS[2])  # two were asked for, four it takes
+    rows = shown_rows(axes(wafers=2), [Entry(setting=0, row=REPORTS[0]), other], SweepView())
+    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 2
+    with pytest.raises(UnknownName, match=r"unknown column 'nope': known: .*\busers, wafers$"):
+        check_columns(SweepView(columns=("nope",)), axes(wafers=2), REPORTS[0])
+
+
 def test_all_users_are_those_whose_caches_fit_or_those_of_a_batch() -> None:
     both = {"schedule_tokens_per_s_at_kv_limit": 7.0, "decode_tokens_per_s": 3.0}
     rows = [Entry(setting=0, row=both), Entry(setting=1, row={"decode_tokens_per_s": 3.0})]

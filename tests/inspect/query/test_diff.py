@@ -18,12 +18,12 @@ GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 ONE, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
-def diff(first: Path, second: Path) -> dict[str, Any]:
-    return inspect_trace(InspectRequest(trace=first, diff=second)).to_dict()
+def diff(first: Path, second: Path, *, each_layer: bool = False) -> dict[str, Any]:
+    return inspect_trace(InspectRequest(trace=first, diff=second, each_layer=each_layer)).to_dict()
 
 
 def test_changes_are_those_of_a_plain_count() -> None:
-    found = diff(ONE, TWO)
+    found = diff(ONE, TWO, each_layer=True)
     for phase in ("prefill", "decode"):
         rows = found["changes"][phase]
         sides = []
@@ -87,7 +87,31 @@ def test_the_op_that_was_made_slower_comes_first(tmp_path: Path) -> None:
     rows = diff(*paths)["changes"]["decode"]
     kinds = [row for row in rows if row["kind"] == "kind of op"]
     assert [(row["name"], row["fraction"]) for row in kinds] == [("gate_up", pytest.approx(2))]
-    assert {row["name"] for row in rows if row["kind"] == "op"} == {f"layers.{layer}.gate_up" for layer in range(6)}
+    ops = [row for row in rows if row["kind"] == "op"]
+    assert ({row["name"] for row in ops}, sum(row["count"] for row in ops)) == ({"gate_up"}, 6)
+    unfolded = [row for row in diff(*paths, each_layer=True)["changes"]["decode"] if row["kind"] == "op"]
+    assert {row["name"] for row in unfolded} == {f"layers.{layer}.gate_up" for layer in range(6)}
+    assert sorted(row["layer"] for row in unfolded) == list(range(6))
+
+
+@pytest.mark.parametrize("kind", ["layer", "op"])
+def test_equal_layers_are_together_and_add_up(kind: str) -> None:
+    for phase, rows in diff(ONE, TWO)["changes"].items():
+        folded = [row for row in rows if row["kind"] == kind]
+        single = [row for row in diff(ONE, TWO, each_layer=True)["changes"][phase] if row["kind"] == kind]
+        assert sum(row.get("count", 1) for row in folded) == len(single) > len(folded)
+        for column in ("first", "second", "change"):
+            assert sum(row[column] for row in folded) == pytest.approx(sum(row[column] for row in single))
+        assert [abs(row["change"]) for row in folded] == sorted((abs(row["change"]) for row in folded), reverse=True)
+        for row in folded:
+            members = [
+                other
+                for other in single
+                if any(first <= other.get("layer", -1) <= last for first, last in row.get("layers", []))
+                and other["name"].endswith((f".{row['name']}", f"layer {other.get('layer')}"))
+            ]
+            amounts = {(row["first"] / row.get("count", 1), row["second"] / row.get("count", 1))} if members else set()
+            assert {(other["first"], other["second"]) for other in members} == amounts
 
 
 def test_a_second_trace_that_is_none(tmp_path: Path) -> None:

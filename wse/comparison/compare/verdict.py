@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
 from wse.report.comparison_row import ComparisonRow
-from wse.report.terminal import count, percent, plural
+from wse.report.terminal import count, hertz, percent, plural
 
 CAUSE_WORDS: Final = {
     "hops": "words on their way",
@@ -42,12 +43,25 @@ def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
 
 
 def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
-    """The change to one user from the first of two runs to the second, and its cause."""
+    """The change to one user from the first of two runs to the second, and its cause: other cycles, another clock."""
     change = speed(second) / speed(first) - 1 if speed(first) else 0.0
     if abs(change) < NO_CHANGE:
         return f"One user gets {rate(speed(first))} in both runs."
     text = f"One user is {_change_text(change)} in the second run, {rate(speed(second))} after {rate(speed(first))}"
+    first_clock_hz, second_clock_hz = (_cycles(row) / (row.tpot_s or 1.0) for row in (first, second))
+    if not math.isclose(first_clock_hz, second_clock_hz, rel_tol=NO_CHANGE):
+        text += f", at {hertz(second_clock_hz)} in place of {hertz(first_clock_hz)}"
+        longer = _cycles(second) / (_cycles(first) or 1.0) - 1
+        if abs(longer) < NO_CHANGE:
+            return f"{text}."
+        text += f"; a token takes {percent(abs(longer))} {'more' if longer > 0 else 'fewer'} cycles"
+        return f"{text}{_reason(first, second, slower=longer > 0)}."
     return f"{text}{_reason(first, second, slower=change < 0)}."
+
+
+def _cycles(row: ComparisonRow) -> float:
+    """Cycles of a token of a run."""
+    return sum((row.cycles_by or {}).values())
 
 
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:

@@ -102,7 +102,7 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
             bare = name.removesuffix(DOWN) if option == "--sort" else name
             if bare not in SHORT and column(bare) not in row and column(bare) not in names:
                 near = difflib.get_close_matches(column(bare), row, n=5)
-                raise UnknownName("column", bare, [*SHORT, *names, *near], where=option)
+                raise UnknownName("column", bare, {*SHORT, *names, *near}, where=option)
 
 
 def shown_rows(grid: Grid, entries: Iterable[Entry], view: SweepView) -> tuple[SweepRow, ...]:
@@ -130,9 +130,17 @@ def rows_table(rows: Sequence[SweepRow], shown_columns: Sequence[str], settings:
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))
     columns = [_axis_column(name, cells) for name in axes] or [Column(key="model", title="model")]
-    columns += [_value_column(name, cells) for name in shown_columns]
+    columns += [_value_column(name, cells) for name in shown_columns if not _is_told(name, cells)]
     return Table(
         columns=tuple(columns), rows=cells, title="Settings", note="", footer=[*_footer(rows, shown_columns, settings)]
+    )
+
+
+def _is_told(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an axis of the name of a column has its values already."""
+    key = f"value {name}"
+    return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
+        key in row for row in cells
     )
 
 

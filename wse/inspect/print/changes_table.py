@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from wse.inspect.query.changes import Change
+from wse.inspect.print.folds import equal_layers_text, op_text
+from wse.inspect.query.changes import LAYER, Change
 from wse.report.table import Column, Table
 from wse.report.terminal import count, printable, short_number
 
@@ -44,7 +45,16 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], most: int) -> It
         if of_kind and text:
             yield _Line(text)
         for change in of_kind:
-            yield _Line(f"{'  ' if text else ''}{printable(change.name)}", change)
+            yield _Line(f"{'  ' if text else ''}{_name(change)}", change)
+
+
+def _name(change: Change) -> str:
+    """What changed: equal layers, or equal ops with their layers, where several are together."""
+    if change.layers is None:
+        return printable(change.name)
+    if change.kind == LAYER:
+        return equal_layers_text(change.layers, change.count or 1)
+    return op_text(change.name, change.layers, change.count or 1)
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:

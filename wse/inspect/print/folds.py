@@ -21,6 +21,15 @@ def op_text(op: str, layers: Stretches, ops: int) -> str:
     return f"{printable(op) or 'no op'}{times}{f', {layers_text(layers)}' if layers else ''}"
 
 
+def equal_layers_text(layers: Stretches, number: int) -> str:
+    """Layers, and how many they are where they are several.
+
+    >>> equal_layers_text(((0, 8), (71, 79)), 18), equal_layers_text(((3, 3),), 1)
+    ('layers 0–8, 71–79 ×18', 'layer 3')
+    """
+    return f"{layers_text(layers)}{f' ×{count(number)}' if number > 1 else ''}"
+
+
 def layers_text(layers: Stretches) -> str:
     """Stretches of layers in words.
 

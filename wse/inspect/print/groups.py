@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.console import Console
 
-from wse.inspect.print.folds import layers_text, op_text
+from wse.inspect.print.folds import equal_layers_text, op_text
 from wse.inspect.query.groups import Group, GroupsView
 from wse.report.table import Column, Table
 from wse.report.terminal import bar, count, heading, lines, percent, plural, printable, short_number
@@ -80,7 +80,7 @@ def _folded_name(by: str, group: Group) -> str:
     """The name of equal ops or layers, or of a kind of op."""
     layers, number = group.layers or (), group.count or 1
     if by == "layer":
-        return f"{layers_text(layers)}{f' ×{number}' if number > 1 else ''}" if layers else OUTSIDE
+        return equal_layers_text(layers, number) if layers else OUTSIDE
     if by == "kind":
         return printable(group.kind) or "no op"
     return op_text(group.op or "", layers, number)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from wse.inspect.query.changes import Amount, Change, changes, changes_by_phase, read_totals
+from wse.inspect.query.changes import LAYER, Amount, Change, changes, changes_by_phase, fold_changes, read_totals
 from wse.inspect.query.traced_run import TracedRun
 from wse.inspect.query.view import View
 from wse.report.result import Doc, Result, plain
 from wse_traces.read import Trace
 from wse_traces.schema import PHASES
 
-GROUPS: Final = {"kind of op": "kind", "layer": "layer", "op": "name"}
+GROUPS: Final = {"kind of op": "kind", LAYER: LAYER, "op": "name"}
 NOT_SET: Final = object()
 
 
@@ -58,8 +58,12 @@ class DiffView(View):
         return [*by_phase, *sram, *settings]
 
 
-def read_diff(first: Trace, second: Trace) -> DiffView:
-    """The differences between two traces. Raises: TraceError if one of them is damaged."""
+def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffView:
+    """The differences between two traces, equal layers together but for ``each_layer``.
+
+    Raises:
+        TraceError: one of them is damaged.
+    """
     first_totals, second_totals = (read_totals(trace) for trace in (first, second))
     names = [{op.op for layer in totals.tree for op in layer.ops} for totals in (first_totals, second_totals)]
     sram = [
@@ -68,6 +72,9 @@ def read_diff(first: Trace, second: Trace) -> DiffView:
     ]
     first_settings = _settings(first_totals.run, complete=first.complete)
     second_settings = _settings(second_totals.run, complete=second.complete)
+    by_phase = changes_by_phase(first_totals, second_totals, GROUPS)
+    if not each_layer:
+        by_phase = {phase: fold_changes(rows) for phase, rows in by_phase.items()}
     return DiffView(
         view="diff",
         complete=first.complete and second.complete,
@@ -75,7 +82,7 @@ def read_diff(first: Trace, second: Trace) -> DiffView:
         traces=(str(first.path), str(second.path)),
         same_program=first_totals.run.program_digest == second_totals.run.program_digest,
         settings=tuple(_differences(first_settings, second_settings)),
-        changes=changes_by_phase(first_totals, second_totals, GROUPS),
+        changes=by_phase,
         sram=tuple(changes(sram)),
         only=UnsharedOps(first=tuple(sorted(names[0] - names[1])), second=tuple(sorted(names[1] - names[0]))),
     )

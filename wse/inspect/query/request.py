@@ -30,7 +30,7 @@ VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tenso
 """Views beside the summary, each by the option that asks for it."""
 
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
-OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree")
+OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree", "diff")
 """Views in which equal layers, or equal links, are told once, and one by one where that is asked for."""
 DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
@@ -92,7 +92,9 @@ def inspect_trace(request: InspectRequest) -> View:
         return check_trace(request.trace)
     second = nullcontext() if request.diff is None else trace_at(request.diff)
     with trace_at(request.trace) as trace, second as second_trace:
-        return _READ[view](trace, request) if second_trace is None else read_diff(trace, second_trace)
+        if second_trace is None:
+            return _READ[view](trace, request)
+        return read_diff(trace, second_trace, each_layer=request.each_layer)
 
 
 def check_csv(view: str) -> None:

@@ -81,7 +81,7 @@ class RankingResult(Result):
             number("users", "users", priority=5),
             number("tokens_per_s_per_wafer", "a wafer", best="largest", priority=1),
             number("usd_per_million_tokens", "USD/M", dollars, best="smallest"),
-            Column(key="pareto", title="front", formatter=lambda front: "◆" if front else "", priority=8),
+            Column(key="pareto", formatter=lambda front: "◆" if front else ""),
         )
 
     def _footer(self) -> list[tuple[str, str]]:
