@@ -388,11 +388,16 @@ def test_a_phone_has_all_of_it_without_scrolling_sideways(opened: Opened, traces
 @pytest.mark.slow
 def test_what_a_buffer_is_needed_by_is_read_whole(story: Any) -> None:
     visit(story, "#wafer")
-    table = found(story, "#pe .scroll")
-    assert story.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", table)
+    narrow = {"width": 1200, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    for size in ({}, narrow):
+        if size:
+            story.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        table = found(story, "#pe .scroll")
+        assert story.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", table)
+    story.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     with open_trace(TWO) as trace:
         ops, buffers = trace.texts("graph/ops/name"), trace.table("buffer")
-    shown = texts(story, "#pe td.wraps:last-child")
+    shown = texts(story, "#pe td.wraps:nth-child(2)")
     stage = 0 if "stage 0" in found(story, "#pe dl").text else 1
     live = {
         (ops[a], ops[b])

@@ -131,11 +131,11 @@ function sramMap(trace, at) {
   );
   const used = buffers.map((buffer) => [
     buffer.name,
-    DATA.uses[buffer.use],
+    neededBy(buffer),
     hexadecimal(buffer.address),
     whole(buffer.bytes),
+    DATA.uses[buffer.use],
     buffer.dtype,
-    neededBy(buffer),
   ]);
   const frame = svg("rect", { x: 0, y: 0, width, height: below - 2, class: "sram" });
   return el(
@@ -159,10 +159,10 @@ function sramMap(trace, at) {
       : null,
     plainTable(
       "Buffers of this PE by address",
-      ["buffer", "use", "address", "bytes", "type", "needed by"],
+      ["buffer", "needed by", "address", "bytes", "use", "type"],
       used,
       [2, 3],
-      [0, 5],
+      [0, 1],
     ),
   );
 }
