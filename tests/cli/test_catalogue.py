@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Wse
+from tests.models.helpers import write_config
 from wse.models.catalogue import CONFIGURATIONS
 
 
@@ -56,8 +58,17 @@ def test_a_configuration_has_no_weights_to_run(wse: Wse, arguments: tuple[str, .
     """That is said before anything is compiled, however little fits."""
     assert wse("run", "llama-3-8b", *arguments).refusal() == (
         "wse: llama-3-8b: has no weights to run; run it on random ones with --weights random:0, time it from its "
-        "configuration alone with wse estimate llama-3-8b, or give a folder or a GGUF file that holds the weights"
+        "configuration alone with wse estimate llama-3-8b, or give a GGUF file, or a folder with model.safetensors or "
+        "its shards and their index"
     )
+
+
+def test_a_folder_with_a_config_alone_is_estimated_and_compiled_but_not_run(wse: Wse, tmp_path: Path) -> None:
+    write_config(tmp_path)
+    assert wse("estimate", tmp_path, "--mesh", "8x8", "--prompt-len", 4, "--new-tokens", 4).code == 0
+    assert wse("compile", tmp_path).code == 0
+    assert "has no weights to run" in wse("run", tmp_path).refusal()
+    assert wse("run", tmp_path, "--weights", "random:0", "--prompt-ids", "1,2", "--new-tokens", 2).code == 0
 
 
 def test_names_in_another_spelling_are_told_the_nearest(wse: Wse) -> None:

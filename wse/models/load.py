@@ -35,9 +35,9 @@ class LoadedModel:
 
 
 def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
-    """The model at ``where``: a bundled name, a folder with config.json and safetensors, a GGUF or a config file.
+    """The model at ``where``: a bundled name, a folder with config.json and maybe safetensors, a GGUF or a config file.
 
-    Files of weights are neither needed nor looked at but ``with_weights``; then there is no checkpoint.
+    Files of weights are not looked at but ``with_weights``; without them there is no checkpoint.
 
     A bundled name wins over a folder of the same name; write ``./name`` for the folder. The case of its letters counts
     for nothing where there is no folder or file that is so named. A config file, or the name of a bundled
@@ -87,7 +87,10 @@ def _folder(path: Path, config: Path) -> LoadedModel:
     from wse.models.tokenizers.tokenizer import load_tokenizer
 
     read_config(config)  # its faults come first
-    entries = unpack(open_model_files(path), read_weight_packing(config))
+    stored_entries = open_model_files(path)
+    if stored_entries is None:
+        return _folder_without_weights(path, config)
+    entries = unpack(stored_entries, read_weight_packing(config))
     stored = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
     spec = read_config(config, unstated_dtype=stored)
     return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path)

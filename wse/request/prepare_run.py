@@ -132,7 +132,8 @@ def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Sour
         model = request.model
         message = (
             f"{model}: has no weights to run; run it on random ones with --weights random:0, time it from its "
-            f"configuration alone with wse estimate {model}, or give a folder or a GGUF file that holds the weights"
+            f"configuration alone with wse estimate {model}, or give a GGUF file, or a folder with model.safetensors "
+            "or its shards and their index"
         )
         raise BadModel(message)
     return loaded.checkpoint.rows

@@ -49,22 +49,16 @@ MOST_ELEMENTS: Final = 2**48
 FETCH_AGAIN: Final = "fetch the file again"
 
 
-def open_model_files(folder: Path) -> dict[str, TensorEntry]:
-    """The tensors of a model folder: model.safetensors, or the shards that its index lists.
+def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
+    """The tensors of a model folder: model.safetensors, or the shards that its index lists; None where it has neither.
 
     Raises:
-        BadModel: there is neither, or one of them cannot be used.
+        BadModel: one of them cannot be used.
     """
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.exists():
         return open_safetensors(single)
-    if index.exists():
-        return open_sharded(index)
-    msg = (
-        f"{folder}: has no model.safetensors and no {index.name}; "
-        "fetch what is missing, save the weights as safetensors, or give the path of config.json to do without them"
-    )
-    raise BadModel(msg)
+    return open_sharded(index) if index.exists() else None
 
 
 def open_sharded(index: Path) -> dict[str, TensorEntry]:
