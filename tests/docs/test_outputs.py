@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 import wse
 from wse.cli import main
+from wse.models.catalogue import CONFIGURATIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
@@ -27,9 +29,12 @@ LONGEST = (
     "estimate llama-3.1-70b --what-if",
     "estimate llama-3.1-70b --trace",
     "compare llama",
+    "compare Qwen3-8B",
     "validate",
 )
 """What commands begin with that take half a minute and more: they are looked at where WSE_ALL_OUTPUTS is set."""
+FOLDERS = {"Qwen3-8B": "qwen3-8b"}
+"""Folders of models that commands on pages name, and the configuration that is in each."""
 AT_REQUEST = pytest.mark.skipif(
     not os.environ.get("WSE_ALL_OUTPUTS"), reason="takes long: set WSE_ALL_OUTPUTS=1, before a release"
 )
@@ -49,6 +54,9 @@ def test_a_page_shows_what_a_command_prints(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    for folder in FOLDERS.keys() & command.split():
+        (tmp_path / folder).mkdir()
+        shutil.copy(CONFIGURATIONS[FOLDERS[folder]], tmp_path / folder / "config.json")
     for each in command.split(" && wse "):
         capsys.readouterr()
         assert main(shlex.split(each)) == 0
