@@ -10,13 +10,16 @@ from wse.errors import BadInput, DoesNotFit
 from wse.gpus.pass_time import PassTime, pass_time
 from wse.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.gpus.spec import GpuSpec, StackSpec
-from wse.gpus.weights import WeightFormat, model_bytes, plain_bytes_per_value
+from wse.gpus.weights import WeightFormat, layers_bytes, model_bytes, plain_bytes_per_value
 from wse.models.spec import ModelSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuServer:
     """A model on GPUs; tokens are counted, times are seconds.
+
+    ``draft`` is what drafts for it on the same GPUs, or on one of them: its weights and caches take room beside the
+    model's. A draft that ``shares_tables`` has the model's own embedding and output table.
 
     >>> from wse.gpus.load import load_gpu, load_stack
     >>> from wse.gpus.weights import FORMATS
@@ -32,6 +35,8 @@ class GpuServer:
     gpu: GpuSpec
     stack: StackSpec
     parallelism: Parallelism = field(default_factory=Parallelism)
+    draft: GpuServer | None = None
+    shares_tables: bool = False
 
     def __post_init__(self) -> None:
         """Refuse more GPUs than their links join."""
@@ -75,7 +80,7 @@ class GpuServer:
     @cached_property
     def draft_head(self) -> GpuServer:
         """A head that drafts for the model: its last layer with its output table, as MTP and EAGLE heads are."""
-        return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]))
+        return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]), draft=None, shares_tables=True)
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
         """A pass of a draft over ``tokens`` new ones of each user, which the host schedules with the pass it is for."""
@@ -84,34 +89,48 @@ class GpuServer:
 
     @cached_property
     def weight_bytes(self) -> float:
-        """Bytes of weights on all GPUs; with attention by data each has all weights of attention."""
+        """Bytes of its weights on all GPUs; with attention by data each has all weights of attention."""
         extra = 0.0
         if self.parallelism.attention_by_data:
             attention = sum(kind.count * kind.attention for kind in self.rooflines.kinds)
             extra = (self.parallelism.gpus - 1) * attention * plain_bytes_per_value(self.spec, self.weights)
-        return model_bytes(self.spec, self.weights) + extra
+        return (layers_bytes if self.shares_tables else model_bytes)(self.spec, self.weights) + extra
+
+    @cached_property
+    def draft_bytes(self) -> float:
+        """Bytes of memory that the draft's weights take of all GPUs, 0 without one.
+
+        Where it is on one GPU the others keep as much free: caches are cut evenly, and the fullest GPU has the least
+        room for them, as vLLM takes the least of its workers' blocks.
+        """
+        return 0.0 if self.draft is None else self._draft_copies * self.draft.weight_bytes
+
+    @property
+    def _draft_copies(self) -> float:
+        """How often the room of the draft is taken: once over all GPUs, or on each what one has."""
+        return 0.0 if self.draft is None else self.parallelism.gpus / self.draft.parallelism.gpus
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
-        """Bytes that a token adds to the caches of all GPUs together, where no window forgets it."""
+        """Bytes that a token adds to the model's caches of all GPUs together, where no window forgets it."""
         whole = self.parallelism.attention_by_data
         copies = 1 if whole else self.parallelism.gpus / min(self.parallelism.gpus, self.spec.kv_head_count)
         return self.spec.layer_count * self.spec.cache_features * self.weights.cache_bits / 8 * copies
 
     @cached_property
     def kv_capacity_bytes(self) -> float:
-        """Bytes that the stack leaves for the cache on all GPUs together.
+        """Bytes that the stack leaves for the cache on all GPUs together, beside the weights and those of the draft.
 
         Raises:
             DoesNotFit: the weights alone take more; with how many GPUs hold them.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
-        room = usable * self.parallelism.gpus - self.weight_bytes
+        room = usable * self.parallelism.gpus - self.weight_bytes - self.draft_bytes
         if room <= 0:
             fewest = self.fewest_gpus()
             remedy = f"give --gpus {fewest}" if fewest else "give fewer bits with --dtype, or a GPU with more memory"
             msg = (
-                f"{self.spec.name} as {self.weights.name}: {self.weight_bytes / 1e9:,.1f} GB of weights, "
+                f"{self.spec.name} as {self.weights.name}: {self.weight_bytes / 1e9:,.1f} GB of weights{self._beside}, "
                 f"{self.parallelism.gpus} {self.gpu.name} hold {usable * self.parallelism.gpus / 1e9:,.1f} GB; {remedy}"
             )
             raise DoesNotFit(msg)
@@ -120,13 +139,19 @@ class GpuServer:
     @property
     def kv_capacity_tokens(self) -> int:
         """Tokens of all users that fit the cache, where no window forgets any; errors as of `kv_capacity_bytes`."""
-        return int(self.kv_capacity_bytes / self.kv_bytes_per_token)
+        of_draft = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
+        return int(self.kv_capacity_bytes / (self.kv_bytes_per_token + of_draft))
 
     def users_that_fit(self, context_tokens: int) -> int:
         """Users of ``context_tokens`` each whose caches fit; a layer with a window keeps no more than that."""
+        of_draft = 0.0 if self.draft is None else self._draft_copies * self.draft.user_cache_bytes(context_tokens)
+        return int(self.kv_capacity_bytes / (self.user_cache_bytes(context_tokens) + of_draft))
+
+    def user_cache_bytes(self, context_tokens: int) -> float:
+        """Bytes that the model's caches of a user of so many tokens take on all GPUs together."""
         entry = self.kv_bytes_per_token / self.spec.layer_count
         spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in self.rooflines.kinds)
-        return int(self.kv_capacity_bytes / (entry * sum(count * span for count, span in spans)))
+        return entry * sum(count * span for count, span in spans)
 
     def served_time(self, users: int, prompt_tokens: int, new_tokens: int) -> tuple[PassTime, PassTime]:
         """The mean time of a pass while users come and go: its decoding, and its share of the others' prompts.
@@ -161,7 +186,19 @@ class GpuServer:
         return mean_s * square / 2 + decode_s + prompt_s * (1 + prompts * square)
 
     def fewest_gpus(self) -> int | None:
-        """The fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not."""
+        """The fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not.
+
+        Each is to have room for the whole draft, wherever it is.
+        """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
+        usable -= 0.0 if self.draft is None else self.draft.weight_bytes
         counts = (2**power for power in range(self.gpu.linked_gpus.bit_length()))
         return next((n for n in counts if n * usable > self.weight_bytes), None)
+
+    @property
+    def _beside(self) -> str:
+        """The words of a refusal on the room of the draft."""
+        if self.draft is None:
+            return ""
+        where = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"
+        return f" beside a draft, {self.draft.weight_bytes / 1e9:,.1f} GB {where}"

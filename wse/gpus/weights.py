@@ -115,10 +115,14 @@ def table_bytes(spec: ModelSpec) -> float:
 
 def model_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
     """Bytes of all weights of a model, each once."""
-    plain, tables = plain_bytes_per_value(spec, weights), 1 if spec.tied_embedding else 2
+    return layers_bytes(spec, weights) + (1 if spec.tied_embedding else 2) * table_bytes(spec)
+
+
+def layers_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
+    """Bytes of the weights of a model's layers, without its tables."""
+    plain = plain_bytes_per_value(spec, weights)
     experts = spec.experts.count if spec.experts is not None else 0
-    layers = sum(
+    return sum(
         kind.count * ((kind.attention + kind.block) * plain + experts * kind.expert * weights.bits / 8)
         for kind in layer_kinds(spec)
     )
-    return layers + tables * table_bytes(spec)

@@ -12,7 +12,8 @@ from wse.gpus.load import load_gpu, load_stack
 from wse.gpus.roofline import Parallelism
 from wse.gpus.server import GpuServer
 from wse.gpus.weights import weight_format
-from wse.models.load import LoadedModel, load_model
+from wse.models.load import load_model
+from wse.models.spec import ModelSpec
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
 from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
@@ -38,12 +39,11 @@ OF_GPUS: Final = frozenset(("gpus", "stack", "parallelism"))
 class PreparedGpuEstimate:
     """A request with everything loaded and its defaults filled in.
 
-    ``draft`` is its draft model on the same GPUs, ``draft_model`` that model's name, ``draft_acceptance`` what was
-    asked for as ``acceptance``.
+    The server has what drafts for it, ``draft_model`` is the name of a draft model, ``draft_acceptance`` what was asked
+    for as ``acceptance``.
     """
 
     server: GpuServer
-    draft: GpuServer | None
     draft_model: str | None
     draft_acceptance: str | None
     acceptance: DraftAcceptance | None
@@ -122,18 +122,20 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
             gpus=request.gpus or 1, attention_by_data=parallelism == DATA, whole_experts=parallelism in (EXPERTS, DATA)
         ),
     )
+    draft_model = None if request.draft_model is None else load_draft_model(request.draft_model, loaded).spec
+    prompt, new = request.lengths(spec.context_limit)
     if request.gpus is None:
-        fewest = dataclasses.replace(server.parallelism, gpus=server.fewest_gpus() or gpu.linked_gpus)
+        alone = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
+        fewest = dataclasses.replace(server.parallelism, gpus=alone.fewest_gpus() or gpu.linked_gpus)
         server = dataclasses.replace(server, parallelism=fewest)
     _check_heads(server)
-    prompt, new = request.lengths(spec.context_limit)
+    server = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
     if prompt + new > spec.context_limit:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
         raise BadInput(msg)
     check_users(server, request.batch, prompt + new)
     return PreparedGpuEstimate(
         server=server,
-        draft=None if request.draft_model is None else _draft(request, loaded, server),
         draft_model=None if request.draft_model is None else str(request.draft_model),
         draft_acceptance=request.draft,
         acceptance=None if request.draft is None else read_acceptance(request.draft),
@@ -149,12 +151,24 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     )
 
 
-def _draft(request: EstimateRequest, target: LoadedModel, server: GpuServer) -> GpuServer:
-    """The draft model on the GPUs of its model, in the format of its own checkpoint."""
-    assert request.draft_model is not None
-    loaded = load_draft_model(request.draft_model, target)
-    parallelism = Parallelism(gpus=server.parallelism.gpus)
-    return dataclasses.replace(server, spec=loaded.spec, weights=weight_format(loaded.spec), parallelism=parallelism)
+def _draft(
+    request: EstimateRequest, server: GpuServer, draft_model: ModelSpec | None, context_tokens: float
+) -> GpuServer | None:
+    """What drafts for a model on GPUs: a head, or a model in the format of its own checkpoint; None without drafts.
+
+    A draft model is cut over all GPUs or is on one of them, whichever makes a token sooner.
+    """
+    if request.draft is None:
+        return None
+    if draft_model is None:
+        return server.draft_head
+    apart, over_all = (
+        dataclasses.replace(
+            server, spec=draft_model, weights=weight_format(draft_model), parallelism=Parallelism(gpus=n)
+        )
+        for n in (1, server.parallelism.gpus)
+    )
+    return min(apart, over_all, key=lambda one: one.draft_s(1, 1, context_tokens))
 
 
 def _check_heads(server: GpuServer) -> None:
@@ -191,6 +205,7 @@ def check_users(
     if users <= most:
         return
     model, machine = f"{server.spec.name} as {server.weights.name}", f"{server.parallelism.gpus} {server.gpu.name}"
+    model += "" if server.draft is None else " and its draft"
     remedy = f"give {option} {most}" if most else f"give shorter {lengths}"
     msg = (
         f"{option} {users}: beside {model} the KV cache of {machine} holds {most:,} users of {tokens:,} tokens; "

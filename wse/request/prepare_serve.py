@@ -14,6 +14,7 @@ from wse.request.basis import check_context
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import PreparedGpuEstimate, check_machine, prepare_gpu_estimate
 from wse.request.option import check_counts
+from wse.request.prefill_options import prefill_errors
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.serve_request import BATCHING, LOAD, MAPPING, OWN, PREFILL_PLACES, STATIC, ServeRequest
 from wse.serving.simulation.workload import ARRIVALS, Workload, WorkloadOptions, draw_workload
@@ -75,7 +76,7 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     return PreparedServe(
         request=request,
         decode=_prepare(placement),
-        prefill=_prefill(request, placement) if request.prefill == OWN else None,
+        prefill=_own_prefill(request, placement) if request.prefill == OWN else None,
         context=context,
         workload=workload,
         has_times=not is_drawn,
@@ -271,6 +272,12 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
         return replace(shared, gpu=request.prefill_gpu, gpus=request.prefill_gpus, stack=request.prefill_stack)
     assert request.prefill_wafer is not None
     return replace(shared, wafer=request.prefill_wafer, wafers=request.prefill_wafers, mapping=MAPPING)
+
+
+def _own_prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
+    """The placement that reads prompts; errors on it name its own options."""
+    with prefill_errors(request):
+        return _prefill(request, placement)
 
 
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:

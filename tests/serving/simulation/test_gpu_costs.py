@@ -47,7 +47,7 @@ def test_a_user_alone_has_tokens_at_the_pace_of_decoding() -> None:
 def test_a_round_with_drafts_verifies_them_and_makes_them() -> None:
     """For all users together: a pass over one token more than are drafted, and as many of the head."""
     server = costs().server
-    drafted = replace(costs(), draft=server.draft_head, draft_tokens=3)
+    drafted = replace(costs(), server=replace(server, draft=server.draft_head), draft_tokens=3)
     head_s = server.draft_head.draft_s(7, 1, 500)
     assert drafted.round_s(7, 500, ()) == pytest.approx(server.verify_s(7, 4, 500) + 3 * head_s)
     assert drafted.round_s(0, 0, [Piece(300, 64)]) == costs().round_s(0, 0, [Piece(300, 64)])

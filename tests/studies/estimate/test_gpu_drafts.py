@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import wse
-from wse.errors import BadInput
+from wse.errors import BadInput, DoesNotFit
 from wse.gpus.load import load_gpu, load_stack
 from wse.gpus.roofline import Parallelism
 from wse.gpus.server import GpuServer
@@ -17,7 +17,7 @@ from wse.models.configs.config import read_config
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import prepare_gpu_estimate
 from wse.serving.speculation import acceptance_of, speed_up
-from wse.studies.estimate.gpu_drafting import draft_server, gpu_draft_machine
+from wse.studies.estimate.gpu_drafting import gpu_draft_machine
 from wse.studies.estimate.gpu_result import GpuEstimateResult
 
 EIGHT_H200: dict[str, Any] = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtype": "fp8"}
@@ -95,10 +95,50 @@ def test_a_draft_model_is_on_one_gpu_where_that_is_sooner() -> None:
     for model, smaller in (("llama-2-70b", "tinyllama-1.1b"), ("llama-3.1-70b", "llama-3-8b")):
         request = EstimateRequest(model=model, gpu="b200", gpus=8, draft="0.7", draft_model=smaller)
         prepared = prepare_gpu_estimate(request)
-        draft = drafts[smaller] = draft_server(prepared)
+        draft = drafts[smaller] = prepared.server.draft
         assert draft.spec.name == smaller
         assert gpu_draft_machine(prepared, 4).draft_s(1) == draft.draft_s(4, 1, prepared.middle_context)
     assert [draft.parallelism.gpus for draft in drafts.values()] == [1, 8]
+
+
+def test_weights_and_caches_of_a_draft_take_room_of_users() -> None:
+    """Over all GPUs once; on one GPU as much on each, as the fullest has the least room for caches that are cut."""
+    plain = estimate().memory
+    assert plain.draft_bytes is None
+    over_all = estimate(draft="0.7", draft_model="llama-3-8b").memory
+    assert over_all.draft_bytes == 16_060_514_304
+    room = plain.kv_capacity_tokens * plain.kv_bytes_per_token
+    both = plain.kv_bytes_per_token + 32 * 2 * 8 * 128 * 2  # 16 bits, as its checkpoint
+    assert over_all.kv_capacity_tokens == pytest.approx((room - over_all.draft_bytes) / both, rel=1e-6)
+    assert over_all.kv_capacity_users == over_all.kv_capacity_tokens // 2048
+    small: dict[str, Any] = {"model": "llama-2-70b", "gpu": "b200", "stack": "vllm"}
+    apart = estimate(**small, draft="0.7", draft_model="tinyllama-1.1b").memory
+    assert apart.draft_bytes == 8 * 2_200_092_672
+    plain = estimate(**small).memory
+    own = 22 * 2 * 4 * 64 * 2
+    room = plain.kv_capacity_tokens * plain.kv_bytes_per_token - apart.draft_bytes
+    assert apart.kv_capacity_tokens == pytest.approx(room / (plain.kv_bytes_per_token + 8 * own), rel=1e-6)
+
+
+def test_a_head_takes_room_for_its_layer_and_shares_the_tables() -> None:
+    """Of DeepSeek-V3 a layer of 11.5 billion parameters, in 8 bits."""
+    memory = estimate("deepseek-v3", gpu="b200", draft="0.7").memory
+    assert memory.draft_bytes == pytest.approx(11.5e9, rel=0.01)
+    assert estimate(batch=4, draft="0.7").memory.kv_capacity_users < estimate(batch=4).memory.kv_capacity_users
+
+
+def test_gpus_whose_memory_the_draft_fills_are_refused_or_are_more() -> None:
+    """70B in 8 bits fits one H200 alone, with a draft of 8B on two; a batch that fits without a draft is refused."""
+    one: dict[str, Any] = {"gpu": "h200", "gpus": None, "dtype": "fp8"}
+    drafts: dict[str, Any] = {"draft": "0.7", "draft_model": "llama-3-8b"}
+    assert (estimate(**one).system.gpus, estimate(**one, **drafts).system.gpus) == (1, 1)
+    one["gpu"] = "h100"
+    assert (estimate(**one).system.gpus, estimate(**one, **drafts).system.gpus) == (1, 2)
+    with pytest.raises(DoesNotFit, match=r"72.7 GB of weights beside a draft, 16.1 GB in all, .*give --gpus 2"):
+        estimate(**one | {"gpus": 1}, **drafts)
+    most = estimate().memory.kv_capacity_users
+    with pytest.raises(BadInput, match=rf"--batch {most}: beside llama-3.1-70b as fp8 and its draft the KV cache"):
+        estimate(batch=most, **drafts)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,29 @@ def test_drafts_of_a_length_that_nobody_gave_are_the_best_for_one_user() -> None
     assert drafts.draft_tokens == plan.draft_tokens > 1
 
 
+def test_what_prompts_need_is_told_as_an_option_of_theirs() -> None:
+    """Three wafers of 7x7 PEs hold the model, one does not: prompts want more of their own, or a larger mesh."""
+    few = {"model": "story", "mesh": "7x7", "wafers": 3, "prompt_len": 64, "new_tokens": 64, "rate": 1.0, "requests": 9}
+    with pytest.raises(DoesNotFit) as refusal:
+        wse.serve_sim(**few, prefill="own", prefill_wafers=1)
+    assert re.search(r"any of these would make it fit: .*--prefill-wafers [23]", str(refusal.value))
+    with pytest.raises(DoesNotFit) as refusal:
+        wse.serve_sim(**few | {"mesh": "24x24", "wafers": 1}, prefill="own", prefill_mesh="7x7")
+    assert re.search(r"any of these would make it fit: .*--prefill-mesh \d+x\d+", str(refusal.value))
+    assert "--prefill-wafers" not in str(refusal.value)
+
+
+def test_a_draft_takes_room_from_the_caches_of_gpus_that_serve() -> None:
+    """A head of one of 32 layers: its weights, and its cache of each token; none where no draft gains."""
+    plain, drafted, idle = (
+        wse.serve_sim(**GPUS | asked).machine.kv_capacity_tokens
+        for asked in ({}, {"draft": "0.9,0.8"}, {"draft": "0.01"})
+    )
+    weights, token = 436_224_000, 131_072
+    assert drafted == pytest.approx((plain * token - weights) / (token * 33 / 32), abs=1)
+    assert idle == plain
+
+
 def test_drafts_that_never_gain_are_not_made() -> None:
     plain, drafted = (wse.serve_sim(**STORY, rate=200.0, draft=draft) for draft in (None, "0.01"))
     assert drafted.drafts is not None
@@ -304,6 +328,15 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
         ({"prefill": "own", "prefill_wafer": "wse33"}, "did you mean 'wse3'?"),
         ({"prefill": "own", "prefill_gpu": "h200"}, "--prefill-gpu: is of wafers that decode"),
         ({"prefill": "own", "prefill_wafers": 2}, "--prefill-wafers: is of wafers that decode"),
+        ({"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: the 32 heads of llama-3-8b are not divided by it"),
+        (
+            {"prefill": "own", "prefill_wafer": "wse3", "prefill_wafers": 40, "prompt_len": 64},
+            "--prefill-wafers 40: llama-3-8b has 32 layers and a wafer holds at least one; choose at most 32",
+        ),
+        (
+            {"model": "llama-3.1-70b", "gpus": 8, "prefill": "own", "prefill_gpus": 1},
+            "141.1 GB of weights, 1 h100 hold 74.8 GB; give --prefill-gpus 2",
+        ),
     ],
 )
 def test_what_gpus_cannot_serve_is_refused_in_a_line(changes: dict[str, Any], said: str) -> None:
@@ -347,6 +380,11 @@ def test_what_gpus_cannot_serve_is_refused_in_a_line(changes: dict[str, Any], sa
         ({"prefill": "own", "kv_latency": -1.0}, "--kv-latency -1: give a number from 0"),
         ({"prefix_tokens": 64}, "--prefix-tokens 64: give fewer than the 64 of --prompt-len"),
         ({"prompt_len": 4096}, "tokens are more than"),
+        (
+            {"prefill": "own", "prefill_wafers": 9},
+            "--prefill-wafers 9: story has 5 layers and a wafer holds at least one; choose at most 5",
+        ),
+        ({"wafers": 9, "prefill": "own"}, "--wafers 9: story has 5 layers"),
         ({"draft_tokens": 2}, "--draft-tokens: needs --draft; give that too, or leave it out"),
         ({"draft": "0.8", "draft_tokens": 0}, "--draft-tokens 0: give a number of at least 1"),
         ({"draft": "0.8", "draft_tokens": 65}, "--draft-tokens 65: of a context of 128 tokens give at most 64"),

@@ -27,14 +27,13 @@ class GpuCosts:
     """The costs of GPUs; see `wse.serving.simulation.pass_costs.PassCosts`.
 
     Attributes:
-        server: The model on its GPUs.
+        server: The model on its GPUs, with what drafts for it.
         context: Tokens of the longest request.
-        draft: What drafts for it; decode passes verify ``draft_tokens`` of it then, which are drafted one by one.
+        draft_tokens: Tokens that decode passes verify, which are drafted one by one.
     """
 
     server: GpuServer
     context: int
-    draft: GpuServer | None = None
     draft_tokens: int = 0
 
     @cached_property
@@ -78,8 +77,8 @@ class GpuCosts:
         groups = [Tokens(users=users, new=tokens, context=context, outputs=tokens)] if users else []
         groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
         drafting_s = 0.0
-        if users and self.draft is not None:
-            drafting_s = self.draft_tokens * self.draft.draft_s(users, 1, context)
+        if users and self.server.draft is not None:
+            drafting_s = self.draft_tokens * self.server.draft.draft_s(users, 1, context)
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:

@@ -2,28 +2,15 @@
 
 All users of a pass have their drafts verified in it, and their drafts made together. A draft is launched in one step
 with the pass that verifies it. Where no draft model is named it is a head of the model's last layer with its output
-table. A draft model is cut over all GPUs or is on one of them, whichever makes a token sooner; what its weights take of
-their memory is not taken off the room for caches.
+table. A draft model is cut over all GPUs or is on one of them, whichever makes a token sooner. Its weights and caches,
+and those of a head, take room beside the model's.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from wse.gpus.roofline import Parallelism
-from wse.gpus.server import GpuServer
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.draft_tree import DraftMachine
 from wse.studies.estimate.draft_plan import HEAD
-
-
-def draft_server(prepared: PreparedGpuEstimate) -> GpuServer:
-    """The draft of a request on its GPUs: a head, or the draft model."""
-    draft, server = prepared.draft, prepared.server
-    if draft is None:
-        return server.draft_head
-    apart = replace(draft, parallelism=Parallelism())
-    return min(apart, draft, key=lambda one: one.draft_s(1, 1, prepared.middle_context))
 
 
 def gpu_draft_machine(prepared: PreparedGpuEstimate, users: int) -> DraftMachine:
@@ -32,7 +19,9 @@ def gpu_draft_machine(prepared: PreparedGpuEstimate, users: int) -> DraftMachine
     A pass over more tokens takes no less than one over one, nor do prompts: where longer vectors are added up by
     all-reduces of another kind, the model of passes would have it so.
     """
-    server, draft, context = prepared.server, draft_server(prepared), prepared.middle_context
+    server, context = prepared.server, prepared.middle_context
+    draft = server.draft
+    assert draft is not None  # the request asks for drafts
     _, prompts = server.served_time(users, prepared.prompt_tokens, prepared.new_tokens)
     plain_s = server.decode_s(users, context)
     return DraftMachine(

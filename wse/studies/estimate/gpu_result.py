@@ -64,7 +64,11 @@ class GpuMemoryResult(Result):
     """The memory of all GPUs together."""
 
     weight_bytes: Annotated[int, Doc("weights", "B")]
-    kv_bytes_per_token: Annotated[float, Doc("KV cache of a token", "B")]
+    draft_bytes: Annotated[
+        int | None,
+        Doc("room that the weights of a draft take; of one on a single GPU as much is left free on each", "B"),
+    ] = None
+    kv_bytes_per_token: Annotated[float, Doc("KV cache of a token, without that of a draft", "B")]
     kv_capacity_tokens: Annotated[int, Doc("tokens of all users that fit the cache, where no window forgets any")]
     kv_capacity_users: Annotated[int, Doc("users with the prompt and the answer asked for whose caches fit")]
 

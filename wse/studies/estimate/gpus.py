@@ -85,6 +85,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         ),
         memory=GpuMemoryResult(
             weight_bytes=round(server.weight_bytes),
+            draft_bytes=None if server.draft is None else round(server.draft_bytes),
             kv_bytes_per_token=server.kv_bytes_per_token,
             kv_capacity_tokens=server.kv_capacity_tokens,
             kv_capacity_users=most,

@@ -9,7 +9,7 @@ from wse.request.draft_option import SAME
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.economics import load_gpu_economics
 from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.studies.estimate.gpu_drafting import draft_name, draft_server, gpu_draft_machine
+from wse.studies.estimate.gpu_drafting import draft_name, gpu_draft_machine
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.drafts import drafts_result
 from wse.studies.serve.machine import Machine, MachineResult, times
@@ -25,7 +25,8 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, draft_tokens: int |
     if prepared.acceptance is not None:
         machine, name = gpu_draft_machine(prepared, 1), draft_name(prepared)
         drafts = drafts_result(prepared.acceptance, machine, draft_tokens, name, SAME)
-        costs = replace(costs, draft=draft_server(prepared), draft_tokens=drafts.draft_tokens)
+        served = server if drafts.draft_tokens else replace(server, draft=None)
+        costs = replace(costs, server=served, draft_tokens=drafts.draft_tokens)
     economics = load_gpu_economics(server.gpu, prepared.economics)
     gpus = server.parallelism.gpus
     return Machine(

@@ -15,6 +15,7 @@ from typing import Any, Final
 from wse.errors import BadInput, DoesNotFit
 from wse.report.progress import OnProgress, ignore
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
+from wse.request.prefill_options import prefill_errors
 from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve
 from wse.request.serve_request import STATIC, ServeRequest
 from wse.serving.simulation.capacity import capacity_requests_per_s
@@ -61,7 +62,8 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     on_progress(0, total, "compiling")
     decode = _machine(prepared, prepared.decode)
     drafts = _drafts(prepared, decode)
-    prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
+    with prefill_errors(request):
+        prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
     _check_room(prepared.workload, decode.costs)
     seats = _seats(request.max_users, prepared.workload, decode.costs, shares_prefixes=request.prefix_cache)
     simulate = _policy(prepared, decode, prefill, seats, drafts)
