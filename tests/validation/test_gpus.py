@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from wse.errors import BadMeasurements
 from wse.gpus.load import load_stack
 from wse.gpus.roofline import Parallelism
 from wse.report.progress import ignore
@@ -17,7 +18,7 @@ from wse.validation.measured.gpu_terms import gpu_of, parallelism_of, stack_of
 from wse.validation.measured.measurements import TABLES, Measurement, parse, read
 from wse.validation.predictors.gpus import ServingRow, predict, serving_row, value_of
 from wse.validation.summary import ComparedRow
-from wse.validation.validate import BUNDLED, compare
+from wse.validation.validate import BUNDLED, compare, validate
 
 COLUMNS = TABLES["gpu"]
 ROW = {
@@ -208,3 +209,15 @@ def test_errors_of_published_rows(bundled: list[ComparedRow]) -> None:
     assert 0.37 < bare < 0.43, "what others find for a bare roofline on 177 of these rows is 0.40"
     for group in ("dense 70B", "8B on one GPU", "H100 and H200, users that come and go"):
         assert abs(errors[group].bias_pct) < 3, told
+
+
+def test_a_file_that_comes_with_wse_is_named_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the same name in the folder goes before it."""
+    monkeypatch.chdir(tmp_path)
+    named = validate([Path("gpu_baselines.csv")])
+    assert named.summary.rows == 2159
+    lines = (BUNDLED / "gpu_baselines.csv").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "gpu_baselines.csv").write_text("\n".join(lines[:5]), encoding="utf-8")
+    assert validate([Path("gpu_baselines.csv")]).summary.rows == 4
+    with pytest.raises(BadMeasurements, match=r"gpu_baseline\.csv: does not exist"):
+        validate([Path("gpu_baseline.csv")])

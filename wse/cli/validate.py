@@ -20,7 +20,7 @@ def validate(
         Option(
             repeats=True,
             metavar="FILE.csv",
-            doc="Measurements, one file or several. Default: what comes with wse.",
+            doc="Measurements, one file or several, or a name of those that come with wse. Default: all of these.",
         ),
     ] = None,
     rows: Annotated[

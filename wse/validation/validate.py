@@ -30,7 +30,8 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
     """Predict every row of some files of measurements; of those that come with wse where no file is given.
 
     Args:
-        files: CSV files with the columns of one of `wse.validation.measured.measurements.TABLES`.
+        files: CSV files with the columns of one of `wse.validation.measured.measurements.TABLES`, or names of those
+            that come with wse.
         capacity: ``report`` predicts models that do not fit the SRAM as well, ``refuse`` does not.
         on_progress: Called with (done, all, kernel) before each row and at the end.
 
@@ -40,7 +41,7 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
     """
     if capacity not in (REPORT, REFUSE):
         raise UnknownName("choice", capacity, (REPORT, REFUSE), where="--capacity")
-    measurements = [row for file in files or default_files() for row in read(file)]
+    measurements = [row for file in _found(files) for row in read(file)]
     return validation_of(compare(measurements, on_progress, capacity))
 
 
@@ -51,7 +52,7 @@ def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -
         BadMeasurements: a file that cannot be read.
         BadInput: no row is one that constants are fitted on.
     """
-    rows = fit_rows(row for file in files or default_files() for row in read(file))
+    rows = fit_rows(row for file in _found(files) for row in read(file))
     tests = left_out(rows, on_progress)
     if not tests:
         msg = "--leave-out: no rows that constants of GPU stacks are fitted on; give a file with them by --data"
@@ -105,3 +106,12 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
 def default_files() -> list[Path]:
     """The files that come with wse."""
     return sorted(BUNDLED.glob("*.csv"))
+
+
+def _found(files: Sequence[Path]) -> list[Path]:
+    """The files that were asked for, those that come with wse where none was.
+
+    A name that no file here has is looked for among the latter.
+    """
+    known = {file.name: file for file in default_files()}
+    return [file if file.exists() else known.get(str(file), file) for file in files] or default_files()

@@ -17,6 +17,7 @@ from wse.models.configs.config import read_config
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import prepare_gpu_estimate
 from wse.serving.speculation import acceptance_of, speed_up
+from wse.studies.estimate.draft_plan import draft_table
 from wse.studies.estimate.gpu_drafting import gpu_draft_machine
 from wse.studies.estimate.gpu_result import GpuEstimateResult
 
@@ -99,6 +100,13 @@ def test_a_draft_model_is_on_one_gpu_where_that_is_sooner() -> None:
         assert draft.spec.name == smaller
         assert gpu_draft_machine(prepared, 4).draft_s(1) == draft.draft_s(4, 1, prepared.middle_context)
     assert [draft.parallelism.gpus for draft in drafts.values()] == [1, 8]
+
+
+def test_columns_of_the_table_of_drafts_say_what_they_are() -> None:
+    plan = estimate(batch=16, draft="0.8,0.7").drafts
+    assert plan is not None
+    titles = [column.title for column in draft_table(plan).columns]
+    assert titles == ["draft", "tokens a pass", "drafting", "checking", "faster"]
 
 
 def test_weights_and_caches_of_a_draft_take_room_of_users() -> None:

@@ -191,7 +191,11 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
             }
         )
     who = "a head of one layer" if plan.draft == HEAD else printable(plan.draft)
-    columns = [Column(key="draft"), *(number(key, formatter=str) for key in ("yield", "drafting", "pass", "gain"))]
+    titles = {"yield": "tokens a pass", "drafting": "drafting", "pass": "checking", "gain": "faster"}
+    columns = [
+        Column(key="draft", title="draft"),
+        *(number(key, title, formatter=str) for key, title in titles.items()),
+    ]
     best = f"{count(plan.tokens_per_s_per_user)} tokens/s/user" if plan.draft_tokens else "none gains"
     where, whose = place or _PLACES[plan.place], printable(plan.acceptance)
     note = f"{who} {where}, accepted as of {whose} ({plan.grade}); best: {best}"
