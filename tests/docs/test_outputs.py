@@ -1,6 +1,7 @@
 """What pages show of a command is what it prints: blocks behind ``<!-- $ wse ... -->``, cut where a line is ``...``.
 
-Of commands that stand after each other with ``&&`` between, it is the last one's.
+Of commands that stand after each other with ``&&`` between, it is the last one's. A command ``with FILE:`` has a file
+of the page beside it, the block behind ``<!-- FILE -->``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from wse.models.catalogue import CONFIGURATIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
-BLOCK = re.compile(r"<!-- \$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"<!-- (?:with ([\w./-]+): )?\$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
 LONG = ("estimate llama", "serve-sim llama", "run --draft story-draft --draft-tokens 2 --mesh 96x96")
 """What commands begin with that estimate models of full size, or run on thousands of PEs."""
 LONGEST = (
@@ -42,18 +43,28 @@ AT_REQUEST = pytest.mark.skipif(
 
 def shown_outputs() -> Iterator[object]:
     for page in PAGES:
-        for command, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        for file, command, block in BLOCK.findall(page.read_text(encoding="utf-8")):
             longest = command.startswith(LONGEST)
             marks = [pytest.mark.slow] * (longest or command.startswith(LONG)) + [AT_REQUEST] * longest
-            yield pytest.param(command, block, id=f"{page.stem}: wse {command}", marks=marks)
+            yield pytest.param(page, file, command, block, id=f"{page.stem}: wse {command}", marks=marks)
 
 
-@pytest.mark.parametrize(("command", "block"), list(shown_outputs()))
+@pytest.mark.parametrize(("page", "file", "command", "block"), list(shown_outputs()))
 def test_a_page_shows_what_a_command_prints(
-    command: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: Path,
+    file: str,
+    command: str,
+    block: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    if file:
+        text = page.read_text(encoding="utf-8")
+        (source,) = re.findall(rf"<!-- {re.escape(file)} -->\n```\w+\n(.*?)```", text, re.DOTALL)
+        (tmp_path / file).write_text(source, encoding="utf-8")
     for folder in FOLDERS.keys() & command.split():
         (tmp_path / folder).mkdir()
         shutil.copy(CONFIGURATIONS[FOLDERS[folder]], tmp_path / folder / "config.json")
