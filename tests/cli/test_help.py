@@ -119,8 +119,11 @@ def test_spellings_of_an_earlier_version_are_read_and_not_shown(
         ),
         (["run", "--max-new-token", "3"], "unknown option '--max-new-token': did you mean '--new-tokens'?"),
         (["estimate", "story", "--max-new-tokens", "3"], "unknown option '--max-new-tokens'"),
-        (["validate", "--set", "wafer.clock_hz=x2"], "validate: has no option '--set', which is of wse run, compile,"),
-        (["models", "--wafer", "wse2"], "models: has no option '--wafer', which is of wse run"),
+        (["validate", "--set", "wafer.clock_hz=x2"], "wse validate --help lists them; it is of wse run, compile,"),
+        (
+            ["models", "--wafer", "wse2"],
+            "models: unknown option '--wafer': wse models --help lists them; it is of wse run",
+        ),
         (
             ["export", "t.h5", "--to", "png", "--wafer-index", "1"],
             "--wafer-index: is of --to simulator-log, not of png; leave it out",

@@ -18,6 +18,7 @@ from wse.report.terminal import (
     count,
     hertz,
     in_bytes,
+    lines,
     number_ranges,
     percent,
     printable,
@@ -85,6 +86,20 @@ def test_a_console_is_never_wide_and_leaves_no_spaces_at_the_end(monkeypatch: py
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+@pytest.mark.parametrize("width", [16, 24, 40, 80])
+def test_names_and_texts_are_whole_at_any_width(width: int) -> None:
+    stream = io.StringIO()
+    console = console_on(stream)
+    console.width = width
+    rows = [("wafer", "1170x755 = 883,350 PEs of wse3"), ("between wafers and with the host", "12,345,678 B")]
+    lines(console, rows)
+    printed = stream.getvalue()
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines())) <= width
+    assert sorted("".join(printed.split())) == sorted("".join("".join(row) for row in rows).replace(" ", ""))
+    assert width < 40 or "12,345,678 B" in printed
 
 
 def test_streamed_text_moves_no_cursor_on_a_terminal() -> None:

@@ -125,8 +125,7 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
         listed_by = f"wse {name} --help" if name else "wse --help"
         others = _commands_with(option)
         text = f"{place}{UnknownName('option', option, _options(context), listed_by=listed_by)}"
-        if others:
-            text = f"{place}has no option {option!r}, which is of wse {', '.join(others)}; {listed_by} lists its own"
+        text += f"; it is of wse {', '.join(others)}" if others else ""
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":

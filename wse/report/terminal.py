@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TextIO, cast
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -102,10 +103,12 @@ def heading(console: Console, text: str, note: str = "") -> None:
 
 
 def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
-    """Names and texts below each other, indented."""
+    """Names and texts below each other, indented. Nothing is cut off: names have half of the width at most."""
     table = plain_table()
-    table.add_column(style="bright_black", no_wrap=True)
-    table.add_column()
+    widest = max((cell_len(name) for name, _ in rows), default=0)
+    half = (console.width - INDENT) // 2
+    table.add_column(style="bright_black", no_wrap=widest <= half, overflow="fold", max_width=max(1, min(widest, half)))
+    table.add_column(overflow="fold")
     for name, text in rows:
         table.add_row(name, text)
     show(console, table)
