@@ -101,6 +101,16 @@ def names_file_object(text: str) -> bool:
     return text.isprintable() and _FILE_OBJECT.fullmatch(text) is not None
 
 
+def file_of(text: str) -> Path:
+    """The file that a text names, alone or with an object of it and what is behind ``@``.
+
+    >>> str(file_of("own/mine.py:mine@4")), str(file_of("regions.toml"))
+    ('own/mine.py', 'regions.toml')
+    """
+    name = text.partition("@")[0]
+    return Path(name.rpartition(":")[0] if names_file_object(name) else text)
+
+
 def object_of_file(text: str) -> Any:
     """The object that ``FILE.py:NAME`` names. The file is run once, and again when it was changed.
 

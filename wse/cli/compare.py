@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final, TextIO, TypeVar
 
 import typer
 
@@ -14,6 +16,12 @@ from wse.request import known_names
 from wse.request.compare_request import CompareRequest, check_question
 from wse.request.engine_option import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.request.option import Option
+
+if TYPE_CHECKING:
+    from wse.report.result import Result
+    from wse.report.table import Table
+
+R = TypeVar("R", bound="Result")
 
 OF_TRACES: Final = frozenset(("model", "economics", "csv", "png", "html", "markdown", "json"))
 """Options of a comparison of traces; every other option is of models."""
@@ -80,9 +88,8 @@ def compare(
     from wse.comparison.compare.traces import TracesComparison
     from wse.compiler.strategies import strategies
     from wse.inspect.query.compare import check_traces, compare_traces, is_trace
-    from wse.report.as_json import as_json
-    from wse.report.markdown import tables_as_markdown
     from wse.report.progress import COMPARING, progress_on
+    from wse.report.terminal_table import print_result
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)
@@ -90,12 +97,9 @@ def compare(
     if len(model) > 1 or is_trace(model[0]):
         first, second = check_traces(model)
         _refuse_others(invocation)
-        traces = compare_traces(first, second, request.base.economics)
+        traces = compare_traces(first, second, request.base.economics).convert(TracesComparison)
         write_files(traces, files)
-        if json or markdown:
-            sys.stdout.write(as_json(traces) if json else tables_as_markdown(traces.convert(TracesComparison).tables()))
-        else:
-            print_traces(traces, sys.stdout)
+        _print(traces, traces.tables(), print_traces, json=json, markdown=markdown)
         return
     request = replace(request, base=replace(request.base, model=model[0]))
     if detail:
@@ -110,19 +114,13 @@ def compare(
         with progress_on(sys.stderr, COMPARING) as on_progress:
             ranking = rank(request, on_progress, engine=choice)
         write_files(ranking, files)
-        if markdown and not json:
-            sys.stdout.write(tables_as_markdown(ranking.tables()))
-        else:
-            opt.print_result(ranking, json=json)
+        _print(ranking, ranking.tables(), print_result, json=json, markdown=markdown)
         return
     if request.gpu is not None:
         with progress_on(sys.stderr, COMPARING) as on_progress:
             beside = curve(request, on_progress, engine=choice)
         write_files(beside, files)
-        if json or markdown:
-            sys.stdout.write(as_json(beside) if json else tables_as_markdown(beside.tables(detail=detail)))
-        else:
-            print_curve(beside, sys.stdout, detail=detail)
+        _print(beside, beside.tables(detail=detail), partial(print_curve, detail=detail), json=json, markdown=markdown)
         return
     with progress_on(sys.stderr, COMPARING) as on_progress:
         if question is None:
@@ -130,11 +128,21 @@ def compare(
         else:
             result = answer(question, request, on_progress, engine=choice)
     write_files(result, files)
+    tables = (verdict_table(result.verdict), *result.tables(detail=detail))
+    _print(result, tables, partial(print_comparison, detail=detail), json=json, markdown=markdown)
+
+
+def _print(
+    result: R, tables: Sequence[Table], on_terminal: Callable[[R, TextIO], None], *, json: bool, markdown: bool
+) -> None:
+    """Print a result as JSON, its tables as Markdown, or as a terminal has it."""
+    from wse.report.as_json import as_json
+    from wse.report.markdown import tables_as_markdown
+
     if json or markdown:
-        verdict = verdict_table(result.verdict)
-        sys.stdout.write(as_json(result) if json else tables_as_markdown([verdict, *result.tables(detail=detail)]))
+        sys.stdout.write(as_json(result) if json else tables_as_markdown(tables))
     else:
-        print_comparison(result, sys.stdout, detail=detail)
+        on_terminal(result, sys.stdout)
 
 
 def _refuse_others(invocation: typer.Context) -> None:

@@ -24,6 +24,7 @@ from wse.comparison.sweep.table import CSV, check_table_path, write_table
 from wse.errors import BadInput, WseBug
 from wse.files import read_file
 from wse.models.load import load_model
+from wse.plugins import file_of
 from wse.report.output_file import picture_path, write_output
 from wse.report.progress import SWEEPING, duration, progress_on
 from wse.report.result import Doc, Result
@@ -224,8 +225,8 @@ def _digest(grid: Grid) -> str:
         for value in axis.values:
             if axis.name == "model":
                 digests[f"model {value}"] = repr(asdict(load_model(str(value)).spec))
-            elif Path(str(value)).is_file():
-                content = read_file(Path(str(value)), NAMED_FILE_LIMIT_BYTES, BadInput)
+            elif (path := file_of(str(value))).is_file():
+                content = read_file(path, NAMED_FILE_LIMIT_BYTES, BadInput)
                 digests[f"{axis.name} {value}"] = hashlib.sha256(content).hexdigest()
     axes = [[axis.name, axis.values] for axis in grid.axes]
     return hashlib.sha256(json.dumps([wse.__version__, axes, digests]).encode()).hexdigest()
