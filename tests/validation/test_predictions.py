@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import wse.validation.validate as module
 from tests.validation.test_measurements import GOOD, file_of
 from wse.hardware.load import load_wafer
 from wse.report.as_json import as_json
 from wse.validation.measured.measurements import Measurement, parse, read
 from wse.validation.predictors.predict import PREDICTORS, predict
+from wse.validation.predictors.prediction import decline
 from wse.validation.predictors.services import ServiceRequest, service_request
 from wse.validation.predictors.stencils import tile_cycles
 from wse.validation.summary import ComparedRow, summarise
@@ -264,3 +266,11 @@ def test_measurements_are_those_of_wse_wherever_it_is_called(tmp_path: Path, mon
         "wse_microbench.csv",
     ]
     assert {path.parent for path in default_files()} == {BUNDLED}
+
+
+def test_rows_that_come_with_wse_name_no_place_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what one machine says of them is what another says."""
+    monkeypatch.setattr(module, "compare", lambda rows, *_: [ComparedRow(row, decline("later")) for row in rows])
+    result = module.validate()
+    assert {row.file for row in result.rows} == {path.name for path in default_files()}
+    assert str(BUNDLED) not in str(result.to_dict())

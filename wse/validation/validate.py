@@ -41,7 +41,7 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
     """
     if capacity not in (REPORT, REFUSE):
         raise UnknownName("choice", capacity, (REPORT, REFUSE), where="--capacity")
-    measurements = [row for file in _found(files) for row in read(file)]
+    measurements = _rows(files)
     return validation_of(compare(measurements, on_progress, capacity))
 
 
@@ -52,7 +52,7 @@ def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -
         BadMeasurements: a file that cannot be read.
         BadInput: no row is one that constants are fitted on.
     """
-    rows = fit_rows(row for file in _found(files) for row in read(file))
+    rows = fit_rows(_rows(files))
     tests = left_out(rows, on_progress)
     if not tests:
         msg = "--leave-out: no rows that constants of GPU stacks are fitted on; give a file with them by --data"
@@ -106,6 +106,11 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
 def default_files() -> list[Path]:
     """The files that come with wse."""
     return sorted(BUNDLED.glob("*.csv"))
+
+
+def _rows(files: Sequence[Path]) -> list[Measurement]:
+    """The rows of files; those that come with wse are called by their names alone, wherever it is installed."""
+    return [row for file in _found(files) for row in read(file, file.name if file.parent == BUNDLED else "")]
 
 
 def _found(files: Sequence[Path]) -> list[Path]:

@@ -130,14 +130,14 @@ class Measurement:
         return self.text("value_kind") or self.text("evidence") or self.text("vendor_or_independent")
 
 
-def read(path: Path) -> list[Measurement]:
-    """Read the rows of a file.
+def read(path: Path, name: str = "") -> list[Measurement]:
+    """Read the rows of a file, which rows and messages call by a name; by its path where that is empty.
 
     Raises:
         BadMeasurements: the file cannot be read, is too large, or has a cell that cannot be; with line, column, value.
         UnknownName: a column that no such file has; the nearest known one is named.
     """
-    return list(parse(_text(path), str(path)))
+    return list(parse(_text(path), name or str(path)))
 
 
 def parse(text: str, file: str) -> Iterator[Measurement]:
