@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wse.comparison.compare.combination import Combination, CombinationRows, combination_rows
@@ -21,8 +21,7 @@ from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.remedies import MOST_WAFERS as MOST_TRIED
 from wse.studies.estimate.estimate import inputs
 from wse.studies.results.placement import ModelResult
-from wse.studies.workers.engine_pool import Pool, engine_pool
-from wse.studies.workers.pool import KilledItem, Queue, Task, outputs
+from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
 
 def compare(
@@ -140,42 +139,21 @@ def _all_rows(
 ) -> dict[Combination, CombinationRows]:
     """The rows of all combinations."""
     rows_of: dict[Combination, CombinationRows] = {}
-    alone = pool.processes == 1 and pool.outputs is outputs
-    for combination, rows in (
-        _in_this_process(request, combinations) if alone else _in_processes(request, combinations, pool)
-    ):
+    outputs = each_output(
+        pool,
+        combinations,
+        combination_rows,
+        lambda combination: (request, combination),
+        owner="the comparison",
+        kill_remedy="if memory ran out, compare fewer --wafers or --mapping at once",
+    )
+    for combination, rows in outputs:
         if rows.bug:
             message = f"{combination} ended in a bug\n{rows.bug}"
             raise WseBug(message)
         rows_of[combination] = rows
         on_progress(len(rows_of), len(combinations), str(combination))
     return rows_of
-
-
-def _in_this_process(
-    request: CompareRequest, combinations: Sequence[Combination]
-) -> Iterator[tuple[Combination, CombinationRows]]:
-    for combination in combinations:
-        yield combination, combination_rows(request, combination)
-
-
-def _in_processes(
-    request: CompareRequest, combinations: Sequence[Combination], pool: Pool
-) -> Iterator[tuple[Combination, CombinationRows]]:
-    """Combinations with their rows, by several processes, in the order in which combinations are done."""
-    task = Task(
-        function=combination_rows,
-        arguments=lambda item: (request, combinations[item]),
-        owner="the comparison",
-        start_remedy="free some memory, and give the same command again",
-        kill_remedy="if memory ran out, compare fewer --wafers or --mapping at once",
-    )
-    queue = Queue([item] for item in range(len(combinations)))
-    for item, rows in pool.outputs(queue, min(pool.processes, len(combinations)), task):
-        if isinstance(rows, KilledItem):
-            message = f"{combinations[item]}: {rows.reason}"
-            raise BadInput(message)
-        yield combinations[item], rows
 
 
 def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:

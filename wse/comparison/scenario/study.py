@@ -31,8 +31,7 @@ from wse.request.engine_option import THIS_MACHINE
 from wse.request.gpu_estimate_request import STACK
 from wse.request.mapping_file import load_mapping
 from wse.serving.economics import load_economics, load_gpu_economics
-from wse.studies.workers.engine_pool import Pool, engine_pool
-from wse.studies.workers.pool import KilledItem, Queue, Task
+from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,19 +161,16 @@ def _work(placements: Sequence[Placement], numbers: Sequence[int]) -> Iterator[t
 
 def _in_processes(placements: Sequence[Placement], numbers: Sequence[int], pool: Pool) -> Iterator[tuple[int, Found]]:
     """Some placements by several processes, in the order in which they are done; errors are raised."""
-    task = Task(
-        function=found_of,
-        arguments=lambda item: (placements[numbers[item]],),
+    found = each_output(
+        pool,
+        numbers,
+        found_of,
+        lambda number: (placements[number],),
         owner="the scenario",
-        start_remedy="free some memory, and give the same command again",
         kill_remedy="if memory ran out, ask for fewer models or wafers",
+        name=lambda number: str(placements[number]),
     )
-    queue = Queue([item] for item in range(len(numbers)))
-    for item, found in pool.outputs(queue, min(pool.processes, len(numbers)), task):
-        if isinstance(found, KilledItem):
-            message = f"{placements[numbers[item]]}: {found.reason}"
-            raise BadInput(message)
-        yield numbers[item], _checked(found)
+    yield from ((number, _checked(one)) for number, one in found)
 
 
 def found_of(placement: Placement) -> Found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,7 @@ from wse.request.what_if_option import Change
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.estimate import estimate_of, inputs
 from wse.studies.estimate.result import EstimateResult
-from wse.studies.workers.engine_pool import Pool, engine_pool
-from wse.studies.workers.pool import KilledItem, Queue, Task, outputs
+from wse.studies.workers.engine_pool import each_output, engine_pool
 
 AS_IT_IS = "as it is"
 COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_per_million_tokens")
@@ -65,13 +64,22 @@ def what_if(
     on_progress(0, len(requests), AS_IT_IS)
     done: dict[int, Estimated] = {}
     with engine_pool(engine, jobs) as pool:
-        for item, estimated in _all(requests, names, pool):
-            if estimated.bug:
-                message = f"{names[item]} ended in a bug\n{estimated.bug}"
+        outputs = each_output(
+            pool,
+            range(len(requests)),
+            estimated,
+            lambda item: (requests[item],),
+            owner="the estimates",
+            kill_remedy="if memory ran out, try fewer changes at once",
+            name=lambda item: names[item],
+        )
+        for item, numbers in outputs:
+            if numbers.bug:
+                message = f"{names[item]} ended in a bug\n{numbers.bug}"
                 raise WseBug(message)
-            if item == 0 and estimated.error is not None:
-                raise estimated.error
-            done[item] = estimated
+            if item == 0 and numbers.error is not None:
+                raise numbers.error
+            done[item] = numbers
             on_progress(len(done), len(requests), names[item])
     base = WhatIfRow(**(done[0].numbers or {}))
     rows = [_row(change, done[at], base, base_request) for at, change in enumerate(changes, 1)]
@@ -143,23 +151,3 @@ def _before_and_after(change: Change, request: EstimateRequest) -> dict[str, tup
         prefix, key = name[: name.index(".") + 1], name[name.index(".") + 1 :]
         numbers[name] = (getattr(wafer if prefix == WAFER else software, key), after[prefix][key])
     return numbers
-
-
-def _all(requests: Sequence[EstimateRequest], names: Sequence[str], pool: Pool) -> Iterator[tuple[int, Estimated]]:
-    """The requests with what came of them, in the order in which they are done."""
-    if pool.processes == 1 and pool.outputs is outputs:
-        yield from ((item, estimated(request)) for item, request in enumerate(requests))
-        return
-    task = Task(
-        function=estimated,
-        arguments=lambda item: (requests[item],),
-        owner="the estimates",
-        start_remedy="free some memory, and give the same command again",
-        kill_remedy="if memory ran out, try fewer changes at once",
-    )
-    queue = Queue([item] for item in range(len(requests)))
-    for item, output in pool.outputs(queue, min(pool.processes, len(requests)), task):
-        if isinstance(output, KilledItem):
-            message = f"{names[item]}: {output.reason}"
-            raise BadInput(message)
-        yield item, output

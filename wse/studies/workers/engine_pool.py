@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from wse.errors import BadInput
 from wse.request.engine_option import RAY, EngineChoice, check_engine
 from wse.studies.workers.pool import KilledItem, Queue, Task, outputs, process_count
 
+Item = TypeVar("Item")
 Output = TypeVar("Output")
 
 
@@ -26,6 +28,50 @@ class Pool:
 
     processes: int
     outputs: Outputs
+
+
+def each_output(
+    pool: Pool,
+    items: Sequence[Item],
+    function: Callable[..., Output],
+    arguments: Callable[[Item], tuple[Any, ...]],
+    *,
+    owner: str,
+    kill_remedy: str,
+    name: Callable[[Item], str] = str,
+) -> Iterator[tuple[Item, Output]]:
+    """Yield the items of a study with the output of each, in the order in which they are done.
+
+    By this process itself where the pool is one process of this machine.
+
+    Args:
+        pool: The processes.
+        items: The items.
+        function: A function on the top level of its module.
+        arguments: Its arguments for an item.
+        owner: The owner of the processes in messages.
+        kill_remedy: A remedy for the user where a process is killed.
+        name: The name of an item in messages.
+
+    Raises:
+        BadInput: a process cannot start, or was killed over an item more than once.
+    """
+    if pool.processes == 1 and pool.outputs is outputs:
+        yield from ((item, function(*arguments(item))) for item in items)
+        return
+    task = Task(
+        function=function,
+        arguments=lambda at: arguments(items[at]),
+        owner=owner,
+        start_remedy="free some memory, and give the same command again",
+        kill_remedy=kill_remedy,
+    )
+    queue = Queue([at] for at in range(len(items)))
+    for at, output in pool.outputs(queue, min(pool.processes, len(items)), task):
+        if isinstance(output, KilledItem):
+            message = f"{name(items[at])}: {output.reason}"
+            raise BadInput(message)
+        yield items[at], output
 
 
 @contextmanager
