@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,8 +13,11 @@ from hypothesis import strategies as st
 from wse.errors import DoesNotFit
 from wse.findings import laboratory
 from wse.findings.claim import by_rule
+from wse.findings.gpus import aggregate
 from wse.findings.laboratory import Laboratory
+from wse.findings.residency import CONTEXTS, short_context
 from wse.findings.retries import break_even_accuracy
+from wse.findings.serving import Serving
 from wse.request.estimate_request import EstimateRequest
 
 
@@ -66,3 +72,64 @@ def test_the_most_layers_are_found_wherever_the_search_begins(
     assert len(tried) == len(set(tried)) < 14
     assert lab.layers_that_fit("llama-3.1-70b", wafers, "bfloat16") == found
     assert len(tried) == len(set(tried))
+
+
+@pytest.mark.parametrize(
+    ("longest_rate", "wafers", "verdict", "said"),
+    [
+        (
+            250.0,
+            6,
+            "conditional",
+            "26 % of the speed at 2,048 (250 of 950 tokens/s) on 6 wafers in place of 4, 1.7 times",
+        ),
+        (100.0, 6, "true", "0.7 times that of one alone on 8 H200"),
+        (900.0, 6, "conditional", "95 %"),
+        (900.0, 4, "false", "95 %"),
+    ],
+)
+def test_a_long_context_is_slow_where_half_the_speed_is_lost_and_gpus_are_as_fast(
+    longest_rate: float, wafers: int, verdict: str, said: str
+) -> None:
+    class OfOneUser(Laboratory):
+        """Rates that fall at the longest context alone."""
+
+        def estimate(self, model: str, link: object = None, **options: Any) -> Any:
+            is_longest = options["context"] == CONTEXTS[-1]
+            decode = SimpleNamespace(tokens_per_s_per_user=longest_rate if is_longest else 950.0)
+            return SimpleNamespace(decode=decode, system=SimpleNamespace(wafers=wafers if is_longest else 4))
+
+        def gpu(self, *options: Any, **more: Any) -> Any:
+            return SimpleNamespace(rate_of_user=148.0)
+
+    finding = short_context(OfOneUser())
+    assert finding.verdict == verdict
+    assert said in finding.answer
+
+
+@pytest.mark.parametrize(
+    ("rate", "dollars", "verdict", "said"),
+    [
+        (25.0, 42.0, "conditional", "tokens/s: few for their price, not few in all."),
+        (900.0, 42.0, "false", "900 tokens/s."),
+        (5.0, 42.0, "true", "5 tokens/s."),
+        (15.0, 42.0, "true", "15 tokens/s: few for their price, not few in all."),
+    ],
+)
+def test_all_users_get_few_tokens_where_they_cost_three_times_as_much(
+    rate: float, dollars: float, verdict: str, said: str
+) -> None:
+    """Ten users on eight wafers, whose rate is given, against one on eight GPUs with 100 tokens/s at 6 dollars."""
+
+    class OfAllUsers(Laboratory):
+        """The same wafers and GPUs at all lengths."""
+
+        def wafers_for_all(self, *options: Any, **more: Any) -> Serving:
+            return Serving(machines=8, users=10, rate_of_user=rate, machine_usd_per_hour=dollars)
+
+        def gpu(self, *options: Any, **more: Any) -> Serving:
+            return Serving(machines=8, users=1, rate_of_user=100.0, machine_usd_per_hour=6.0)
+
+    finding = aggregate(OfAllUsers())
+    assert finding.verdict == verdict
+    assert finding.answer.endswith(said)

@@ -51,16 +51,20 @@ def longer_pipeline(lab: Laboratory) -> Finding:
         f"{100 / COUNTS[-1]:.0f} %. The layers take as long wherever they are: crossings are {100 * share:.1f} % of a "
         f"token of {SERVED} on {four.system.wafers}.",
         numbers={
-            "speed_kept": figure(kept, "", f"of a user of {MODEL} on {COUNTS[-1]} wafers over one"),
+            "speed_kept": figure(kept, "", f"speed of a user of {MODEL} on {COUNTS[-1]} wafers over that on one"),
             **{
                 f"exponent_{hop:g}us": figure(
-                    exponent, "", f"of wafers in 1/speed with {hop:g} µs a link; 1 is in proportion"
+                    exponent,
+                    "",
+                    f"power of the wafers that a token's time grows with, {hop:g} µs a link; 1: in proportion",
                 )
                 for hop, exponent in exponents.items()
             },
-            "crossing_share": figure(share, "", f"of a token of {SERVED} on {four.system.wafers} wafers"),
+            "crossing_share": figure(
+                share, "", f"share of crossings in a token of {SERVED} on {four.system.wafers} wafers"
+            ),
             "outside_share": figure(
-                outside, "", f"of an answer of 1,024 tokens of {MODEL} that is network, connection and service"
+                outside, "", f"share of network, connection and service in an answer of 1,024 tokens of {MODEL}"
             ),
         },
         confidence="high",

@@ -149,6 +149,7 @@ def aggregate(lab: Laboratory) -> Finding:
     dearer = [
         best[f"wafers_{c}"].usd_per_million_tokens / best[f"gpus_{c}"].usd_per_million_tokens for c in (2_048, 8_192)
     ]
+    more = [best[f"wafers_{c}"].tokens_per_s / best[f"gpus_{c}"].tokens_per_s for c in (2_048, 8_192)]
     numbers["dearer_2048"] = figure(dearer[0], "", "cost of a token on wafers over that on GPUs, 2,048 tokens")
     numbers["dearer_8192"] = figure(dearer[1], "", "the same with 8,192 tokens")
     return Finding(
@@ -158,7 +159,8 @@ def aggregate(lab: Laboratory) -> Finding:
         f"{best['wafers_8192'].machines} make {best['wafers_8192'].tokens_per_s:,.0f} at 8,192; {GPUS} H200 "
         f"{best['gpus_2048'].tokens_per_s:,.0f} and {best['gpus_8192'].tokens_per_s:,.0f}. A token costs "
         f"{dearer[0]:.1f} and {dearer[1]:.1f} times as much on wafers, where a user gets "
-        f"{best['wafers_2048'].rate_of_user:,.0f} and {best['wafers_8192'].rate_of_user:,.0f} tokens/s.",
+        f"{best['wafers_2048'].rate_of_user:,.0f} and {best['wafers_8192'].rate_of_user:,.0f} tokens/s"
+        f"{': few for their price, not few in all' if min(more) > 1 < min(dearer) else ''}.",
         numbers=numbers,
         confidence="low",
         reason="prices of wafers are an analyst's, and no vendor has published a wafer's throughput",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.findings.claim import Curves, Finding, figure
+from wse.findings.claim import Curves, Finding, by_rule, figure
 from wse.findings.laboratory import Laboratory
 from wse.findings.retries import break_even_accuracy
 
@@ -20,6 +20,9 @@ LARGE: Final = "llama-3.1-405b"
 SERVED: Final = "llama-3.1-70b"
 SMALL: Final = "llama-3-8b"
 CONTEXTS: Final = (2_048, 8_192, 32_768, 131_072)
+GPU, GPUS, STACK = "h200", 8, "trtllm"
+HALF: Final = 0.5
+"""Share of its speed below which a user with a long context is no longer called fast, unless GPUs are slower."""
 
 WAFER_MW: Final = 0.023
 CAPITAL_MUSD: Final = (0.45, 1.0, 3.0)
@@ -79,26 +82,32 @@ def dense_400b(lab: Laboratory) -> Finding:
 
 
 def short_context(lab: Laboratory) -> Finding:
-    """Claim 16: speed and wafers of one user against the length of the context."""
-    wafers, rates = [], []
+    """Claim 16: speed and wafers of one user against the length of the context, beside one user of GPUs."""
+    wafers, rates, on_gpus = [], [], []
     for context in CONTEXTS:
         new = 1_024
         result = lab.estimate(SERVED, context=context, prompt_len=context - new, new_tokens=new)
         assert result.decode is not None
         wafers.append(result.system.wafers)
         rates.append(result.decode.tokens_per_s_per_user)
+        on_gpus.append(lab.gpu(SERVED, GPU, GPUS, STACK, "fp8", 1, context - new, new).rate_of_user)
     kept = rates[-1] / rates[0]
     numbers = {}
     for context, count, rate in zip(CONTEXTS, wafers, rates, strict=True):
         numbers[f"tokens_per_s_{context}"] = figure(rate, "tokens/s", f"of a user of {SERVED} with {context:,} tokens")
         numbers[f"wafers_{context}"] = figure(count, "wafers", f"that hold {SERVED} and a cache of {context:,} tokens")
     numbers["speed_kept"] = figure(kept, "", f"rate at {CONTEXTS[-1]:,} tokens over that at {CONTEXTS[0]:,}")
-    slower, more = kept < 0.5, wafers[-1] > wafers[0]
+    machine = f"{GPUS} {GPU.upper()}"
+    numbers["tokens_per_s_gpus"] = figure(
+        on_gpus[-1], "tokens/s", f"the same user with fp8 on {machine}, at the longest"
+    )
+    faster = rates[-1] / on_gpus[-1]
     return Finding(
-        verdict="true" if slower else "conditional" if more else "false",
+        verdict=by_rule(holds=kept < HALF and faster <= 1, never=kept >= HALF and wafers[-1] == wafers[0]),
         answer=f"At {CONTEXTS[-1]:,} tokens a user of {SERVED} keeps {100 * kept:.0f} % of the speed at {CONTEXTS[0]:,}"
-        f" ({rates[-1]:,.0f} of {rates[0]:,.0f} tokens/s) on {wafers[-1]} wafers in place of {wafers[0]}: a long "
-        "context costs speed, and SRAM for each user's cache, and so users.",
+        f" ({rates[-1]:,.0f} of {rates[0]:,.0f} tokens/s) on {wafers[-1]} wafers in place of {wafers[0]}, "
+        f"{faster:.1f} times that of one alone on {machine}: a long context costs speed, and SRAM for each user's "
+        "cache, and so users.",
         numbers=numbers,
         confidence="medium",
         reason="bytes of caches are exact; seconds rest on assumed software costs",
@@ -107,6 +116,7 @@ def short_context(lab: Laboratory) -> Finding:
             y="tokens/s of a user; wafers",
             lines={
                 "tokens/s of a user": tuple(zip(map(float, CONTEXTS), rates, strict=True)),
+                f"tokens/s alone on {machine}": tuple(zip(map(float, CONTEXTS), on_gpus, strict=True)),
                 "wafers": tuple(zip(map(float, CONTEXTS), map(float, wafers), strict=True)),
             },
             log_x=True,

@@ -29,7 +29,7 @@ def weights_from_outside(lab: Laboratory) -> Finding:
     numbers = {
         "tokens_per_s_streamed": figure(one, "tokens/s", f"of one user of {MODEL}, at most, at 150 GB/s to one wafer"),
         "tokens_per_s_held": figure(held, "tokens/s", f"of one user with weights in SRAM of {wafers} wafers"),
-        "ratio": figure(held / one, "", "of the two"),
+        "ratio": figure(held / one, "", "speed with weights in SRAM over that with streamed ones"),
     }
     if equal is not None:
         meaning = "in one batch that make as many tokens a wafer as resident weights do with all stages busy"
