@@ -120,7 +120,8 @@ def test_a_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
     ]
     assert check_axis(grid, None) == "context"
     figure = figure_of(grid, [*entries, Entry(setting=5, error="no")], "context")
-    user, users, *_ = figure.axes
+    user, users, first, _ = figure.axes
+    assert [first.yaxis.get_major_formatter()(value, 0) for value in (0, 0.0002, 0.05)] == ["0", "200 µs", "50 ms"]
     lines = [(line.get_label(), list(line.get_xdata()), list(line.get_ydata())) for line in user.lines]
     assert lines == [("batch 1", [1, 2, 3], [100, 101, 102]), ("batch 2", [1, 2], [103, 104])]
     assert [list(line.get_ydata()) for line in users.lines] == [[], []]

@@ -10,6 +10,7 @@ from wse.comparison.sweep.row import Entry
 from wse.comparison.sweep.shown import several, value_in
 from wse.errors import BadInput, UnknownName
 from wse.report.colours import PLOT_SERIES
+from wse.report.terminal import seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 PANELS: Final = (
     ("user", "tokens/s of a user"),
     ("users", "tokens/s of all users"),
-    ("ttft", "s to the first token"),
+    ("ttft", "time to the first token"),
     ("cost", "USD for a million tokens"),
 )
 MOST_POINTS: Final = 20_000
@@ -72,6 +73,8 @@ def figure_of(grid: Grid, entries: Iterable[Entry], axis: str) -> Figure:
         for at, (name, points) in enumerate(lines.items()):
             _line(axes, at, name, [(x if numeric else values.index(x), value_in(grid, e, key)) for x, e in points])
         _scale(axes, title, axis, values, numeric=numeric)
+        if key == "ttft":
+            axes.yaxis.set_major_formatter(lambda value, _: seconds(value) if value else "0")
     handles, names = axes.get_legend_handles_labels()
     if len(lines) > 1:
         shown = names[:MOST_NAMED]
