@@ -23,7 +23,12 @@ Messages say what, where, the value and the remedy, on one line.
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable
+from typing import Final
+
+_SHORTEST_PART: Final = 3  # letters of a name that is looked for inside of others
+_LONGEST_GROUP: Final = 8  # names of a group that are listed to one who named another group
 
 
 class WseError(Exception):
@@ -42,22 +47,45 @@ class BadInput(WseError):
 class UnknownName(BadInput):
     """A name that is not one of the known ones."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "", listed_by: str = "") -> None:
-        """``listed_by`` is the command that lists the known names, where they are too many for a line."""
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], *, where: str = "", listed_by: str = "", meant: str = ""
+    ) -> None:
+        """``listed_by`` is the command that lists the known names, where they are too many for a line.
+
+        ``meant`` is the known name that goes by this one elsewhere; the one nearest in letters, or the shortest that
+        has this one in it, where there is none.
+        """
         self.kind, self.name, self.known = kind, name, _beside(name, sorted(known))
-        group = len(_group(name)) if all(map(_group, self.known)) else 0
-        by_letters = {known_name[group:].casefold(): known_name for known_name in reversed(self.known)}
-        close = difflib.get_close_matches(name[group:].casefold(), by_letters, n=1)
-        hint = f"did you mean {by_letters[close[0]]!r}? " if close else ""
+        meant = meant or _nearest(name, self.known)
+        hint = f"did you mean {meant!r}? " if meant else ""
         place = f"{where}: " if where else ""
-        rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(self.known)}"
+        rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(_folded(name, self.known))}"
         super().__init__(f"{place}unknown {kind} {name!r}: {hint}{rest}")
 
 
+def _nearest(name: str, known: list[str]) -> str:
+    """The known name nearest in letters, else the shortest that has all of this one in it; empty where none does."""
+    group = len(_group(name)) if all(map(_group, known)) else 0
+    by_letters = {known_name[group:].casefold(): known_name for known_name in reversed(known)}
+    letters = name[group:].casefold()
+    close = difflib.get_close_matches(letters, by_letters, n=1)
+    if not close and len(letters) >= _SHORTEST_PART:
+        close = sorted((other for other in by_letters if letters in other), key=len)[:1]
+    return by_letters[close[0]] if close else ""
+
+
 def _group(name: str) -> str:
-    """What a name shares with others of its group: ``wafer.`` of ``wafer.clock_hz``, nothing of ``batch``."""
+    """What a name shares with others of its group: ``wafer.`` of ``wafer.clock_hz``, nothing of ``llama-3.1-8b``."""
     group, point, _ = name.rpartition(".")
-    return group + point
+    return group + point if group.isidentifier() else ""
+
+
+def _folded(name: str, known: list[str]) -> list[str]:
+    """The known names as a line has them: of a group that this one is not of, and that is long, how many it has."""
+    sizes = Counter(map(_group, known))
+    long = {group for group, size in sizes.items() if group and size > _LONGEST_GROUP and group != _group(name)}
+    folds = {other: f"{_group(other)}… ({sizes[_group(other)]})" for other in known if _group(other) in long}
+    return list(dict.fromkeys(folds.get(other, other) for other in known))
 
 
 def _beside(name: str, known: list[str]) -> list[str]:

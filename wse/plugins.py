@@ -111,6 +111,13 @@ def file_of(text: str) -> Path:
     return Path(name.rpartition(":")[0] if names_file_object(name) else text)
 
 
+def refuse_file_alone(text: str, where: str = "") -> None:
+    """Raise BadInput for a text that names a Python file without the object in it; ``where`` it was given."""
+    if text.endswith(".py"):
+        message = f"{f'{where}: ' if where else ''}{text}: name what is in the file too, as {text}:NAME"
+        raise BadInput(message)
+
+
 def object_of_file(text: str) -> Any:
     """The object that ``FILE.py:NAME`` names. The file is run once, and again when it was changed.
 

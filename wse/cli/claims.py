@@ -25,7 +25,7 @@ def claims(
 ) -> None:
     """Decide claims about fast inference, on wafers and on GPUs.
 
-    Each with the numbers that decide it, a verdict, and how sure it is.
+    Each with the numbers that decide it, a verdict, and how sure it is. All of them take minutes.
 
     Examples:
 

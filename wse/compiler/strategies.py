@@ -9,7 +9,7 @@ from typing import Any, Final
 from wse.compiler.own_strategy import own_strategy
 from wse.errors import UnknownName
 from wse.known_names import known_name
-from wse.plugins import STRATEGIES, names_file_object, object_of_file, with_plugins
+from wse.plugins import STRATEGIES, names_file_object, object_of_file, refuse_file_alone, with_plugins
 from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
@@ -40,6 +40,7 @@ def strategy(name: str, *, where: str = "") -> Strategy:
         return bundled[name]
     known = known_name(name, strategies())
     if known is None:
+        refuse_file_alone(name, where)
         raise UnknownName("mapping", name, strategies(), where=where)
     return strategies()[known]
 

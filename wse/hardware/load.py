@@ -43,6 +43,7 @@ class _Kind(Generic[Spec]):
         return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
 
 
+_WAFERS_OF_SYSTEMS: Final = {"cs2": "wse2", "cs3": "wse3"}  # names of machines, which people give for their wafers
 _WAFER: Final = _Kind("wafer", _HERE / "presets", WaferSpec, "wse2", ("generation", "announced"))
 _SOFTWARE: Final = _Kind("software profile", _HERE / "software", SoftwareProfile, "academic")
 
@@ -127,7 +128,9 @@ def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, Sourc
         return dict(texts), dict(numbers)
     if names_toml_file(where):
         return _read_file(kind, Path(where), f"set in {where}")
-    raise UnknownName(kind.word, where, kind.names())
+    raise UnknownName(
+        kind.word, where, kind.names(), meant=_WAFERS_OF_SYSTEMS.get(where.casefold().replace("-", ""), "")
+    )
 
 
 @cache

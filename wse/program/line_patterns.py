@@ -18,7 +18,7 @@ from typing import Any
 
 from wse.errors import BadInput, UnknownName, WseError
 from wse.known_names import known_name
-from wse.plugins import PATTERNS, fault_in_file, names_file_object, object_of_file, with_plugins
+from wse.plugins import PATTERNS, fault_in_file, names_file_object, object_of_file, refuse_file_alone, with_plugins
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
 from wse_mappings.patterns.pattern import LineCollective, LineReduce, Pattern, Reduce
@@ -132,6 +132,7 @@ def named_pattern(named: str | Callable[..., Any]) -> NamedPattern:
         )
     if name in _collectives():
         return _of_collective(named, number, _collectives()[name])
+    refuse_file_alone(name)
     raise UnknownName("pattern", name, known_line_patterns())
 
 

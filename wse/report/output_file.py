@@ -48,6 +48,11 @@ def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path
     return output_path(option, text, suffix=".png", kind="a PNG image", inputs=inputs)
 
 
+def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
+    """The path of an HTML page that an option names. Raises BadInput as `output_path` does."""
+    return output_path(option, text, suffix=".html", kind="a page", inputs=inputs)
+
+
 def write_output(option: str, path: Path, content: bytes) -> None:
     """Write what an option asked for. Raises BadInput when that cannot be."""
     with open_output(option, path) as file:

@@ -21,7 +21,7 @@ from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
 from wse.request.mapping_file import Mapping, load_mapping
 from wse.request.placement_request import PlacementRequest
 from wse.search.remedies import fewest_wafers
-from wse_mappings.cuts.expert_groups import AUTO, EXPERT_PLACEMENTS, FEW, is_placement
+from wse_mappings.cuts.expert_groups import AUTO, EXPERT_PLACEMENTS, FEW, SPREAD, is_placement
 
 ACCUMULATORS = ("float16", "float32")
 
@@ -105,6 +105,9 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
     check_seed(request.defects_seed)
     defects = None if request.defects is None else read_defects(request.defects, request.defects_seed, whole)
     loaded = load_model(request.model, with_weights=with_weights)
+    if loaded.spec.experts is None and request.experts not in (AUTO, SPREAD):
+        message = f"--experts {request.experts}: {loaded.spec.name} has no experts; leave it out"
+        raise BadInput(message)
     dtype, activations = _types(request, loaded.spec)
     return Basis(
         whole=whole,

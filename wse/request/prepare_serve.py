@@ -127,6 +127,7 @@ def _check(request: ServeRequest) -> None:
         ("--prefix-cache", request.prefix_cache, "--batching continuous", not is_static),
         ("--prefix-cache", request.prefix_cache, "--prefill same", not has_own),
         ("--fast-share", request.fast_share > 0, "--batching continuous", not is_static),
+        ("--prefixes", request.prefixes != 1, "--prefix-tokens", request.prefix_tokens is not None),
         ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
     ):
         if is_given and not is_there:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,6 +11,7 @@ from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import Option, OptionsOf
 from wse.request.placement_request import MappingName
+from wse.request.targets import read_time
 
 CONTINUOUS: Final = "continuous"
 STATIC: Final = "static"
@@ -210,11 +212,21 @@ class ServeRequest:
     ] = 0.0
     ttft: Annotated[
         float | None,
-        Option(doc="Seconds to the first token that are promised, for goodput.", panel="Serving", metavar="S"),
+        Option(
+            doc="Time to the first token that is promised, for goodput, such as 200ms; without a unit seconds.",
+            panel="Serving",
+            metavar="TIME",
+            read=partial(read_time, "--ttft"),
+        ),
     ] = None
     tpot: Annotated[
         float | None,
-        Option(doc="Seconds per further token that are promised, for goodput.", panel="Serving", metavar="S"),
+        Option(
+            doc="Time per further token that is promised, for goodput, such as 2ms; without a unit seconds.",
+            panel="Serving",
+            metavar="TIME",
+            read=partial(read_time, "--tpot"),
+        ),
     ] = None
     seed: Annotated[
         int, Option(doc="Seed of arrivals and lengths: the same seed, the same result.", panel="Serving", metavar="N")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from wse.comparison.compare.curve.page import curve_as_html
 from wse.comparison.compare.curve.plot import curve_as_png
@@ -17,7 +17,7 @@ from wse.comparison.compare.ranking.result import RankingResult
 from wse.comparison.compare.result import CompareResult
 from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import COLUMNS
-from wse.report.output_file import output_path, picture_path, write_output
+from wse.report.output_file import output_path, page_path, picture_path, write_output
 from wse.report.result import Result
 from wse.report.rows_csv import as_csv
 
@@ -25,17 +25,19 @@ Compared: TypeAlias = CompareResult | CurveResult | RankingResult | TracesResult
 """What is compared: a model on wafers, on wafers and GPUs, or two runs."""
 
 
+_CHECKS: Final = {"png": picture_path, "html": page_path}
+
+
 def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
     """The paths of the options that were given, by kind.
 
     Raises:
         BadInput: a path is empty, a folder or one of what is ``compared``, its folder is missing, or that of the plot
-            does not end in .png.
+            or page does not end in .png or .html.
     """
     inputs = [Path(name) for name in compared]
-    checks = {kind: picture_path if kind == "png" else output_path for kind in files}
     given = {kind: text for kind, text in files.items() if text is not None}
-    return {kind: checks[kind](f"--{kind}", text, inputs=inputs) for kind, text in given.items()}
+    return {kind: _CHECKS.get(kind, output_path)(f"--{kind}", text, inputs=inputs) for kind, text in given.items()}
 
 
 def write_files(result: Compared, files: dict[str, Path]) -> None:

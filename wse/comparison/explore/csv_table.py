@@ -13,6 +13,7 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.files import read_file, short_repr
+from wse.report.terminal import plural
 
 LIMIT_BYTES: Final = 2**27
 MOST_ROWS: Final = 50_000
@@ -58,9 +59,8 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
         if not cells:
             continue
         if len(cells) != len(names):
-            message = (
-                f"{path}: line {number} has {len(cells)} cells, the first line names {len(names)}; mend or remove it"
-            )
+            has = plural(len(cells), "cell")
+            message = f"{path}: line {number} has {has}, the first line names {len(names)}; mend or remove it"
             raise BadInput(message)
         if any(len(cell) > LONGEST_CELL for cell in cells):
             message = f"{path}: line {number} has a cell of over {LONGEST_CELL:,} characters; shorten it"
@@ -84,7 +84,8 @@ def _decoded(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        message = f"{path}: line {line} is not UTF-8; save the table as UTF-8"
+        remedy = "give a table of wse sweep or wse compare --csv" if b"\0" in data else "save the table as UTF-8"
+        message = f"{path}: line {line} is not UTF-8; {remedy}"
         raise BadInput(message) from error
 
 

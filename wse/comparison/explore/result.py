@@ -7,7 +7,7 @@ from typing import Annotated
 
 from wse.report.result import Doc, Result
 from wse.report.table import Table, pair_table
-from wse.report.terminal import WIDEST, count, in_bytes, printable
+from wse.report.terminal import WIDEST, in_bytes, plural, printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,6 @@ class ExploreResult(Result):
         """The page and the table."""
         rows = [
             ("page", f"{printable(self.page)}, {in_bytes(self.page_bytes)}: open it in a browser, offline too"),
-            ("table", f"{printable(self.table)}: {count(self.rows)} rows, {count(self.columns)} columns"),
+            ("table", f"{printable(self.table)}: {plural(self.rows, 'row')}, {plural(self.columns, 'column')}"),
         ]
         return (pair_table(rows, "Explore"),)

@@ -7,7 +7,7 @@ from pathlib import Path
 from wse.comparison.explore.csv_table import read_csv
 from wse.comparison.explore.page import as_html
 from wse.comparison.explore.result import ExploreResult
-from wse.report.output_file import output_path, write_output
+from wse.report.output_file import page_path, write_output
 
 
 def explore(table: Path, output: Path | None = None) -> ExploreResult:
@@ -20,7 +20,7 @@ def explore(table: Path, output: Path | None = None) -> ExploreResult:
     Raises:
         BadInput: the table cannot be read or shown, or the page cannot be written.
     """
-    path = output_path("-o", str(output or table.with_suffix(".html")), suffix=".html", kind="a page", inputs=[table])
+    path = page_path("-o", str(output or table.with_suffix(".html")), inputs=[table])
     columns = read_csv(table)
     page = as_html(table, columns)
     write_output("-o", path, page)

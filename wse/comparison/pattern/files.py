@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wse.comparison.pattern.result import PatternResult
 from wse.comparison.pattern.study import compare_patterns, laboratory_of
-from wse.report.output_file import output_path, picture_path, write_output
+from wse.report.output_file import page_path, picture_path, write_output
 from wse.report.progress import OnProgress, ignore
 from wse.request.pattern_request import PatternRequest
 
@@ -23,7 +23,7 @@ def compare_to_files(
     Raises:
         BadInput: as of `compare_patterns`, or a file that cannot be written.
     """
-    page = None if html is None else output_path("--html", str(html), suffix=".html", kind="a page")
+    page = None if html is None else page_path("--html", str(html))
     plot = None if png is None else picture_path("--png", str(png))
     result = compare_patterns(request, on_progress)
     if page is not None:

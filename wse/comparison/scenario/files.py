@@ -10,9 +10,10 @@ from wse.comparison.scenario.page import scenario_as_html
 from wse.comparison.scenario.plot import scenario_as_png
 from wse.comparison.scenario.result import ScenarioResult
 from wse.comparison.scenario.study import answer
-from wse.report.output_file import output_path, write_output
+from wse.report.output_file import page_path, picture_path, write_output
 from wse.report.progress import OnProgress
 
+_CHECKS: Final = {"--html": page_path, "--png": picture_path}
 WRITERS: Final = {"--html": scenario_as_html, "--png": scenario_as_png}
 
 
@@ -34,7 +35,7 @@ def answer_to_files(
     inputs = [] if isinstance(source, Mapping) else [Path(source)]
     given = {"--html": html, "--png": png}
     paths = {
-        option: output_path(option, str(text), inputs=inputs) for option, text in given.items() if text is not None
+        option: _CHECKS[option](option, str(text), inputs=inputs) for option, text in given.items() if text is not None
     }
     result = answer(source, on_progress, jobs=jobs)
     for option, path in paths.items():

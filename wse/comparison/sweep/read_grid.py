@@ -40,6 +40,9 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
     axes: dict[str, Axis] = {}
     if source is not None and source.endswith(".toml"):
         axes |= _axes(read_toml(Path(source), BadInput), source)
+        if not axes and not sets:
+            message = f"{source}: is empty; give settings, such as batch = [1, 8]"
+            raise BadInput(message)
     elif source is not None:
         axes["model"] = Axis("model", (source,))
     return _check(axes | _from_texts(sets))

@@ -129,7 +129,7 @@ def rows_table(rows: Sequence[SweepRow], shown_columns: Sequence[str], settings:
     """The rows under the axes and the columns of a view; below them what failed, and how many rows are not shown."""
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))
-    columns = [_axis_column(name, cells) for name in axes] or [Column(key="model", title="model")]
+    columns = [_axis_column(name, cells) for name in axes]
     columns += [_value_column(name, cells) for name in shown_columns if not _is_told(name, cells)]
     return Table(
         columns=tuple(columns), rows=cells, title="Settings", note="", footer=[*_footer(rows, shown_columns, settings)]

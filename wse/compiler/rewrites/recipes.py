@@ -98,6 +98,9 @@ def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
     names = options.schedule.split(",")
     for name in names:
         if name not in REWRITES:
+            if name in SCHEDULES:
+                message = f"--schedule {options.schedule}: {name} goes by itself; give it alone, or rewrites alone"
+                raise BadInput(message)
             raise UnknownName("schedule", name, (*SCHEDULES, *REWRITES))
         if reason := REWRITES[name].invalid(spec, options):
             message = f"--schedule {options.schedule}: {name} is not valid: {reason}; leave it out, or use {FUSED}"

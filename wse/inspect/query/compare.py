@@ -61,7 +61,8 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
         BadInput: there are more than two, or a model is among them.
     """
     if len(names) != 2:
-        message = f"{plural(len(names), 'name')}: give one model, or two traces"
+        alone = f"{names[0]}: is one trace: give a second beside it, or one model" if len(names) == 1 else ""
+        message = alone or f"{plural(len(names), 'name')}: give one model, or two traces"
         raise BadInput(message)
     for name, other_name in (names, names[::-1]):
         if is_trace(other_name) and not is_trace(name):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput
-from wse.report.output_file import output_path, write_output
+from wse.report.output_file import output_path, page_path, write_output
 from wse.report.progress import OnProgress
 from wse.request.serve_request import ServeRequest
 from wse.studies.serve.page.page import as_html
@@ -17,6 +17,7 @@ from wse.studies.serve.timeline import timeline_of
 
 KEYS: Final = {"--timeline": "timeline", "--html": "page"}
 """The keys of a result that have the files of options."""
+_CHECKS: Final = {"--timeline": output_path, "--html": page_path}
 
 
 def serve_to_files(
@@ -31,7 +32,7 @@ def serve_to_files(
     inputs = [Path(request.arrivals)]
     given = {"--timeline": timeline, "--html": html}
     paths = {
-        option: output_path(option, str(text), inputs=inputs) for option, text in given.items() if text is not None
+        option: _CHECKS[option](option, str(text), inputs=inputs) for option, text in given.items() if text is not None
     }
     service = serve(request, on_progress)
     outcome, result = service.outcome, service.result

@@ -1,0 +1,30 @@
+"""Messages about names that are not known: the nearest one, and the known ones in a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from wse.errors import UnknownName
+
+MODELS = ["llama-2-13b", "llama-3-8b", "llama-3.1-8b", "llama-3.1-70b", "story"]
+NUMBERS = [*(f"wafer.number_{n}" for n in range(9)), "wafer.clock_hz", "software.loop_cycles", "batch"]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "nearest"),
+    [
+        ("llama-3.1-7b", MODELS, "llama-3.1-70b"),
+        ("Storry", MODELS, "story"),
+        ("clock", NUMBERS, "wafer.clock_hz"),
+        ("wafer.clok", NUMBERS, "wafer.clock_hz"),
+        ("or", MODELS, ""),
+    ],
+)
+def test_the_nearest_name(name: str, known: list[str], nearest: str) -> None:
+    message = str(UnknownName("thing", name, known))
+    assert (f"did you mean {nearest!r}?" if nearest else "'or': known: llama-2-13b") in message
+
+
+def test_long_groups_are_folded_but_for_the_one_that_was_named() -> None:
+    assert str(UnknownName("number", "plum", NUMBERS)).endswith("known: batch, software.loop_cycles, wafer.… (10)")
+    assert str(UnknownName("number", "wafer.plum", NUMBERS)).endswith(f"known: {', '.join(sorted(NUMBERS[:10]))}")
