@@ -130,7 +130,6 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["serve-sim", "story", "--prefixes", "2"], ["--prefixes: needs --prefix-tokens"]),
     (["serve-sim", "story", "--html", "a.h5"], ["--html a.h5", "a page, which ends in .html"]),
     (["compare", "story", "--html", "a.h5"], ["--html a.h5", "a page, which ends in .html"]),
-    (["compare", "a.h5"], ["a.h5: is one trace", "give a second beside it, or one model"]),
     (["scenario", "fast-mode", "--png", "a.jpg"], ["--png a.jpg", "a PNG image"]),
     (["estimate", "llama-3-8b", "--what-if", "clok=x2"], ["did you mean 'clock'?", "latency, software.… (12), sram"]),
     (["inspect", "none.h5"], ["none.h5", "no such file"]),

@@ -162,7 +162,7 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["MODEL", "--prompt-len", "3", "--new-tokens", "3", "--economics", "none.toml"], ["none.toml", "does not exist"]),
     (["./missing"], ["'./missing'", "no such file or folder"]),
     (["none.h5", "none.h5"], ["none.h5", "no such file"]),
-    (["none.h5"], ["1 name", "two traces"]),
+    (["none.h5"], ["none.h5: is one trace", "give a second beside it"]),
     (["none.h5", "MODEL"], ["is no trace", "'none.h5' is one"]),
     (["MODEL", "none.h5"], ["is no trace", "'none.h5' is one"]),
     (["MODEL", "MODEL"], ["give one model, or two files that wse run wrote"]),

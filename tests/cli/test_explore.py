@@ -19,7 +19,7 @@ def test_a_page_beside_its_table(wse: Wse, empty: Path) -> None:
 
 def test_bad_tables_are_one_line_and_leave_nothing(wse: Wse, empty: Path) -> None:
     (empty / "t.csv").write_text("a,b\n1\n")
-    assert "t.csv: line 2 has 1 cells" in wse("explore", "t.csv").refusal()
+    assert "t.csv: line 2 has 1 cell" in wse("explore", "t.csv").refusal()
     assert "none.csv: does not exist" in wse("explore", "none.csv").refusal()
     assert "is no folder" in wse("explore", "t.csv", "-o", "no/t.html").refusal()
     assert files_below(empty) == {"t.csv"}
