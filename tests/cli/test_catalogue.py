@@ -40,6 +40,7 @@ def test_wafers_mark_what_was_only_announced(wse: Wse) -> None:
     assert json.loads(wse("wafers", "--json").out)["announced"] == ["cs4"]
     assert "announced by its vendor, not measured" in wse("wafers", "cs4").out
     assert json.loads(wse("wafers", "cs4", "--json").out)["announced"] is True
+    assert json.loads(wse("wafers", "CS4", "--json").out)["name"] == "cs4"
     for name in ("wse2", "wse3"):
         assert "announced" not in wse("wafers", name).out.replace("not announced", ""), name
         assert json.loads(wse("wafers", name, "--json").out)["announced"] is False

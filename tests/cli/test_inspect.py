@@ -248,3 +248,11 @@ def test_a_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: li
         seen = wse("inspect", "e.h5", *view)
         assert seen.code == 0, seen.err
     assert wse("inspect", "e.h5", "--tokens").out.count("generated") == 4
+
+
+def test_a_narrow_terminal_has_the_busiest_link_in_full(wse: Wse, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = json.loads(wse("inspect", trace, "--links", "--json").out)["links"][0]
+    monkeypatch.setenv("COLUMNS", "40")
+    text = wse("inspect", trace).out
+    assert "…" not in text
+    assert f"{wide['words']:,}" in text

@@ -9,6 +9,7 @@ from wse.compiler.strategies import strategies
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import WaferSpec
+from wse.known_names import known_name
 from wse.models.catalogue import BUNDLED, CONFIGURATIONS, origins
 from wse.models.configs.config import known_families, read_config
 from wse.models.load import load_model
@@ -130,7 +131,8 @@ def machine(name: str) -> MachineResult:
     """The numbers of a wafer or a software profile, bundled or from a file. Errors as of ``load_wafer``."""
     numbers = _numbers(name)
     is_wafer = numbers.keys() == numeric_fields(WaferSpec).keys()
-    return MachineResult(name=name, announced=load_wafer(name).announced if is_wafer else None, numbers=numbers)
+    own = known_name(name, (*known_wafers(), *known_software())) or name
+    return MachineResult(name=own, announced=load_wafer(name).announced if is_wafer else None, numbers=numbers)
 
 
 def _numbers(name: str) -> Numbers:

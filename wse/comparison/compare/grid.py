@@ -19,6 +19,7 @@ from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.mapping_file import load_mapping
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.remedies import MOST_WAFERS as MOST_TRIED
+from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.estimate import inputs
 from wse.studies.results.placement import ModelResult
 from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
@@ -85,9 +86,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     rows_of = _all_rows(request, combinations, on_progress, pool)
     results = [rows_of[combination] for combination in combinations]
     if not any(row.possible for result in results for row in result.rows):
-        first_row = results[0].rows[0]
-        refusal = f"{first_row.mapping} on {first_row.wafers}: {first_row.reason}"
-        message = f"none of the {len(combinations)} combinations can be: {refusal}; give other --wafers or --mapping"
+        message = f"none of the {len(combinations)} combinations can be: {_refusal(request, results)}"
         raise DoesNotFit(message)
     return Grid(first=first, names=names, counts=counts, results=results)
 
@@ -106,6 +105,19 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
         rows=rows,
         verdict=verdict(rows),
     )
+
+
+def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
+    """Why the model does not fit on the most wafers that it can be on, and what would make it fit."""
+    first = results[0].rows[0]
+    for wafers in sorted({row.wafers for result in results for row in result.rows}, reverse=True):
+        try:
+            compile_with_remedies(prepare_estimate(replace(request.base, mapping=first.mapping, wafers=wafers)))
+        except DoesNotFit as error:
+            return f"{first.mapping} on {wafers}: {error}"
+        except BadInput:
+            continue  # more wafers than the model or the mapping can be on
+    return f"{first.mapping} on {first.wafers}: {first.reason}; give other --wafers or --mapping"
 
 
 def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:

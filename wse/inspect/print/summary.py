@@ -15,7 +15,7 @@ from wse.inspect.query.summary import SummaryView
 from wse.inspect.query.traced_run import TracedUser
 from wse.inspect.query.tree import kind_totals
 from wse.report.shared_tables import causes_table, experts_table, sram_table, wafer_line
-from wse.report.table import Column, Table
+from wse.report.table import Column, Table, pair_table
 from wse.report.terminal import bar, count, heading, in_bytes, lines, percent, plural, printable, seconds
 from wse.report.terminal_table import print_table
 
@@ -110,8 +110,7 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
     if view.crossing.bytes:
         traffic.append(("between wafers and with the host", in_bytes(view.crossing.bytes)))
     if traffic:
-        heading(console, "Traffic", "over the whole run")
-        lines(console, traffic)
+        print_table(console, pair_table(traffic, "Traffic", "over the whole run"))
 
 
 def _print_kinds(console: Console, view: SummaryView) -> None:
