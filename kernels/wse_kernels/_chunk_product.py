@@ -99,8 +99,9 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
     2. For some outputs at a time, weights are widened likewise.
     3. Block by block of tokens, sums are read from memory, added to in registers, and put back.
 
-    Where fewer tokens or outputs are left than a block has, it has the last one several times: each makes the same sum,
-    of what was there before any is put back. The last vector may begin among the lanes of the one before.
+    Where half of a block's outputs are left, or fewer, blocks are half as wide. Where fewer tokens or outputs are left
+    than a block has, it has the last one several times: each makes the same sum, of what was there before any is put
+    back. The last vector may begin among the lanes of the one before.
     """
 
     of_weights = kind.pointers + kind.numbers
@@ -137,7 +138,13 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
                     short_loop(builder, zero, count, TOKENS) as m,
                 ):
                     tokens = _block_indices(builder, m, count, TOKENS)
-                    code.multiply(first_token, tokens, outputs, terms, begin, _least(builder, begin, last_vector))
+                    lane = _least(builder, begin, last_vector)
+                    few = builder.icmp_signed("<=", builder.sub(N, n), word(OUTPUTS // 2))
+                    with builder.if_else(few) as (half, whole):
+                        with half:
+                            code.multiply(first_token, tokens, outputs[: OUTPUTS // 2], terms, begin, lane)
+                        with whole:
+                            code.multiply(first_token, tokens, outputs, terms, begin, lane)
 
     name = "wse_multiply_chunk_" + "_".join(map(str, (*stored, kind)))
     return internal_function(module, name, pointers, kind.numbers + 7, body, inlined=False)
@@ -203,7 +210,7 @@ class _Code:
         builder.position_at_end(loop)
         k, totals = builder.phi(WORD), [builder.phi(SINGLES) for _ in outs]
         made: list[Any] = []
-        weights = [builder.load(self.weight_place(vector, k, word(j)), align=WIDTH) for j in range(OUTPUTS)]
+        weights = [builder.load(self.weight_place(vector, k, word(j)), align=WIDTH) for j, _ in enumerate(outputs)]
         for m in tokens:
             value = builder.load(self.activation_place(vector, m, k), align=WIDTH)
             for weight in weights:
