@@ -33,3 +33,9 @@ def test_the_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Pa
     assert (empty / "t.png").read_bytes().startswith(b"\x89PNG")
     printed = json.loads(wse("estimate", "story", *FLAGS, "--what-if", "clock=x2", "--json").out)
     assert printed["changes"][0]["factors"]["tokens_per_s_per_user"] == pytest.approx(2)
+
+
+def test_changes_of_which_none_can_be_are_an_error(wse: Wse) -> None:
+    tiny = ["--mesh", "24x24", "--wafers", "1", "--mapping", "region", "--prompt-len", "8", "--new-tokens", "8"]
+    line = wse("estimate", "story", *tiny, "--what-if", "clock=x1e9").refusal()
+    assert "--what-if: none of 1 change can be: clock x1e9: wafer wse3: clock_hz" in line

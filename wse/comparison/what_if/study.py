@@ -11,6 +11,7 @@ from wse.comparison.what_if.result import WhatIfResult, WhatIfRow
 from wse.errors import BadInput, WseBug, WseError
 from wse.hardware.load import load_software, load_wafer
 from wse.report.progress import OnProgress, ignore
+from wse.report.terminal import plural
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
@@ -53,7 +54,8 @@ def what_if(
         engine: Whose processes they are.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used, or nothing is decoded.
+        BadInput and its kinds: something that was named is missing or cannot be used, nothing is decoded, or
+            no change can be.
         DoesNotFit: the model does not fit the machine as it is.
         WseBug: an estimate ended in a bug of ours.
     """
@@ -83,6 +85,9 @@ def what_if(
             on_progress(len(done), len(requests), names[item])
     base = WhatIfRow(**(done[0].numbers or {}))
     rows = [_row(change, done[at], base, base_request) for at, change in enumerate(changes, 1)]
+    if all(row.reason is not None for row in rows):
+        message = f"--what-if: none of {plural(len(rows), 'change')} can be: {names[1]}: {rows[0].reason}"
+        raise BadInput(message)
     rows.sort(key=lambda row: row.effect, reverse=True)
     return WhatIfResult(inputs=done[0].inputs or {}, base=base, changes=tuple(rows))
 
