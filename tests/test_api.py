@@ -81,7 +81,7 @@ def test_claims_are_what_the_command_prints(capsys: pytest.CaptureFixture[str], 
     assert capsys.readouterr() == ("", "")
     assert json.loads(json.dumps(decided.to_dict())) == printed(capsys, "claims", "7", "11")
     assert "## Claim 11" in page.read_text()
-    with pytest.raises(BadInput, match="there are claims 1 to 17"):
+    with pytest.raises(BadInput, match="give the number of a claim, 1 to 17"):
         wse.claims(18)
     with pytest.raises(BadInput, match="numbers"):
         wse.claims("seven")

@@ -68,8 +68,8 @@ def test_a_claim_is_explained_with_its_plot_and_page(wse: Wse, empty: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["claims", "18"], "there are claims 1 to 17"),
-        (["claims", "0"], "there are claims 1 to 17"),
+        (["claims", "18"], "give the number of a claim, 1 to 17"),
+        (["claims", "0"], "give the number of a claim, 1 to 17"),
         (["claims", "two"], "N 'two': give the number of a claim"),
         (["claims", "8", "11", "--png", "x.png"], "--png draws the plot of one claim"),
         (["claims", "7", "--png", "x.png"], "there is nothing to draw"),

@@ -30,7 +30,7 @@ CASES = [
 
 def remedies(line: str) -> list[list[str]]:
     """The options that a refusal names."""
-    listed = line.split("any of these would make it fit: ")
+    listed = re.split("(?:any of these|this) would make it fit: ", line)
     return [remedy.split() for remedy in listed[1].split(", ")] if len(listed) == 2 else []
 
 

@@ -324,7 +324,7 @@ def test_regions_that_are_too_small_are_told_what_is_searched(tmp_path: Path) ->
     small = {"row": 0, "col": 0, "rows": 4, "cols": 4, "layers": [0, 4]}
     with pytest.raises(DoesNotFit) as refused:
         wse.compile("story", mapping=write(tmp_path, small), mesh="24x24", prompt="One day", new_tokens=4)
-    assert str(refused.value).endswith("16,384 bytes; any of these would make it fit: --mapping auto")
+    assert str(refused.value).endswith("16,384 bytes; this would make it fit: --mapping auto")
 
 
 @pytest.mark.slow

@@ -48,6 +48,6 @@ def _number(text: str) -> int:
 
     number = whole_number(text)
     if number is None:
-        message = f"N {text!r}: give the number of a claim; wse claims lists them"
+        message = f"N {text!r}: give the number of a claim, such as 2"
         raise BadInput(message)
     return number

@@ -186,5 +186,5 @@ def check_numbers(numbers: Sequence[int]) -> None:
     """Raise BadInput where there is no claim of a number."""
     for number in numbers:
         if not 1 <= number <= len(CLAIMS):
-            message = f"claim {number}: there are claims 1 to {len(CLAIMS)}; wse claims lists them"
+            message = f"claim {number}: give the number of a claim, 1 to {len(CLAIMS)}"
             raise BadInput(message)

@@ -44,7 +44,8 @@ def compile_with_remedies(prepared: Placeable) -> Compilation:
         if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
             changes = [change for change in changes if not {"--mesh", "--wafers"} & {*change.split()}]
             none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
-        remedy = f"any of these would make it fit: {', '.join(changes)}" if changes else none_fits
+        which = "any of these" if len(changes) > 1 else "this"
+        remedy = f"{which} would make it fit: {', '.join(changes)}" if changes else none_fits
         most = p.options.wafers
         all_tried = p.request.wafers is None and not p.options.listed
         none = f"; no number of wafers holds it, {most} being the most for it" if all_tried else ""
