@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,7 @@ from hypothesis import settings
 from wse.request.basis import Placeable
 from wse.search.search import Compilation
 from wse.studies.compile import choose
+from wse.studies.serve import wafers
 from wse_kernels import library, precompile
 
 LONGEST = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py")
@@ -51,22 +53,33 @@ def one_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_search() -> Iterator[None]:
-    """Search for a Program once where tests ask for the same: by command, from Python, and as JSON."""
-    compile_fastest, found = choose.compile_fastest, dict[Hashable, Compilation]()
+    """Search for a Program once where tests ask for the same, and for its passes: by command, from Python, as JSON."""
 
-    def compile_once(prepared: Placeable) -> Compilation:
+    def asked(prepared: Placeable, *rest: object) -> Hashable:
         p = prepared
         before_pass = p.middle_before_pass if p.options.verify_tokens else None
-        asked = (p.spec, p.wafer, p.software, p.options, tuple(p.middle_context), before_pass, p.new_tokens)
-        if p.meshes:
-            return compile_fastest(p)
-        if asked not in found:
-            found[asked] = compile_fastest(p)
-        return found[asked]
+        middle = tuple(p.middle_context), before_pass, p.new_tokens
+        return p.spec, p.wafer, p.software, p.options, middle, *(one for one in rest if not isinstance(one, Compilation))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose, "compile_fastest", compile_once)
+        for module, name in ((choose, "compile_fastest"), (wafers, "wafer_costs")):
+            patch.setattr(module, name, once(getattr(module, name), asked))
         yield
+
+
+def once(function: Callable[..., Any], asked: Callable[..., Hashable]) -> Callable[..., Any]:
+    """A function of a request that is called once for all that ask for the same; dead PEs have no key."""
+    found = dict[Hashable, Any]()
+
+    def call(prepared: Placeable, *rest: object) -> Any:
+        if prepared.meshes:
+            return function(prepared, *rest)
+        key = asked(prepared, *rest)
+        if key not in found:
+            found[key] = function(prepared, *rest)
+        return found[key]
+
+    return call
 
 
 def pytest_collection_finish() -> None:

@@ -18,7 +18,8 @@ from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.curve.row import COLUMNS
 from wse.errors import BadInput
 
-SMALL = ("story", "--mesh", "24x24", "--prompt-len", "64", "--new-tokens", "64", "--mapping", "bands", "--wafers", "1")
+LENGTHS = ("--prompt-len", "64", "--new-tokens", "64")
+SMALL = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "released", "--wafers", "1")
 H100 = ("--gpu", "h100", "--gpus", "1", "--stack", "vllm")
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.cli.conftest import Wse
 
-FLAGS = ("--mesh", "24x24", "--prompt-len", 16, "--new-tokens", 16)
+QUICK = ("--mapping", "region", "--schedule", "released")
+FLAGS = ("--mesh", "24x24", *QUICK, "--prompt-len", 16, "--new-tokens", 16)
 
 
 def test_what_is_of_one_machine_is_refused(wse: Wse) -> None:

@@ -22,8 +22,8 @@ from wse.models.catalogue import CONFIGURATIONS
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
 BLOCK = re.compile(r"<!-- (?:with ([\w./-]+): )?\$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
-LONG = ("estimate llama", "serve-sim llama", "run --draft story-draft --draft-tokens 2 --mesh 96x96")
-"""What commands begin with that estimate models of full size, or run on thousands of PEs."""
+LONG = ("estimate llama", "serve-sim", "sweep", "scenario", "run --draft")
+"""What commands begin with that take a second and more."""
 LONGEST = (
     "scenario coding",
     "scenario glm",

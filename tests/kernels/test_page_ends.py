@@ -59,6 +59,7 @@ def ended(code: str) -> int:
     return subprocess.run([sys.executable, "-c", code], env=os.environ | paths, check=False).returncode
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not JIT, reason="interpreted kernels index arrays")
 def test_kernels_in_vectors_stay_within_their_arrays() -> None:
     assert ended("from tests.kernels.test_page_ends import run_at_page_ends; run_at_page_ends()") == 0

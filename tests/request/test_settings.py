@@ -19,6 +19,7 @@ from wse.request.run_request import CompileRequest, RunRequest
 from wse.request.serve_request import ServeRequest
 from wse.request.settings import with_settings
 
+PLAIN = {"mapping": "region", "schedule": "released"}
 QUICK = EstimateRequest(model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
 
 
@@ -87,7 +88,7 @@ def test_a_suggestion_is_near_or_absent() -> None:
 
 
 def test_the_estimate_follows_and_says_what_was_set() -> None:
-    options = {"mesh": "24x24", "wafer": "wse2", "prompt_len": 8, "new_tokens": 4}
+    options = {"mesh": "24x24", "wafer": "wse2", "prompt_len": 8, "new_tokens": 4, **PLAIN}
     plain = wse.estimate("story", **options)
     fast = wse.estimate("story", **options, set="wafer.clock_hz=x2")
     assert fast.decode.cycles_per_token == plain.decode.cycles_per_token
@@ -99,8 +100,8 @@ def test_the_estimate_follows_and_says_what_was_set() -> None:
 
 
 def test_more_sram_is_a_smaller_mesh_of_a_run() -> None:
-    small = wse.run(set=["wafer.sram_bytes_per_pe=x2"], new_tokens=2, trace=None)
-    plain = wse.run(new_tokens=2, trace=None)
+    small = wse.run(set=["wafer.sram_bytes_per_pe=x2"], new_tokens=2, trace=None, **PLAIN)
+    plain = wse.run(new_tokens=2, trace=None, **PLAIN)
     assert small.wafer.rows < plain.wafer.rows
     assert small.tokens == plain.tokens
 
@@ -111,7 +112,7 @@ def test_settings_are_of_wafers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_command_line_says_what_was_set(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", "story", "--set", "wafer.colours=30"]) == 0
+    assert main(["compile", "story", "--mesh", "24x24", "--mapping", "region", "--set", "wafer.colours=30"]) == 0
     assert "--set wafer.colours=30" in capsys.readouterr().out
 
 

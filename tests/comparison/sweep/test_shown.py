@@ -25,6 +25,7 @@ REPORTS = [
     {"system_wafers": 4, "decode_tokens_per_s_per_user": 950.0, "latency_ttft_s": 0.2, "sram_fits": False},
 ]
 GRID = axes(batch=4, context=1)
+QUICK = {"mapping": "region", "schedule": "released", "prompt_len": 5, "new_tokens": 4}
 ENTRIES = [*(Entry(setting=at, row=report) for at, report in enumerate(REPORTS)), Entry(setting=3, error="too\nlarge")]
 
 
@@ -141,19 +142,19 @@ def test_bad_pictures_are_one_line(tmp_path: Path) -> None:
 
 
 def test_from_python_rows_and_picture(config: Path, tmp_path: Path) -> None:
-    grid = {"model": config, "mesh": "4x4", "wafer.clock_hz": ["x1", "x2"], "prompt_len": 5, "new_tokens": 4}
+    grid = {"model": config, "mesh": "4x4", "wafer.clock_hz": ["x1", "x2"], **QUICK}
     table, png = tmp_path / "t.csv", tmp_path / "t.png"
     result = wse.sweep(grid, output=table, jobs=1, sort="user", columns=["user", "prefill_s"], top=1, png=png)
     (row,) = result.rows
     assert row.setting == {"wafer.clock_hz": "x2"}
-    fast = wse.estimate(config, mesh="4x4", prompt_len=5, new_tokens=4, set="wafer.clock_hz=x2")
+    fast = wse.estimate(config, mesh="4x4", set="wafer.clock_hz=x2", **QUICK)
     assert row.values == {"user": fast.decode.tokens_per_s_per_user, "prefill_s": fast.prefill.s}
     assert png.read_bytes().startswith(b"\x89PNG")
     assert "grades" not in table.read_text()
 
 
 def test_a_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path, tmp_path: Path) -> None:
-    grid = {"model": config, "mesh": ["1x1", "1x2"], "wafers": 1, "prompt_len": 5, "new_tokens": 4}
+    grid = {"model": config, "mesh": ["1x1", "1x2"], "wafers": 1, **QUICK}
     grid |= {"wafer.sram_bytes_per_pe": 9_000}
     with pytest.raises(BadInput, match=r"none of 2 settings has an answer; the first: .* does not fit on 1x1"):
         wse.sweep(grid, output=tmp_path / "t.csv", jobs=1)
@@ -162,7 +163,7 @@ def test_a_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Pa
 
 
 def test_an_unknown_column_keeps_what_is_done(config: Path, tmp_path: Path) -> None:
-    grid = {"model": config, "mesh": ["4x4", "4x3"], "prompt_len": 5, "new_tokens": 4}
+    grid = {"model": config, "mesh": ["4x4", "4x3"], **QUICK}
     with pytest.raises(UnknownName, match="unknown column 'nope'"):
         wse.sweep(grid, output=tmp_path / "t.csv", jobs=1, columns="nope")
     assert wse.sweep(grid, output=tmp_path / "t.csv", jobs=1, columns="user").settings_resumed == 1
