@@ -58,8 +58,8 @@ def one_search() -> Iterator[None]:
     def asked(prepared: Placeable, *rest: object) -> Hashable:
         p = prepared
         before_pass = p.middle_before_pass if p.options.verify_tokens else None
-        middle = tuple(p.middle_context), before_pass, p.new_tokens
-        return p.spec, p.wafer, p.software, p.options, middle, *(one for one in rest if not isinstance(one, Compilation))
+        request = p.spec, p.wafer, p.software, p.options, tuple(p.middle_context), before_pass, p.new_tokens
+        return *request, *(one for one in rest if not isinstance(one, Compilation))
 
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((choose, "compile_fastest"), (wafers, "wafer_costs")):
