@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from wse.validation.measured.measurements import Measurement
+from wse.validation.parts import GpuErrors
 from wse.validation.predictors.gpus import METHOD, ServingRow, bound_ms, serving_row
-from wse.validation.result import GpuErrors
 from wse.validation.summary import ComparedRow
 
 CONTINUOUS: Final = ("tpot_ms", "itl_ms")

@@ -10,18 +10,10 @@ from wse.report.markdown import markdown_table
 from wse.report.output_file import write_output
 from wse.report.terminal import count, plural, printable
 from wse.validation.measured.measurements import TABLES
+from wse.validation.parts import Errors, GpuErrors, GroupErrors, ModelCapacity, ValidationRow
 from wse.validation.plot import figure_of
-from wse.validation.result import (
-    Errors,
-    GpuErrors,
-    GroupErrors,
-    ModelCapacity,
-    Validation,
-    ValidationRow,
-    description,
-    signed_text,
-    value_text,
-)
+from wse.validation.result import Validation
+from wse.validation.tables import description, signed_text, value_text
 from wse.validation.text import BOUNDED, CALIBRATED, GPUS, NOT_CAPTURED, PREDICTED
 
 LONGEST_CELL: Final = 60

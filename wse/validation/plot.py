@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from wse.report.colours import PLOT_SERIES
 from wse.report.terminal import count
 from wse.validation.kinds import GPUS, SERVICES
-from wse.validation.result import CALIBRATED, Validation, ValidationRow
+from wse.validation.parts import CALIBRATED, ValidationRow
+from wse.validation.result import Validation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

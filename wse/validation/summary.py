@@ -11,8 +11,7 @@ from typing import Any
 
 from wse.validation.kinds import GPUS, SERVICES, Kind, kind_of
 from wse.validation.measured.measurements import Measurement
-from wse.validation.predictors.prediction import Prediction
-from wse.validation.result import (
+from wse.validation.parts import (
     CALIBRATED,
     GroupErrors,
     KindErrors,
@@ -22,6 +21,7 @@ from wse.validation.result import (
     ValidationRow,
     ValidationSummary,
 )
+from wse.validation.predictors.prediction import Prediction
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from wse.validation.measured.measurements import Measurement, read
 from wse.validation.predictors.capacity import capacity_of
 from wse.validation.predictors.predict import predict
 from wse.validation.predictors.prediction import Prediction, decline
-from wse.validation.result import Listed, Validation, validation_tables
+from wse.validation.result import Validation
 from wse.validation.summary import ComparedRow, summarise
+from wse.validation.tables import Listed, validation_tables
 
 BUNDLED: Final = Path(__file__).parents[1] / "data" / "measurements"
 LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
@@ -71,7 +72,8 @@ def check_listed(choice: str) -> Listed:
 def print_validation(validation: Validation, stream: TextIO, listed: Listed) -> None:
     """Print the tables of a validation, with the rows that are to be listed."""
     console = console_on(stream)
-    print_tables(console, validation_tables(validation, listed, console.width))
+    rows, summary, capacity = validation.rows, validation.summary, validation.capacity
+    print_tables(console, validation_tables(rows, summary, capacity, listed, console.width))
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import INDENT, WIDEST, count
-from wse.validation.result import signed_text
+from wse.validation.tables import signed_text
 
 WORST: Final = 10
 """Configurations that are listed."""

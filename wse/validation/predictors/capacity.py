@@ -14,8 +14,8 @@ from wse.hardware.load import load_software
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.validation.measured.measurements import Measurement
+from wse.validation.parts import ModelCapacity, WafersNeeded
 from wse.validation.predictors.services import PROFILE, ServiceRequest, service_request
-from wse.validation.result import ModelCapacity, WafersNeeded
 
 OTHERS: Final = ("tuned", "academic")
 
