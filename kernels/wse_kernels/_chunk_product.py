@@ -119,6 +119,7 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
         ):
             terms = _least(builder, builder.sub(K, first_term), word(TERMS))
             count = _least(builder, builder.sub(M, first_token), word(MOST_TOKENS))
+            code.terms, code.tokens = terms, count
             with short_loop(builder, zero, terms) as k, _vectors(builder, lanes) as vector:  # 1
                 term = Term(k, builder.add(first_term, k))
                 weights.prepare(term, vector)
@@ -126,13 +127,9 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
                     code.widen_activation(builder.add(first_token, m), term, m, vector)
             with short_loop(builder, zero, N, OUTPUTS) as n:
                 outputs = _block_indices(builder, n, N, OUTPUTS)
-                with (  # 2
-                    short_loop(builder, zero, terms) as k,
-                    _vectors(builder, lanes) as vector,
-                    short_loop(builder, zero, word(OUTPUTS)) as j,
-                ):
-                    output = _least(builder, builder.add(n, j), builder.sub(N, word(1)))
-                    code.widen_weights(Term(k, builder.add(first_term, k)), output, j, vector)
+                with short_loop(builder, zero, terms) as k, _vectors(builder, lanes) as vector:  # 2
+                    for j, output in enumerate(outputs):
+                        code.widen_weights(Term(k, builder.add(first_term, k)), output, word(j), vector)
                 with (  # 3
                     short_loop(builder, zero, lanes, WIDTH) as begin,
                     short_loop(builder, zero, count, TOKENS) as m,
@@ -142,9 +139,9 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
                     few = builder.icmp_signed("<=", builder.sub(N, n), word(OUTPUTS // 2))
                     with builder.if_else(few) as (half, whole):
                         with half:
-                            code.multiply(first_token, tokens, outputs[: OUTPUTS // 2], terms, begin, lane)
+                            code.multiply(first_token, tokens, outputs[: OUTPUTS // 2], begin, lane)
                         with whole:
-                            code.multiply(first_token, tokens, outputs, terms, begin, lane)
+                            code.multiply(first_token, tokens, outputs, begin, lane)
 
     name = "wse_multiply_chunk_" + "_".join(map(str, (*stored, kind)))
     return internal_function(module, name, pointers, kind.numbers + 7, body, inlined=False)
@@ -173,6 +170,7 @@ class _Code:
     def __init__(self, builder: Any, pointers: Any, stored: tuple[Any, Any], weights: Any, numbers: Any) -> None:
         self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, stored
         self.weights, (self.x_stride, self.out_stride, self.lanes) = weights, numbers
+        self.terms, self.tokens = word(TERMS), word(MOST_TOKENS)  # of which scratch has something
         self.widened, self.activations = (
             cgutils.alloca_once(builder, SINGLES, size=word(TERMS * most * MOST_VECTORS))
             for most in (OUTPUTS, MOST_TOKENS)
@@ -196,10 +194,8 @@ class _Code:
         value = self.weights.load(term, output, vector, j)
         builder.store(value, self.weight_place(vector.vector, term.number, j), align=WIDTH)
 
-    def multiply(
-        self, first_token: Any, tokens: list[Any], outputs: list[Any], terms: Any, begin: Any, lane: Any
-    ) -> None:
-        """Add the products of some terms to the sums of outputs and tokens, these counted from the first in scratch."""
+    def multiply(self, first_token: Any, tokens: list[Any], outputs: list[Any], begin: Any, lane: Any) -> None:
+        """Add the products of the terms in scratch to the sums of outputs and tokens, these counted as there."""
         builder, zero, acc = self.builder, word(0), self.acc
         vector = builder.udiv(begin, word(WIDTH))
         rows = [builder.add(first_token, m) for m in tokens]
@@ -220,7 +216,7 @@ class _Code:
         for phi, first, after_one in zip((k, *totals), (zero, *sums), (next_k, *made), strict=True):
             phi.add_incoming(first, before)
             phi.add_incoming(after_one, loop)
-        builder.cbranch(builder.icmp_signed("<", next_k, terms), loop, after)
+        builder.cbranch(builder.icmp_signed("<", next_k, self.terms), loop, after)
         builder.position_at_end(after)
         with builder.if_else(builder.icmp_signed("==", begin, lane)) as (own_lanes, shared_lanes):
             with own_lanes:
@@ -240,16 +236,20 @@ class _Code:
 
     def weight_place(self, vector: Any, k: Any, j: Any) -> Any:
         """Pointer to the weights of a vector in scratch, ``[vector, term, output]``."""
-        return self.scratch(self.widened, (vector, OUTPUTS * TERMS), (k, OUTPUTS), (j, 1))
+        return self.scratch(self.widened, (vector, self.terms), (k, word(OUTPUTS)), (j, word(1)))
 
     def activation_place(self, vector: Any, m: Any, k: Any) -> Any:
         """Pointer to the activations of a vector in scratch, ``[vector, token, term]``."""
-        return self.scratch(self.activations, (vector, MOST_TOKENS * TERMS), (m, TERMS), (k, 1))
+        return self.scratch(self.activations, (vector, self.tokens), (m, self.terms), (k, word(1)))
 
-    def scratch(self, base: Any, *indices: tuple[Any, int]) -> Any:
+    def scratch(self, base: Any, *indices: tuple[Any, Any]) -> Any:
+        """Pointer to what is at indices, each with how many of it the one before has; no places are left free.
+
+        Strides of a constant power of two would have few places of the cache for all vectors and tokens.
+        """
         builder, place = self.builder, word(0)
-        for index, stride in indices:
-            place = builder.add(place, builder.mul(index, word(stride)))
+        for index, extent_inside in indices:
+            place = builder.mul(builder.add(place, index), extent_inside)
         return builder.gep(base, [place])
 
     def load(self, pointer: Any, stored: Any) -> Any:
