@@ -29,6 +29,7 @@ def test_claims_are_numbered_and_show_their_figures_with_commands_that_exist() -
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("claims")  # many ask for the same models, which a process searches for once
 @pytest.mark.parametrize("number", range(1, 18))
 def test_each_claim_is_decided_and_drawn_where_it_says_so(number: int) -> None:
     if number in LONGEST and not os.environ.get("WSE_ALL_OUTPUTS"):
