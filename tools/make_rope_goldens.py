@@ -29,6 +29,7 @@ CASES: list[dict[str, Any]] = [
     {"head_dim": 64, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
     {"head_dim": 6, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
     {"head_dim": 16, "rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}},
+    {"head_dim": 16, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 3.0}},
     {
         "head_dim": 128,
         "rope_parameters": {**LLAMA3, "rope_theta": 500000.0, "original_max_position_embeddings": 8192},

@@ -136,9 +136,9 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         ("-", {"dtype": "float16"}, "torch_dtype = 'float32': contradicts dtype = 'float16'; keep one"),
         (
             "-",
-            {"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}},
-            "rope_scaling = {'rope_type': 'dynamic', 'factor': 8.0}: this scaling of rotary positions "
-            "is not supported; supported: default, linear, llama3, longrope, yarn",
+            {"rope_scaling": {"rope_type": "ntk", "factor": 8.0}},
+            "rope_scaling = {'rope_type': 'ntk', 'factor': 8.0}: this scaling of rotary positions "
+            "is not supported; supported: default, dynamic, linear, llama3, longrope, yarn",
         ),
         (
             "-",
@@ -147,14 +147,14 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         ),
         (
             "-",
-            {"rope_scaling": {"type": "linear"}},
+            {"rope_scaling": {"type": "dynamic"}},
             "has no rope_scaling.factor; add it: a number above 1e-06, at most 1e+06",
         ),
         (
             "-",
             {"rope_scaling": {"type": "linear", "rope_type": "yarn", "factor": 2.0}},
             "rope_scaling = {'type': 'linear', 'rope_type': 'yarn', 'factor': 2.0}: this scaling of rotary positions "
-            "is not supported; supported: default, linear, llama3, longrope, yarn",
+            "is not supported; supported: default, dynamic, linear, llama3, longrope, yarn",
         ),
         (
             "-",

@@ -34,7 +34,7 @@ ORIGINAL_BASE: Final = 10_000.0
 
 TABLES: Final = ("rope_parameters", "rope_scaling")
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
-    {kind: kind for kind in ("default", "linear", "llama3", "yarn", "longrope")}
+    {kind: kind for kind in ("default", "dynamic", "linear", "llama3", "yarn", "longrope")}
 )
 
 
@@ -92,6 +92,8 @@ def read_rope(
     elif kind == "longrope":
         rope, limit = _longrope(table, size, base, context, original), min(context, original)
     else:
+        if kind == "dynamic":  # changes the base beyond the context alone, which is refused
+            table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR)
         rope = plain_rope(size, base)
     table.finish(())
     return RopeConfig(rope=rope, context_limit=limit, score_factor=factor)
