@@ -16,7 +16,7 @@ from wse_kernels._functions import word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, populate_array, types
 from wse_kernels._vectors import SINGLES, WIDTH, transpose
 
-__all__ = ["MOST_COLS", "add_words", "copy_words", "read_words", "words_of_pes", "write_words"]
+__all__ = ["MOST_COLS", "read_words", "words_of_pes", "write_words"]
 
 MOST_COLS = 1024
 """PEs of a mesh row at the most."""
@@ -28,7 +28,8 @@ FOUR_BYTES = 4
 def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         made = context.make_array(signature.return_type)(context, builder)
-        data = cgutils.alloca_once(builder, ir.FloatType(), size=word(MOST_COLS * WIDTH))
+        vectors = cgutils.alloca_once(builder, SINGLES, size=word(MOST_COLS))  # each on a line of the cache
+        data = builder.bitcast(vectors, ir.FloatType().as_pointer())
         width, bytes_each = word(WIDTH), word(FOUR_BYTES)
         strides = [word(WIDTH * FOUR_BYTES), bytes_each]
         shape = [args[0], width]
@@ -67,7 +68,7 @@ def _read_compiled(
         rows = [widen_ir(builder, view.dtype, builder.load(pointer, align=bytes_each)) for pointer in pointers]
         place = _place(context, builder, words, args[5], args[6])
         for i, vector in enumerate(transpose(builder, rows)):
-            builder.store(vector, builder.gep(place, [word(i)]), align=FOUR_BYTES)
+            builder.store(vector, builder.gep(place, [word(i)]))
         return context.get_dummy_value()
 
     return types.void(view, *(types.int64,) * 4, words, types.int64), generate
@@ -79,35 +80,13 @@ def _write_compiled(
 ) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place = _place(context, builder, words, args[5], args[6])
-        vectors = [builder.load(builder.gep(place, [word(i)]), align=FOUR_BYTES) for i in range(WIDTH)]
+        vectors = [builder.load(builder.gep(place, [word(i)])) for i in range(WIDTH)]
         pointers = _rows(context, builder, view, args)
         for pointer, vector in zip(pointers, transpose(builder, vectors), strict=True):
             builder.store(narrow_ir(builder, view.dtype, vector), pointer, align=view.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(view, *(types.int64,) * 4, words, types.int64), generate
-
-
-@intrinsic
-def _add_compiled(typing_context: Any, words: Any, target: Any, source: Any, view: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to, origin = (_place(context, builder, words, args[0], col) for col in args[1:3])
-        old, new = (builder.load(pointer, align=FOUR_BYTES) for pointer in (to, origin))
-        total = narrow_ir(builder, view.dtype, builder.fadd(old, new))
-        builder.store(widen_ir(builder, view.dtype, total), to, align=FOUR_BYTES)
-        return context.get_dummy_value()
-
-    return types.void(words, types.int64, types.int64, view), generate
-
-
-@intrinsic
-def _copy_compiled(typing_context: Any, words: Any, target: Any, source: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to, origin = (_place(context, builder, words, args[0], col) for col in args[1:3])
-        builder.store(builder.load(origin, align=FOUR_BYTES), to, align=FOUR_BYTES)
-        return context.get_dummy_value()
-
-    return types.void(words, types.int64, types.int64), generate
 
 
 def _words_of_pes(cols: int) -> Any:
@@ -127,15 +106,6 @@ def _write(view: Any, block: int, e: int, end: int, lane: int, words: Any, col: 
             view[at] = narrow(words[col + j, i], view[at])
 
 
-def _add(words: Any, target: int, source: int, view: Any) -> None:
-    for i in range(WIDTH):
-        words[target, i] = widen(narrow(words[target, i] + words[source, i], view[0, 0, 0]))
-
-
-def _copy(words: Any, target: int, source: int) -> None:
-    words[target] = words[source]
-
-
 words_of_pes: Any = _words_of_pes if config.DISABLE_JIT else _words_of_pes_compiled
 """``words_of_pes(cols)``: float32 ``[cols, WIDTH]``, at most MOST_COLS, on the stack and not set to anything."""
 
@@ -148,9 +118,3 @@ done, all of these become the same.
 
 write_words: Any = _write if config.DISABLE_JIT else _write_compiled
 """``write_words(view, block, e, end, lane, words, col)``: puts back what `read_words` read."""
-
-add_words: Any = _add if config.DISABLE_JIT else _add_compiled
-"""``add_words(words, target, source, view)``: words[target] += words[source], rounded to the element type of view."""
-
-copy_words: Any = _copy if config.DISABLE_JIT else _copy_compiled
-"""``copy_words(words, target, source)``: words[target] = words[source]."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from wse_kernels._arrivals import ADD, DROP, MULTICAST
+from wse_kernels._carried_words import carry_words
 from wse_kernels._jit import helper_function, prange
 from wse_kernels._vectors import WIDTH
-from wse_kernels._words_of_pes import MOST_COLS, add_words, copy_words, read_words, words_of_pes, write_words
+from wse_kernels._words_of_pes import MOST_COLS, read_words, words_of_pes, write_words
 
 __all__ = ["MOST_COLS", "WIDTH", "along_rows_in_place"]
 
 VECTORS_AT_ONCE = 8
-"""Vectors of a PE's words that a message takes at once at the most: each sum waits for the one before it."""
+"""Vectors of a PE's words that are transposed at once at the most."""
 NEAR_PES = 384
 """PEs of which a vector each stays in the nearest cache."""
 
@@ -34,18 +32,7 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
             count = min(vectors, (end - begin + WIDTH - 1) // WIDTH)
             for vector in range(count):
                 _exchange_words(view, base, a[2], begin + vector * WIDTH, end, words, vector * cols, 1)
-            for i in range(first[kind], first[kind + 1]):
-                source, target, arrival = np.int64(messages[i, 0]), np.int64(messages[i, 1]), messages[i, 2]
-                if arrival == ADD:
-                    for place in range(0, count * cols, cols):
-                        add_words(words, place + target, place + source, view)
-                elif arrival == MULTICAST:
-                    for place in range(0, count * cols, cols):
-                        for col in range(min(source, target), max(source, target) + 1):
-                            copy_words(words, place + col, place + source)
-                elif arrival != DROP:
-                    for place in range(0, count * cols, cols):
-                        copy_words(words, place + target, place + source)
+            carry_words(words, cols, count, messages, first[kind], first[kind + 1], view)
             for vector in range(count):
                 _exchange_words(view, base, a[2], begin + vector * WIDTH, end, words, vector * cols, 0)
 

@@ -258,7 +258,7 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("element", IN_VECTORS)
 @pytest.mark.parametrize("cols", [16, 19, 48, 140])
-@pytest.mark.parametrize("n", [1, 16, 21, 50])
+@pytest.mark.parametrize("n", [1, 16, 21, 50, 100])
 def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n: int) -> None:
     rows, rng = 3, np.random.default_rng(cols + n)
     memory, stretches = filled(rng, rows, cols, [n], element)
