@@ -11,13 +11,15 @@ import numpy as np
 from wse_kernels._elementary import exponential, exponential_of
 from wse_kernels._elements import narrow, narrow_ir, row_pointer, widen, widen_ir
 from wse_kernels._functions import internal_function, short_loop, word
-from wse_kernels._jit import cgutils, config, intrinsic, types
-from wse_kernels._vectors import SINGLES, WIDTH, load_lanes, rest_mask, spread, store_lanes
+from wse_kernels._jit import cgutils, config, intrinsic, ir, types
+from wse_kernels._vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, spread, store_lanes
 
 __all__ = ["fold_entries"]
 
 ENTRIES: Final = 16
 """Entries whose weights are made before values are weighed with them."""
+AT_ONCE: Final = 4
+"""Exponentials that are taken at once."""
 FEATURES: Final = 2
 """Features whose sums are in registers at once."""
 
@@ -77,20 +79,50 @@ class _Code:
             builder.store(builder.select(builder.fcmp_ordered(">", score, old), score, old), top)
         maximum = builder.load(top)
         self.store(maximum, self.maxima, zero, self.f32)
-        factor = exponential_of(builder, builder.fsub(before, maximum))  # 2
+        firsts = [self.least(word(i), builder.sub(self.T, word(1))) for i in range(AT_ONCE - 1)]
+        factor, *weights = self.exponentials([before, *map(self.score, firsts)], maximum)  # 2, and the begin of 3
+        self.keep_weights(weights, firsts)
         total = cgutils.alloca_once_value(builder, builder.fmul(self.load(self.sums, zero, self.f32), factor))
         with short_loop(builder, zero, self.F) as f:
             self.store(builder.fmul(self.load(self.out, f, self.acc), factor), self.out, f, self.acc)
         with short_loop(builder, zero, self.T, ENTRIES) as begin:  # 3
             end = self.least(builder.add(begin, word(ENTRIES)), self.T)
+            first = builder.select(builder.icmp_signed("==", begin, zero), word(AT_ONCE - 1), begin)
+            with short_loop(builder, first, end, AT_ONCE) as t:
+                entries = [self.least(builder.add(t, word(i)), builder.sub(end, word(1))) for i in range(AT_ONCE)]
+                weights = self.exponentials([self.score(entry) for entry in entries], maximum)
+                self.keep_weights(weights, [builder.sub(entry, begin) for entry in entries])
             with short_loop(builder, begin, end) as t, self.visible(t):
-                weight = exponential_of(builder, builder.fsub(self.score(t), maximum))
-                builder.store(weight, builder.gep(self.weights, [builder.sub(t, begin)]))
+                weight = builder.load(builder.gep(self.weights, [builder.sub(t, begin)]))
                 builder.store(builder.fadd(builder.load(total), weight), total)
             with short_loop(builder, zero, self.F, FEATURES) as f:
                 last = builder.sub(self.F, word(1))
                 self.weigh(begin, end, [self.least(builder.add(f, word(i)), last) for i in range(FEATURES)])
         self.store(builder.load(total), self.sums, zero, self.f32)
+
+    def exponentials(self, vectors: list[Any], maximum: Any) -> list[Any]:
+        """The exponentials of what vectors are above the maximum, each operation on all of them.
+
+        Each is a long chain of operations, and a processor looks some dozens ahead: one after another, they would wait.
+        """
+        builder = self.builder
+        differences = [builder.fsub(vector, maximum) for vector in vectors]
+        while len(differences) > 1:
+            differences = [self.joined(*pair) for pair in zip(differences[::2], differences[1::2], strict=True)]
+        found = exponential_of(builder, differences[0])
+        return [self.shuffled(found, found, i * WIDTH, WIDTH) for i in range(len(vectors))]
+
+    def joined(self, one: Any, other: Any) -> Any:
+        return self.shuffled(one, other, 0, 2 * one.type.count)
+
+    def shuffled(self, one: Any, other: Any, first: int, count: int) -> Any:
+        """The elements of two vectors from ``first`` on."""
+        numbers = ir.Constant(ir.VectorType(LANE, count), list(range(first, first + count)))
+        return self.builder.shuffle_vector(one, other, numbers)
+
+    def keep_weights(self, weights: list[Any], places: list[Any]) -> None:
+        for weight, place in zip(weights, places, strict=True):
+            self.builder.store(weight, self.builder.gep(self.weights, [place]))
 
     def weigh(self, begin: Any, end: Any, features: list[Any]) -> None:
         """Add the weighed values of entries to the sums of some features; one may stand several times among these."""

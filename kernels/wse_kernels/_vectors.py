@@ -10,6 +10,7 @@ from wse_kernels._jit import cgutils, ir
 __all__ = [
     "BYTE",
     "CACHE_LINE_BYTES",
+    "LANE",
     "PREFETCH_BYTES",
     "SINGLES",
     "WIDTH",
