@@ -125,6 +125,10 @@ class DoesNotFit(WseError):
     """The model does not fit the SRAM that it is given."""
 
 
+class TooFewColours(DoesNotFit):
+    """Patterns that run together need more colours than a wafer has to give."""
+
+
 class InsufficientMemory(WseError):
     """The host has less memory than a run takes."""
 

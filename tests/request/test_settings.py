@@ -119,3 +119,11 @@ def test_the_command_line_says_what_was_set(capsys: pytest.CaptureFixture[str]) 
 def test_errors_are_the_users() -> None:
     with pytest.raises(WseError):
         wse.compile("story", set="wafer.hop_cycles=0")
+
+
+def test_too_few_colours_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "story", "--mesh", "16x16", "--mapping", "region", "--set", "wafer.colours=8"]) == 2
+    assert capsys.readouterr().err == (
+        "wse: stage 0: patterns that run together need 10 colours, the wafer has 5 to give; "
+        "no mesh, wafers, dtype or context makes it fit: use a wafer with more colours\n"
+    )

@@ -16,24 +16,22 @@ from wse.compiler.options import (
     DECODE,
     FITTED_TREES,
     FUSED,
-    PREFILL_PRODUCTS,
     REFUSE,
     THIN_GEMM,
     VERIFY,
     WIDE_UNPACKING,
     Choice,
     Options,
-    check_types,
     unsupported_on_mesh,
 )
 from wse.compiler.pipeline import compile_choice, with_tiles
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
-from wse.compiler.strategies import strategy
-from wse.errors import BadInput, BadMesh, DoesNotFit, UnknownName
+from wse.errors import BadInput, BadMesh, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.search.attention_columns import fit_attention, free_columns
+from wse.search.check import check_mesh, check_names
 from wse.search.chunks import largest_chunks
 from wse.search.explore import emptiest_trials, explore
 from wse.search.misfits import Misfits
@@ -104,8 +102,8 @@ def search(
             are asked for than there are layers.
         DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
     """
-    _check_names(options)
-    _check_mesh(spec, wafer, options)
+    check_names(options)
+    check_mesh(spec, wafer, options)
     asked = rewrites_of(spec, options)
     rewrites = without_fitted(asked)
     fitted = {name for name, _ in asked} - {name for name, _ in rewrites} if timing is not None else set[str]()
@@ -230,7 +228,7 @@ def fits(
     ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone. With
     ``whole_layers`` none may be cut.
     """
-    _check_names(options)
+    check_names(options)
     setup = TrialSetup(
         spec=spec,
         wafer=wafer,
@@ -241,7 +239,7 @@ def fits(
         whole_layers=whole_layers,
     )
     try:
-        _check_mesh(spec, wafer, options)
+        check_mesh(spec, wafer, options)
     except BadMesh:
         return False
     return any(trial.fits for trial in _within_limits(setup, emptiest_trials)[1])
@@ -326,45 +324,3 @@ def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
         f"choose a square --region, or prefill by {THIN_GEMM}"
     )
     return BadMesh(message)
-
-
-def _check_names(options: Options) -> None:
-    strategy(options.mapping)
-    if options.prefill not in (None, *PREFILL_PRODUCTS):
-        raise UnknownName("product for prefill", str(options.prefill), PREFILL_PRODUCTS)
-    check_types(options.dtype, options.activations)
-
-
-def _check_experts(spec: ModelSpec, options: Options) -> None:
-    """Whether there are experts to spread over wafers."""
-    if spec.experts is None:
-        message = (
-            f"--mapping {options.mapping}: {spec.name} has no experts to spread over wafers; "
-            "use --mapping region or tensor"
-        )
-        raise BadInput(message)
-    if spec.experts.count < options.wafers:
-        message = (
-            f"--wafers {options.wafers}: {spec.name} has {spec.experts.count} experts and --mapping {options.mapping} "
-            f"puts at least one on a wafer; choose at most {spec.experts.count}"
-        )
-        raise BadMesh(message)
-
-
-def _check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
-    if options.region is not None:
-        rows, cols = options.region
-        if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
-            message = (
-                f"--region {rows}x{cols}: larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs; "
-                f"choose at most {wafer.mesh_rows}x{wafer.mesh_cols}"
-            )
-            raise BadMesh(message)
-    if strategy(options.mapping).experts_apart:
-        _check_experts(spec, options)
-    if options.wafers > spec.layer_count and not options.across_wafers:
-        message = (
-            f"--wafers {options.wafers}: {spec.name} has {spec.layer_count} layers and a wafer holds at least one; "
-            f"choose at most {spec.layer_count}"
-        )
-        raise BadMesh(message)

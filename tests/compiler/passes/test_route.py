@@ -12,7 +12,7 @@ from tiny_model import tiny_spec
 
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.errors import DoesNotFit
+from wse.errors import TooFewColours
 from wse.program.program import ColourUse, Program
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
@@ -69,5 +69,5 @@ def test_patterns_that_run_together_never_share_a_colour() -> None:
 
 
 def test_too_few_colours_for_one_pattern_is_refused_with_the_numbers() -> None:
-    with pytest.raises(DoesNotFit, match=r"need 10 colours, the wafer has 9 to give"):
+    with pytest.raises(TooFewColours, match=r"need 10 colours, the wafer has 9 to give"):
         compiled((6, 6), 9, "thin-gemm")

@@ -331,7 +331,7 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
         ({"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: the 32 heads of llama-3-8b are not divided by it"),
         (
             {"prefill": "own", "prefill_wafer": "wse3", "prefill_wafers": 40, "prompt_len": 64},
-            "--prefill-wafers 40: llama-3-8b has 32 layers and a wafer holds at least one; choose at most 32",
+            "--prefill-wafers 40: a wafer holds at least one layer, and llama-3-8b has 32; choose at most 32",
         ),
         (
             {"model": "llama-3.1-70b", "gpus": 8, "prefill": "own", "prefill_gpus": 1},
@@ -382,7 +382,7 @@ def test_what_gpus_cannot_serve_is_refused_in_a_line(changes: dict[str, Any], sa
         ({"prompt_len": 4096}, "tokens are more than"),
         (
             {"prefill": "own", "prefill_wafers": 9},
-            "--prefill-wafers 9: story has 5 layers and a wafer holds at least one; choose at most 5",
+            "--prefill-wafers 9: a wafer holds at least one layer, and story has 5; choose at most 5",
         ),
         ({"wafers": 9, "prefill": "own"}, "--wafers 9: story has 5 layers"),
         ({"draft_tokens": 2}, "--draft-tokens: needs --draft; give that too, or leave it out"),

@@ -24,7 +24,7 @@ from wse.compiler.options import PREFILL, RELEASED
 from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, repaint_count
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, BlockRun, SymStep, SymSteps, distinct_phases
-from wse.errors import DoesNotFit
+from wse.errors import TooFewColours
 from wse.program.program import ColourUse
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS
@@ -55,7 +55,7 @@ class _Stage:
 
 
 def route(state: State) -> State:
-    """Fill ``colour_uses`` and ``repaints``. Raises DoesNotFit when patterns that run together need too many."""
+    """Fill ``colour_uses`` and ``repaints``. Raises TooFewColours when patterns that run together need too many."""
     stages, repaints = _colour_stages(state, same_routes(state.patterns))
     uses = []
     for number, stage in enumerate(stages):
@@ -78,7 +78,7 @@ def route(state: State) -> State:
 def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
     """The rewrites of routes of each step in one run of a phase, of all phases; ``same`` as of `same_routes`.
 
-    Raises DoesNotFit as `route` does.
+    Raises TooFewColours as `route` does.
     """
     return _colour_stages(state, same)[1]
 
@@ -180,7 +180,7 @@ def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, 
 
 
 def _assign(stage: _Stage, available: int, number: int, routes: _Routes) -> None:
-    """Give each route colours. Raises DoesNotFit where routes that run together need more than there are."""
+    """Give each route colours. Raises TooFewColours where routes that run together need more than there are."""
     stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
     groups = set(stage.groups)
     together = [
@@ -204,10 +204,9 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes) -> None
     found = colouring(demand, available)
     if found is None:
         message = (
-            f"stage {number}: patterns that run together need {together[1]} colours, the wafer has {available} to "
-            "give: use a wafer with more colours"
+            f"stage {number}: patterns that run together need {together[1]} colours, the wafer has {available} to give"
         )
-        raise DoesNotFit(message)
+        raise TooFewColours(message)
     stage.colouring = found
 
 

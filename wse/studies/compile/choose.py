@@ -10,7 +10,7 @@ import numpy as np
 from wse.arrays import F64
 from wse.compiler.options import DECODE, REPORT
 from wse.compiler.pipeline import compile_choice
-from wse.errors import DoesNotFit
+from wse.errors import DoesNotFit, TooFewColours
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
 from wse.fabric.model import Fabric
@@ -40,7 +40,8 @@ def compile_with_remedies(prepared: Placeable) -> Compilation:
     except DoesNotFit as error:
         candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
         changes = [_whole(r, p) for r in candidates]
-        none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
+        larger = "more colours" if isinstance(error, TooFewColours) else "more SRAM or a smaller model"
+        none_fits = f"no mesh, wafers, dtype or context makes it fit: use a wafer with {larger}"
         if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
             changes = [change for change in changes if not {"--mesh", "--wafers"} & {*change.split()}]
             none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"

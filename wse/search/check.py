@@ -1,0 +1,62 @@
+"""Checks of what is asked of a search, before anything is tried."""
+
+from __future__ import annotations
+
+from wse.compiler.options import PREFILL_PRODUCTS, Options, check_types
+from wse.compiler.strategies import strategy
+from wse.errors import BadInput, BadMesh, UnknownName
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
+
+
+def check_names(options: Options) -> None:
+    """Whether there are such a mapping, product and types.
+
+    Raises:
+        UnknownName: there is no such mapping, element type, or product for prefill.
+        BadInput: types that do not go together.
+    """
+    strategy(options.mapping)
+    if options.prefill not in (None, *PREFILL_PRODUCTS):
+        raise UnknownName("product for prefill", str(options.prefill), PREFILL_PRODUCTS)
+    check_types(options.dtype, options.activations)
+
+
+def _check_experts(spec: ModelSpec, options: Options) -> None:
+    """Whether there are experts to spread over wafers."""
+    if spec.experts is None:
+        message = (
+            f"--mapping {options.mapping}: {spec.name} has no experts to spread over wafers; "
+            "use --mapping region or tensor"
+        )
+        raise BadInput(message)
+    if spec.experts.count < options.wafers:
+        message = (
+            f"--wafers {options.wafers}: {spec.name} has {spec.experts.count} experts and --mapping {options.mapping} "
+            f"puts at least one on a wafer; choose at most {spec.experts.count}"
+        )
+        raise BadMesh(message)
+
+
+def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
+    """Whether a region is no larger than the mesh, and wafers are no more than what they share.
+
+    Raises:
+        BadMesh: they are; BadInput where there are no experts to share.
+    """
+    if options.region is not None:
+        rows, cols = options.region
+        if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
+            message = (
+                f"--region {rows}x{cols}: larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs; "
+                f"choose at most {wafer.mesh_rows}x{wafer.mesh_cols}"
+            )
+            raise BadMesh(message)
+    if strategy(options.mapping).experts_apart:
+        _check_experts(spec, options)
+    if options.wafers > spec.layer_count and not options.across_wafers:
+        message = (
+            f"--wafers {options.wafers}: a wafer holds at least one layer, and {spec.name} has {spec.layer_count}; "
+            f"choose at most {spec.layer_count}"
+        )
+        raise BadMesh(message)
