@@ -11,6 +11,7 @@
     │   ├── BadTrace        a trace file that cannot be read or written
     │   └── BadMeasurements a file of published measurements that cannot be read
     ├── DoesNotFit          the model does not fit the SRAM that it is given
+    │   └── TooFewColours   patterns that run together need more colours than a wafer has
     ├── InsufficientMemory  the host has less memory than a run takes
     ├── WorkerLost          a process or a machine of a cluster that ended during a run
     └── Deadlock            transfers that wait for each other and can never finish

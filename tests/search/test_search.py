@@ -257,7 +257,7 @@ def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> N
         compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, mapping="pipelin"))
     with pytest.raises(BadMesh, match=r"--region 10x9: larger than the mesh of 9x9 PEs; choose at most 9x9"):
         compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, region=(10, 9)))
-    with pytest.raises(BadMesh, match=r"--wafers 4: tiny has 3 layers"):
+    with pytest.raises(BadMesh, match=r"--wafers 4: a wafer holds at least one layer, and tiny has 3"):
         compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, wafers=4))
 
 

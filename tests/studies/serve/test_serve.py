@@ -384,7 +384,7 @@ def test_what_gpus_cannot_serve_is_refused_in_a_line(changes: dict[str, Any], sa
             {"prefill": "own", "prefill_wafers": 9},
             "--prefill-wafers 9: a wafer holds at least one layer, and story has 5; choose at most 5",
         ),
-        ({"wafers": 9, "prefill": "own"}, "--wafers 9: story has 5 layers"),
+        ({"wafers": 9, "prefill": "own"}, "--wafers 9: a wafer holds at least one layer, and story has 5"),
         ({"draft_tokens": 2}, "--draft-tokens: needs --draft; give that too, or leave it out"),
         ({"draft": "0.8", "draft_tokens": 0}, "--draft-tokens 0: give a number of at least 1"),
         ({"draft": "0.8", "draft_tokens": 65}, "--draft-tokens 65: of a context of 128 tokens give at most 64"),

@@ -65,7 +65,8 @@ def execute(
         make_backend: Makes what executes the Program.
         draft: The request's draft model and its Program; None where tokens are looked up, or not drafted.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
-        on_warning: Called with the reason why kernels are not kept, or why the run goes on without a trace.
+        on_warning: Called with the reason why kernels are not kept, why the run goes on without a trace, or that it
+            takes the place of another.
         on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
         on_progress: Called with (done, all, name) while kernels compile.
         on_tokens: Called with (tokens read and generated, the most, "") where no text says how far the run is.
@@ -91,6 +92,8 @@ def execute(
     start = None if file is None else file.read()
     samplers = _samplers(prepared, program)
     open_recorder = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
+    if trace is not None and trace.exists():
+        on_warning(f"{trace}: this run's trace takes the place of the one that is there; --trace NAME keeps both")
     try:
         with TraceKeeper(open_recorder, trace_policy, on_warning) as keeper:
             backend = make_backend(

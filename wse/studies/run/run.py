@@ -66,8 +66,6 @@ def run(
     draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
     ops = () if request.record is None else recorded_ops(request.record, program, traced=path is not None)
     pes = _watched_pes(request, program, traced=path is not None)
-    if path is not None and path.exists():
-        on_warning(f"{path}: this run's trace takes the place of the one that is there; --trace NAME keeps both")
     with _backend(prepared, program) as make_backend:
         return execute(
             prepared,
