@@ -204,7 +204,8 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes) -> None
     found = colouring(demand, available)
     if found is None:
         message = (
-            f"stage {number}: patterns that run together need {together[1]} colours, the wafer has {available} to give"
+            f"stage {number}: patterns that run together need {together[1]} colours, the wafer has {available} to "
+            "give: use a wafer with more colours"
         )
         raise TooFewColours(message)
     stage.colouring = found

@@ -33,15 +33,17 @@ def compile_with_remedies(prepared: Placeable) -> Compilation:
 
     Raises:
         DoesNotFit: with the bytes, and the smallest changes that would make it fit, each compiled before it is named.
+        TooFewColours: with those that patterns need.
     """
     p = prepared
     try:
         return compile_fastest(p)
+    except TooFewColours:  # for which no other size makes up
+        raise
     except DoesNotFit as error:
         candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
         changes = [_whole(r, p) for r in candidates]
-        larger = "more colours" if isinstance(error, TooFewColours) else "more SRAM or a smaller model"
-        none_fits = f"no mesh, wafers, dtype or context makes it fit: use a wafer with {larger}"
+        none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
         if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
             changes = [change for change in changes if not {"--mesh", "--wafers"} & {*change.split()}]
             none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
