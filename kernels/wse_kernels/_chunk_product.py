@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from wse_kernels._elements import narrow_ir, row_pointer, widen_ir
+from wse_kernels._elements import constant, narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, short_loop, word
-from wse_kernels._jit import cgutils, config, intrinsic, types
+from wse_kernels._jit import cgutils, config, intrinsic, ir, types
 from wse_kernels._lanes import MOST_VECTORS
 from wse_kernels._vector_product import block_bytes_of, multiply_vector, vector_function
 from wse_kernels._vectors import SINGLES, WIDTH, fetch, load_lanes, store_lanes, whole_mask
@@ -111,7 +111,11 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
         weights = kind.weights(builder, arguments[:of_weights], lanes, TERMS)
         code = _Code(builder, (outs, xs), stored, weights, (x_stride, out_stride, lanes))
         zero, last_vector = word(0), builder.sub(lanes, word(WIDTH))
-        with builder.if_then(builder.icmp_signed("==", add, zero)), short_loop(builder, zero, M) as m:
+        clears = builder.icmp_signed("==", add, zero)
+        with (
+            builder.if_then(builder.and_(clears, builder.icmp_signed("<=", K, zero))),
+            short_loop(builder, zero, M) as m,
+        ):
             code.clear(m, N)
         with (
             short_loop(builder, zero, K, TERMS) as first_term,
@@ -120,6 +124,7 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
             terms = _least(builder, builder.sub(K, first_term), word(TERMS))
             count = _least(builder, builder.sub(M, first_token), word(MOST_TOKENS))
             code.terms, code.tokens = terms, count
+            code.starts = builder.and_(clears, builder.icmp_signed("==", first_term, zero))
             with short_loop(builder, zero, terms) as k, _vectors(builder, lanes) as vector:  # 1
                 term = Term(k, builder.add(first_term, k))
                 weights.prepare(term, vector)
@@ -171,6 +176,7 @@ class _Code:
         self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, stored
         self.weights, (self.x_stride, self.out_stride, self.lanes) = weights, numbers
         self.terms, self.tokens = word(TERMS), word(MOST_TOKENS)  # of which scratch has something
+        self.starts = ir.Constant(ir.IntType(1), 0)  # whether sums begin with these terms
         self.widened, self.activations = (
             cgutils.alloca_once(builder, SINGLES, size=word(TERMS * most * MOST_VECTORS))
             for most in (OUTPUTS, MOST_TOKENS)
@@ -200,7 +206,7 @@ class _Code:
         vector = builder.udiv(begin, word(WIDTH))
         rows = [builder.add(first_token, m) for m in tokens]
         outs = [self.at(self.outs, lane, (row, self.out_stride), (n, self.lanes)) for row in rows for n in outputs]
-        sums = [self.load(out, acc) for out in outs]
+        sums = self.first_sums(outs)
         before, loop, after = builder.block, builder.append_basic_block("k"), builder.append_basic_block("k_end")
         builder.branch(loop)
         builder.position_at_end(loop)
@@ -224,9 +230,20 @@ class _Code:
                     self.store(value, out, acc)
             with shared_lanes:
                 had = whole_mask(builder, builder.sub(begin, lane))
-                mixed = [builder.select(had, first, value) for first, value in zip(sums, made, strict=True)]
+                mixed = [builder.select(had, self.load(out, acc), value) for out, value in zip(outs, made, strict=True)]
                 for out, value in zip(outs, mixed, strict=True):
                     self.store(value, out, acc)
+
+    def first_sums(self, outs: list[Any]) -> list[Any]:
+        """The sums that are added to: what there is, or 0."""
+        builder, start = self.builder, self.builder.block
+        with builder.if_then(builder.not_(self.starts)):
+            loaded, load_block = [self.load(out, self.acc) for out in outs], builder.block
+        sums = [builder.phi(SINGLES) for _ in outs]
+        for value, phi in zip(loaded, sums, strict=True):
+            phi.add_incoming(constant(SINGLES, 0.0), start)
+            phi.add_incoming(value, load_block)
+        return sums
 
     def at(self, base: Any, lane: Any, *indices: tuple[Any, Any]) -> Any:
         """Pointer to a lane of the row at indices (index, stride)."""

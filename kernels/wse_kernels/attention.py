@@ -49,9 +49,7 @@ def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacit
 
 def attention_scores(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
     """out[M, H, T] (+)= q[M, H, F] . k[T, Hk, F], over the local features; adds where ``add`` is not 0."""
-    if add == 0:
-        clear_rows(acc, block, out, M * Hk * queries_per_kv * T)
-    _over_slots(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, 1)
+    _over_slots(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, 1, add)
 
 
 def attention_max(
@@ -221,15 +219,17 @@ def _first_visible(last, window, chunk):
 
 def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
     """out[M, H, F] = p[M, H, T] @ v[T, Hk, F], over the local slots."""
-    clear_rows(acc, block, out, M * Hk * queries_per_kv * F)
-    _over_slots(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity, 0)
+    if T == 0:
+        clear_rows(acc, block, out, M * Hk * queries_per_kv * F)
+    _over_slots(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity, 0, 0)
 
 
 @helper_function
-def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_per_kv, F, T, capacity, scores):
-    """out[M, H, T] += x[M, H, F] . cache[T, Hk, F] where ``scores`` is 1, out[M, H, F] += x[M, H, T] @ cache if 0.
+def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_per_kv, F, T, capacity, scores, add):
+    """out[M, H, T] = x[M, H, F] . cache[T, Hk, F] where ``scores`` is 1, out[M, H, F] = x[M, H, T] @ cache if 0.
 
-    Rows of one product have the same head of the cache: all tokens of a head, or all heads of a token that share one.
+    It is added to what there is where ``add`` is not 0. Rows of one product have the same head of the cache: all tokens
+    of a head, or all heads of a token that share one.
     """
     H, E, oldest = Hk * queries_per_kv, Hk * F, np.int64(ctl[block_row, OLDEST])
     product_rows = queries_per_kv if queries_per_kv > M else M
@@ -248,9 +248,10 @@ def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_p
             else:
                 K, N, k_stride, n_stride = count, F, E, 1
                 x_row, out_row, x_at, out_at = T, F, x + row * T + start, out + row * F
+            adds = 1 if add != 0 or (scores == 0 and start > 0) else 0
             multiply_chunk(
                 acc, act, act, block, out_at, x_at, at, product_rows, K, N, step * x_row, k_stride, n_stride,
-                step * out_row, 1,
+                step * out_row, adds,
             )  # fmt: skip
             start, slot = start + count, np.int64(0)
 
