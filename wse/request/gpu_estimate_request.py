@@ -14,6 +14,7 @@ from wse.gpus.server import GpuServer
 from wse.gpus.weights import weight_format
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
+from wse.report.terminal import plural
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
 from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
@@ -208,8 +209,8 @@ def check_users(
     model += "" if server.draft is None else " and its draft"
     remedy = f"give {option} {most}" if most else f"give shorter {lengths}"
     msg = (
-        f"{option} {users}: beside {model} the KV cache of {machine} holds {most:,} users of {tokens:,} tokens; "
-        f"{remedy}, or more --gpus"
+        f"{option} {users}: beside {model} the KV cache of {machine} holds {plural(most, 'user')} of {tokens:,} "
+        f"tokens; {remedy}, or more --gpus"
     )
     raise BadInput(msg)
 

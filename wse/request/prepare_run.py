@@ -14,6 +14,7 @@ from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
+from wse.report.terminal import plural
 from wse.request.basis import Placeable, check_context, check_pass, load_basis, placement_options
 from wse.request.draft_option import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
 from wse.request.engine_option import RAY
@@ -159,7 +160,7 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
     if room < (request.new_tokens or 1):
         wanted = request.new_tokens or 1
         message = (
-            f"prompt of {prompt_tokens} tokens plus {wanted} new: {prompt_tokens + wanted} is beyond "
+            f"prompt of {plural(prompt_tokens, 'token')} plus {wanted} new: {prompt_tokens + wanted} is beyond "
             f"the context of {limit}; " + _room_remedy(room, prompt_tokens + wanted, spec.context_limit)
         )
         raise BadInput(message)
