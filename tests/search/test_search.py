@@ -16,7 +16,7 @@ from tiny_model import tiny_spec
 
 from wse.arrays import F64
 from wse.compiler.options import FUSED, RELEASED, Options
-from wse.errors import BadMesh, DoesNotFit, UnknownName
+from wse.errors import BadMesh, DoesNotFit, TooFewColours, UnknownName
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
 from wse.fabric.model import Fabric
@@ -259,6 +259,13 @@ def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> N
         compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, region=(10, 9)))
     with pytest.raises(BadMesh, match=r"--wafers 4: a wafer holds at least one layer, and tiny has 3"):
         compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, wafers=4))
+
+
+@pytest.mark.parametrize("schedule", [RELEASED, FUSED])
+def test_no_size_is_looked_for_where_colours_are_too_few(schedule: str) -> None:
+    few, options = replace(wafer(30, 30), colours=7), replace(OPTIONS, schedule=schedule)
+    with pytest.raises(TooFewColours, match=r"need \d+ colours, the wafer has \d to give: use a wafer with more"):
+        fits(SPEC, few, SOFTWARE, options)
 
 
 WIDE = replace(MIXTURES["shared"], ffn_size=120)

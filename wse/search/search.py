@@ -26,7 +26,7 @@ from wse.compiler.options import (
 )
 from wse.compiler.pipeline import compile_choice, with_tiles
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
-from wse.errors import BadInput, BadMesh, DoesNotFit
+from wse.errors import BadInput, BadMesh, DoesNotFit, TooFewColours
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
@@ -227,6 +227,8 @@ def fits(
 
     ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone. With
     ``whole_layers`` none may be cut.
+
+    Raises TooFewColours where every layout needs too many, which neither a larger mesh nor more wafers change.
     """
     check_names(options)
     setup = TrialSetup(
@@ -242,7 +244,12 @@ def fits(
         check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    return any(trial.fits for trial in _within_limits(setup, emptiest_trials)[1])
+    setup, trials = _within_limits(setup, emptiest_trials)
+    if trials and not any(trial.needed_bytes for trial in trials):
+        refusal = _refusal(setup, trials)
+        if isinstance(refusal, TooFewColours):
+            raise refusal
+    return any(trial.fits for trial in trials)
 
 
 def _within_limits(

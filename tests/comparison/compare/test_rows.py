@@ -219,7 +219,7 @@ def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
 
 def test_nothing_that_fits(base: EstimateRequest) -> None:
     small = replace(base, mesh="2x2", context=32, batch=64)
-    with pytest.raises(DoesNotFit, match=r"none of the 2 combinations can be: region on 1: .* make it fit: ") as error:
+    with pytest.raises(DoesNotFit, match=r"none of 2 combinations can be: region on 1: .* make it fit: ") as error:
         here(CompareRequest(base=small, wafers=(1, 5), mappings=("region",)))
     mesh = re.search(r"--mesh (\d+x\d+)", str(error.value))
     assert mesh is not None

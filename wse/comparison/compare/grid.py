@@ -14,6 +14,7 @@ from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.report.as_json import Report
 from wse.report.progress import OnProgress, ignore
+from wse.report.terminal import plural
 from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.mapping_file import load_mapping
@@ -86,7 +87,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     rows_of = _all_rows(request, combinations, on_progress, pool)
     results = [rows_of[combination] for combination in combinations]
     if not any(row.possible for result in results for row in result.rows):
-        message = f"none of the {len(combinations)} combinations can be: {_refusal(request, results)}"
+        message = f"none of {plural(len(combinations), 'combination')} can be: {_refusal(request, results)}"
         raise DoesNotFit(message)
     return Grid(first=first, names=names, counts=counts, results=results)
 

@@ -27,6 +27,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.models.load import load_model
 from wse.models.tensors.model_tensors import parameter_count
 from wse.report.progress import OnProgress, ignore
+from wse.report.terminal import plural
 from wse.request.engine_option import THIS_MACHINE
 from wse.request.gpu_estimate_request import STACK
 from wse.request.mapping_file import load_mapping
@@ -67,9 +68,8 @@ def answer(
     combinations = tuple(judged(one, published) for one in _without_duplicates(scenario.form, found))
     if all(one.prediction is None for one in combinations):
         first = combinations[0]
-        message = (
-            f"{scenario.name}: none of {len(combinations)} combinations can be: {first.settings}: {_reason(first)}"
-        )
+        none = f"none of {plural(len(combinations), 'combination')} can be"
+        message = f"{scenario.name}: {none}: {first.settings}: {_reason(first)}"
         raise DoesNotFit(message)
     return ScenarioResult(
         name=scenario.name,
