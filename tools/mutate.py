@@ -114,8 +114,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "wse/compiler/passes/allocate.py",
-        "begin < address + size and live & needed",
-        "begin < address and live & needed",
+        "[(begin - size, end) for",
+        "[(begin, end) for",
         "tests/compiler/passes/test_allocate.py",
     ),
     Mutation(

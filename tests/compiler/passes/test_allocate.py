@@ -7,12 +7,14 @@ from itertools import combinations
 
 import pytest
 from compiler_states import before, begin
+from hypothesis import given
+from hypothesis import strategies as st
 from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.compiler.check import check
 from wse.compiler.options import REPORT
-from wse.compiler.passes.allocate import SramOverflow, allocate, reserved_bytes
+from wse.compiler.passes.allocate import SramOverflow, _Interval, _lowest, _Need, allocate, reserved_bytes
 from wse.compiler.state import State
 from wse.isa.instructions import KERNELS
 from wse.models.spec import ModelSpec
@@ -110,3 +112,22 @@ def test_what_does_not_fit_by_size_is_placed_in_another_order(spec: ModelSpec, m
     assert tight.stages[0].sram_top_byte < top
     with pytest.raises(SramOverflow):
         allocated(begin(mesh, spec, sram_bytes=top // 2))
+
+
+@given(
+    st.lists(st.tuples(st.integers(5, 40), st.integers(0, 9), st.integers(0, 15)), max_size=10),
+    st.lists(st.tuples(st.integers(0, 7), st.integers(1, 15)), min_size=1, max_size=3),
+)
+def test_a_place_is_the_lowest_that_clashes_with_nothing(
+    placed: list[tuple[int, int, int]], needed: list[tuple[int, int]]
+) -> None:
+    def clashes(address: int) -> bool:
+        return any(
+            address < begin + length and begin < address + size and live & during
+            for begin, length, live in placed
+            for size, during in needed
+        )
+
+    first = next(address for address in range(5, 60) if not clashes(address))
+    intervals = [_Interval(begin, begin + length, live) for begin, length, live in placed]
+    assert _lowest(intervals, [_Need(size, during) for size, during in needed], start=5) == first

@@ -6,9 +6,8 @@ So do what a kernel reads for the last time and what it makes of that in its pla
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
+from dataclasses import replace
+from typing import NamedTuple
 
 from wse.compiler.options import REFUSE
 from wse.compiler.passes.lifetimes import Span, lifetimes, live_steps, steps_before
@@ -138,25 +137,19 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Need:
+class _Need(NamedTuple):
     """A number of bytes that are in use during some steps, which are a set of bits."""
 
     size: int
     during: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Interval:
-    """Bytes of SRAM from an address on."""
+class _Interval(NamedTuple):
+    """Bytes of SRAM from an address on, up to before ``end``, in use during some steps, which are a set of bits."""
 
     address: int
-    need: _Need
-
-    @property
-    def end(self) -> int:
-        """One past the last byte."""
-        return self.address + self.need.size
+    end: int
+    during: int
 
 
 def aligned_bytes(size: int) -> int:
@@ -180,7 +173,8 @@ def _pack(
         ends = [start]
         for at_one_place in places:
             address = _lowest(intervals, [needs[buffer] for buffer in at_one_place], start)
-            intervals += [_Interval(address=address, need=needs[buffer]) for buffer in at_one_place]
+            for size, during in (needs[buffer] for buffer in at_one_place):
+                intervals.append(_Interval(address, address + size, during))
             at |= dict.fromkeys(at_one_place, address)
             ends.append(address + max(needs[buffer].size for buffer in at_one_place))
         end = max(ends)
@@ -195,19 +189,26 @@ def _pack(
     return best
 
 
-def _lowest(intervals: list[_Interval], needs: Sequence[_Need], start: int) -> int:
-    """The lowest address at which none of the ``needs`` clashes with what is live in any of the same steps."""
-    during = reduce(or_, (need.during for need in needs))
-    others = [(other.address, other.end, other.need.during) for other in intervals if other.need.during & during]
-    ends = sorted({start, *(end for _, end, _ in others)})
-    sizes = [(need.size, need.during) for need in needs]
-    for address in ends[:-1]:
-        for begin, end, live in others:
-            if address < end and any(begin < address + size and live & needed for size, needed in sizes):
-                break
-        else:
-            return address
-    return ends[-1]  # behind all others
+def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
+    """The lowest address at which none of the ``needs`` clashes with what is live in any of the same steps.
+
+    What clashes with an address does so by its end and by the address from which on the needs reach into it: in the
+    order of these the first that is not reached leaves room before it, and before all others.
+    """
+    if len(needs) == 1:
+        size, during = needs[0]
+        others = [(begin - size, end) for begin, end, live in intervals if live & during]
+    else:
+        live_with = [
+            (begin, end, [need.size for need in needs if live & need.during]) for begin, end, live in intervals
+        ]
+        others = [(begin - max(sizes), end) for begin, end, sizes in live_with if sizes]
+    address = start
+    for reached_behind, end in sorted(others):
+        if reached_behind >= address:
+            break
+        address = max(address, end)
+    return address
 
 
 def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
