@@ -58,7 +58,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--accumulate", "float16"], ["--accumulate float16", "--dtype float16"]),
     (["--wafers", "0"], ["--wafers 0", "at least 1"]),
     (["--wafers", "many"], ["--wafers 'many'", "auto"]),
-    (["--wafers", "3"], ["--wafers 3", "2 layers", "at most 2"]),
+    (["--wafers", "3"], ["--wafers 3", "at least one layer", "tiny has 2", "at most 2"]),
     (["--new-tokens", "0"], ["--new-tokens 0", "at least 1"]),
     (["--new-tokens", "soon"], ["--new-tokens 'soon'", "give a whole number", "wse run --help"]),
     (["--new-tokens", "30"], ["33 is beyond the context of 32", "--new-tokens 29"]),

@@ -50,7 +50,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--mesh", "8x9999999999"], ["8x9999999999", "1 to 10,000"]),
     (["--mesh", "1171x755"], ["1171x755", "wse3", "1170x755"]),
     (["--region", "0x0"], ["'0x0'", "ROWSxCOLS"]),
-    (["--wafers", "5"], ["--wafers 5", "4 layers", "at most 4"]),
+    (["--wafers", "5"], ["--wafers 5", "at least one layer", "has 4", "at most 4"]),
     (["--economics", "none.toml"], ["none.toml", "does not exist"]),
     (["--trace", "no/folder/e.h5"], ["no/folder/e.h5", "no/folder is no folder", "--trace none"]),
     (["--sensitivty"], ["unknown option '--sensitivty'", "did you mean '--sensitivity'?"]),
