@@ -20,9 +20,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches: int = 1) -> LineSchedule:
     """Part i of the words goes from PE ``owners[i]`` of each line, where it stands, to PE ``root``.
 
-    In each of the line's equal ``stretches`` PEs are counted from its first. Parts are cut as `LineSchedule.parts`
-    says, and none is empty. The side with the nearer last owner comes first. A PE may have several parts of a word or
-    two: all but the last wait in the queues of routers while others pass.
+    In each of the line's equal ``stretches`` PEs are counted from its first; messages that all of them send at once
+    stand together. Parts are cut as `LineSchedule.parts` says, and none is empty. The side with the nearer last owner
+    comes first. A PE may have several parts of a word or two: all but the last wait in the queues of routers while
+    others pass.
     """
     places = np.array(owners)
     before, behind = np.flatnonzero(places < root), np.flatnonzero(places > root)
@@ -30,9 +31,9 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches:
     sides.sort(key=lambda side: abs(int(places[side[-1]]) - root) if len(side) else 0)
     part = np.concatenate(sides).astype(np.int32)
     starts = range(0, length, length // stretches)
-    messages = [(start + pe, start + root, Arrival.REPLACE) for start in starts for pe in places[part].tolist()]
+    messages = [(start + pe, start + root, Arrival.REPLACE) for pe in places[part].tolist() for start in starts]
     schedule = uniform_schedule("gather", length, lines, messages, colours=1, message_colours=[0] * len(messages))
-    return replace(schedule, parts=len(owners), part=np.tile(part, stretches))
+    return replace(schedule, parts=len(owners), part=np.repeat(part, stretches))
 
 
 def _sample(sizes: Sizes) -> Case:
