@@ -64,6 +64,6 @@ def _literal(default: Any) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """A type as it is written with the imports of the file."""
+    """A type as it is written with the imports of the file; Python 3.13 has the class Path in ``pathlib._local``."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    return re.sub(r"\b(?:collections\.abc|pathlib|typing)\.", "", text)
+    return re.sub(r"\b(?:collections\.abc|pathlib(?:\._local)?|typing)\.", "", text)
