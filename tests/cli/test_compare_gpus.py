@@ -117,7 +117,8 @@ def test_a_gpu_that_nobody_prices_is_refused(wse: Wse, tmp_path: Path) -> None:
 
 
 def test_from_python() -> None:
-    lengths = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "wafers": [1], "mapping": ["bands"]}
+    lengths = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "wafers": [1]}
+    lengths |= {"mapping": ["bands"], "schedule": "released"}
     result = api.compare("story", gpu=["h100"], gpus=1, stack="trtllm", **lengths)
     assert isinstance(result, CurveResult)
     assert result.rows[-1].software == "trtllm"

@@ -32,8 +32,10 @@ LONGEST = (
     "compare llama",
     "compare Qwen3-8B",
     "validate",
+    "serve-sim llama-3-8b --length-cv",
+    "sweep story --set mesh",
 )
-"""What commands begin with that take half a minute and more: they are looked at where WSE_ALL_OUTPUTS is set."""
+"""What commands begin with that take five seconds and more: they are looked at where WSE_ALL_OUTPUTS is set."""
 FOLDERS = {"Qwen3-8B": "qwen3-8b"}
 """Folders of models that commands on pages name, and the configuration that is in each."""
 AT_REQUEST = pytest.mark.skipif(

@@ -8,7 +8,7 @@ from random_schedules import random_case, released, run_case
 ERROR = 2e-5
 """The largest error of a logit, relative to the largest logit."""
 
-QUICK, SECOND_LOOKS = 8, 60
+QUICK, SECOND_LOOKS = 8, 40
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 """Whether kernels are compiled, and not interpreted."""
 
-EXAMPLES = 12
+EXAMPLES = 8
 """Hypothesis examples a test."""
 
 STORAGE = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16, "uint8": np.uint8}

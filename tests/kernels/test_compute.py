@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import slow_but
 
 from tests.kernels.helpers import (
     COMMON_TYPES,
@@ -116,10 +117,20 @@ def test_codes_times_factors_are_rounded_to_halves_in_vectors_of_lanes(kernel: s
 @pytest.mark.parametrize("kernel", EXPERT_PRODUCTS)
 def test_products_with_experts_in_vectors_of_lanes_equal_their_oracle(kernel: str) -> None:
     """Lists are the same on all PEs or each its own; lanes of other pairs, and the last ones of none, keep theirs."""
-    for types in (*types_of(kernel), COMMON_TYPES):
-        for M, K, N, cols, seed in ((1, 33, 5, 45, 1), (3, 5, 6, 19, 2), (2, 17, 3, 32, 3), (1, 9, 2, 130, 4)):
-            size = {"M": M, "A": 2, "K": K, "N": N, "local_experts": 2, "rows": 3, "B": 2}
-            check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 2, cols, (0, 2), seed)
+    for types in types_of(kernel):
+        check_experts(kernel, types)
+
+
+@pytest.mark.skipif(not JIT, reason="vectors are interpreted as other functions")
+@pytest.mark.parametrize("kernel", slow_but(EXPERT_PRODUCTS, "expert_in", "expert_out_mxfp4"))
+def test_products_of_halves_with_experts_in_vectors_of_lanes_equal_their_oracle(kernel: str) -> None:
+    check_experts(kernel, COMMON_TYPES)
+
+
+def check_experts(kernel: str, types: tuple[str, str]) -> None:
+    for M, K, N, cols, seed in ((1, 33, 5, 45, 1), (3, 5, 6, 19, 2), (2, 17, 3, 32, 3), (1, 9, 2, 130, 4)):
+        size = {"M": M, "A": 2, "K": K, "N": N, "local_experts": 2, "rows": 3, "B": 2}
+        check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 2, cols, (0, 2), seed)
 
 
 @pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")

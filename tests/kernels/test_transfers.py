@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import slow_but
 
 from tests.kernels.helpers import (
     BUILDS,
@@ -34,8 +35,15 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 ELEMENTS = ["float16"] if JIT else ["float32", "float16", "bfloat16"]
 """Half is narrower than a word; the others are moved by the tests of logits, and here where nothing is compiled."""
-IN_VECTORS = ["float16", "bfloat16"] if JIT else ELEMENTS
+HALVES = slow_but(["float16", "bfloat16"], "float16") if JIT else ELEMENTS
 """Those of sums in vectors, which are compiled to other instructions for each."""
+SECOND_LOOKS = ("bfloat16", "serial"), ("float16", "parallel")
+IN_VECTORS = (
+    [("float16", "serial"), *(pytest.param(*case, marks=pytest.mark.slow) for case in SECOND_LOOKS)]
+    if JIT
+    else [(element, "serial") for element in ELEMENTS]
+)
+"""The same with the build of each: the loop in which builds differ is one for all elements."""
 
 REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY = 0, 1, 2, 3, 4, 5
 
@@ -109,9 +117,8 @@ def test_messages_along_rows(build: str, element: str, rows: int, cols: int, n: 
     check_lines("along_rows", build, element, rows, cols, n, {"apart": apart, "by_column": 0, "used": used}, seed)
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize(("element", "build"), IN_VECTORS)
 @pytest.mark.parametrize("arrival", [ADD, MAX])
-@pytest.mark.parametrize("element", IN_VECTORS)
 def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int) -> None:
     """A chain to the middle from both ends of three blocks, in two parts; in the middle rows other messages between."""
     rng = np.random.default_rng(5)
@@ -133,9 +140,8 @@ def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int)
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, 1), want)
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize(("element", "build"), IN_VECTORS)
 @pytest.mark.parametrize("arrival", [ADD, MAX])
-@pytest.mark.parametrize("element", IN_VECTORS)
 def test_sums_along_rows_that_multicasts_fill(build: str, element: str, arrival: int) -> None:
     """Chains to a PE of the middle and to each end of two parts of a row; few sums, which are not turned, elsewhere."""
     rng = np.random.default_rng(6)
@@ -196,7 +202,7 @@ def test_messages_along_columns(
     check_lines("along_columns", build, element, rows, cols, n, {"apart": apart, "by_column": by_column}, seed)
 
 
-@pytest.mark.parametrize("element", IN_VECTORS)
+@pytest.mark.parametrize("element", HALVES)
 def test_messages_along_columns_in_vectors(element: str) -> None:
     for seed, cols in enumerate((16, 19, 31, 5)):
         check_lines("along_columns", "serial", element, 7, cols, 18, {"apart": seed % 2, "by_column": 0}, seed)
@@ -255,8 +261,7 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
 
 
-@pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("element", IN_VECTORS)
+@pytest.mark.parametrize(("element", "build"), IN_VECTORS)
 @pytest.mark.parametrize("cols", [16, 19, 48, 140])
 @pytest.mark.parametrize("n", [1, 16, 21, 50, 100])
 def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n: int) -> None:
@@ -281,8 +286,7 @@ def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n
     np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, cols % 3), want)
 
 
-@pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("element", IN_VECTORS)
+@pytest.mark.parametrize(("element", "build"), IN_VECTORS)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
     rows=st.integers(1, 13),

@@ -8,12 +8,12 @@ import wse
 from wse.comparison.compare.ranking.result import RankingResult
 from wse.errors import BadInput, DoesNotFit
 
-SMALL = {"mesh": "24x24", "wafers": [1, 2], "mapping": "region,bands", "schedule": "released", "jobs": 1}
+SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region,bands", "schedule": "released", "jobs": 1}
 
 
 @pytest.fixture(scope="module")
 def plain() -> wse.api.CompareResult:
-    return wse.compare("story", **SMALL, prompt_len=64, new_tokens=64)
+    return wse.compare("story", **SMALL, prompt_len=8, new_tokens=8)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def every() -> RankingResult:
 
 
 def ranked(**targets: object) -> RankingResult:
-    result = wse.compare("story", **SMALL, prompt_len=64, new_tokens=64, **targets)
+    result = wse.compare("story", **SMALL, prompt_len=8, new_tokens=8, **targets)
     assert isinstance(result, RankingResult)
     return result
 
@@ -73,11 +73,11 @@ def test_the_front_has_what_no_row_surpasses(every: RankingResult) -> None:
 
 
 def test_several_lengths_are_several_comparisons(every: RankingResult) -> None:
-    result = wse.compare("story", **SMALL, lengths="64/64,16/32", top=100)
-    assert [row for row in result.rows if row.prompt_len == 64] == list(every.rows)
-    assert {(row.prompt_len, row.new_tokens) for row in result.rows} == {(64, 64), (16, 32)}
+    result = wse.compare("story", **SMALL, lengths="8/8,4/6", top=100)
+    assert [row for row in result.rows if row.prompt_len == 8] == list(every.rows)
+    assert {(row.prompt_len, row.new_tokens) for row in result.rows} == {(8, 8), (4, 6)}
     assert len(result.verdict) == 2
-    assert result.inputs["lengths"] == ["64/64", "16/32"]
+    assert result.inputs["lengths"] == ["8/8", "4/6"]
     assert "lengths" in [column.title for column in result.tables()[1].columns]
 
 

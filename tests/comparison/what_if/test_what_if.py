@@ -51,6 +51,7 @@ def test_changes_without_an_effect_are_a_line() -> None:
     assert {row.change for row in result.changes} == {"clock", "host", "latency", "bandwidth", "hop"}
 
 
+@pytest.mark.slow
 def test_processes_find_what_this_one_finds(result: WhatIfResult) -> None:
     changes = ["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.8"]
     assert wse.what_if("story", **SMALL, changes=changes, jobs=2) == result

@@ -225,7 +225,7 @@ def test_shares_of_a_pair_that_ends_inside_of_a_word_have_zeros_to_its_end(size:
     """Words of all tokens are those of their pairs, added up, which only whole ones can be."""
     assert SHARED.experts is not None
     spec = replace(SHARED, experts=replace(SHARED.experts, count=8, active=3, ffn_size=size, shared_size=0))
-    wanted: dict[str, Any] = {"mapping": "region", "experts": "own", "dtype": "bfloat16"}
+    wanted: dict[str, Any] = {"mapping": "region", "experts": "own", "dtype": "float16"}
     plain, shared = (
         wafer_run(spec, (9, 4), 1, [PROMPT], choice={"rewrites": rewrites}, **wanted)
         for rewrites in ((), (("shared-activation", 8),))

@@ -265,7 +265,7 @@ def test_no_draw_accepts_what_the_model_cannot_say_and_none_rejects_what_both_sa
 @pytest.mark.slow
 @pytest.mark.parametrize("draft", ["near", "ngram"])
 def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> None:
-    """400 runs of one Program with a draft of 2 against the exact shares of all texts of 3 ids that top-k leaves."""
+    """200 runs of one Program with a draft of 2 against the exact shares of all texts of 3 ids that top-k leaves."""
     wanted = {"temperature": 1.0, "top_k": 3, "new_tokens": 4, "prompt_ids": (3, 4, 3, 4, 3), "draft_tokens": 2}
     base = prepare(request(models, **wanted, draft=models.get(draft, draft)))
     program = compile_program(base)
@@ -274,7 +274,7 @@ def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> 
     assert base.loaded.checkpoint is not None
     sampling = base.request.sampling
     counts, tensor = Counter[tuple[int, ...]](), base.loaded.checkpoint.rows
-    for seed in range(400):
+    for seed in range(200):
         target = replace(base, request=replace(base.request, seed=seed))
         own = None
         if prepared is not None and draft_program is not None:
