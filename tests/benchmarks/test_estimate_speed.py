@@ -47,9 +47,10 @@ def repeats(by_size: BySize) -> int:
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("bfloat16", marks=pytest.mark.full_size), "fp8"])
-def test_405b(dtype: str, repeats: int, say: Say) -> None:
-    command = ("estimate", "llama-3.1-405b", "--dtype", dtype, "--json")
-    say(summary("Llama-3.1-405B", cold(*command, repeats=repeats)))
+def test_405b(dtype: str, repeats: int, by_size: BySize, say: Say) -> None:
+    """In the small size Llama-3-8B."""
+    model = by_size(small="llama-3-8b", full="llama-3.1-405b")
+    say(summary(model, cold("estimate", model, "--dtype", dtype, "--json", repeats=repeats)))
 
 
 @pytest.mark.full_size

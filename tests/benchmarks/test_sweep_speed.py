@@ -31,7 +31,7 @@ OTHERS = (
     "wafer.wafer_link_bytes_per_s=8e9,16e9,32e9,50e9,64e9,75e9,100e9,125e9,140e9,150e9",
 )
 FEWER = ("batch=1,2,4,8,16", "wafer.wafer_link_latency_s=5e-7,2e-5")
-FEWEST = ("batch=1,2",)
+FEWEST = ["mesh=16x16,18x18", "prompt_len=16", "new_tokens=16", "schedule=released"]
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def processor_s_of_children() -> float:
 
 @pytest.mark.parametrize("model", ["story", pytest.param("llama-3-8b", marks=pytest.mark.full_size)])
 def test_settings_a_second(model: str, tmp_path: Path, by_size: BySize, say: Say) -> None:
-    whole = read_grid(model, [*MODELS[model], *by_size(small=FEWEST, full=OTHERS)])
-    part = read_grid(model, [*MODELS[model], *by_size(small=(), full=FEWER)])
+    whole = read_grid(model, by_size(small=FEWEST, full=[*MODELS[model], *OTHERS]))
+    part = read_grid(model, by_size(small=FEWEST, full=[*MODELS[model], *FEWER]))
     one_core = time_sweep(part, tmp_path / "one.csv", 1)
     began = time.process_time()
     for setting in range(len(part)):
