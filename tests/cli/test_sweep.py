@@ -33,6 +33,7 @@ def test_a_table_and_json(wse: Wse, empty: Path) -> None:
     write_config(empty)
     (empty / "grid.toml").write_text(
         'model = "config.json"\nprompt_len = 5\nnew_tokens = 4\nwafer.hop_cycles = [1, 2]\nwafers = [1, 3]\n'
+        'schedule = "released"\n'
     )
     with Journal(empty / "t.csv", "another sweep's", 4):
         pass
@@ -44,8 +45,8 @@ def test_a_table_and_json(wse: Wse, empty: Path) -> None:
     assert (report["settings"], report["settings_failed"], report["table"]) == (4, 2, "t.csv")
     with (empty / "t.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert list(rows[0])[:7] == [
-        "model", "prompt_len", "new_tokens", "wafer_hop_cycles", "wafers", "mesh", "error"
+    assert list(rows[0])[:8] == [
+        "model", "prompt_len", "new_tokens", "wafer_hop_cycles", "wafers", "schedule", "mesh", "error"
     ]  # fmt: skip
     settings = [(row["wafer_hop_cycles"], row["wafers"], bool(row["error"])) for row in rows]
     assert settings == [("1", "1", False), ("1", "3", True), ("2", "1", False), ("2", "3", True)]

@@ -64,6 +64,7 @@ PRINTED = {
         "16",
         "--new-tokens",
         "4",
+        *RELEASED,
     ],
 }
 

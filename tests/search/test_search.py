@@ -271,7 +271,13 @@ def test_no_size_is_looked_for_where_colours_are_too_few(schedule: str) -> None:
 WIDE = replace(MIXTURES["shared"], ffn_size=120)
 
 
-@pytest.mark.parametrize("spec", [SPEC, mixture_spec(WIDE, layers=4)], ids=["dense", "mixture"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(SPEC, id="dense"),
+        pytest.param(mixture_spec(WIDE, layers=4), id="mixture", marks=pytest.mark.slow),
+    ],
+)
 def test_layers_are_cut_where_whole_ones_have_no_room(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of layers on two wafers one is cut, where a PE has too little SRAM for two whole ones, and only there."""
     options, bands = replace(OPTIONS, mapping="bands", wafers=2, schedule=FUSED), bundled_strategies()["bands"]

@@ -30,8 +30,8 @@ HEADER = RunHeader(
 )
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.tuples(CROSSINGS, st.lists(TEXT, max_size=5), st.booleans()), max_size=8), st.booleans())
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.tuples(CROSSINGS, st.lists(TEXT, max_size=5), st.booleans()), max_size=5), st.booleans())
 def test_tables_are_what_was_appended(batches, complete):
     with TemporaryDirectory() as folder:
         writer = TraceWriter(Path(folder) / "t.h5", HEADER)

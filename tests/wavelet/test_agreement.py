@@ -31,7 +31,7 @@ from wse.validation.agreement.result import AgreementRow
 from wse_mappings.patterns.point_to_point import point_to_point
 from wse_mappings.patterns.sampling import Case, PlacedPattern
 
-CASES_PER_PATTERN = 2
+CASES_PER_PATTERN = 1
 FIRST = "chain"
 """The pattern that the smoke tests look at."""
 

@@ -38,7 +38,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     return path, planes
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(top=st.integers(0, 700))
 def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top: int) -> None:
     path, planes = large
@@ -51,7 +51,7 @@ def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top:
     assert places == sorted(places, key=lambda place: (-planes[place], *place))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(top=st.integers(0, 60))
 def test_equal_ones_are_told_once(large: tuple[Path, np.ndarray], top: int) -> None:
     path, planes = large

@@ -25,7 +25,7 @@ from wse.serving.simulation.workload import (
     plain_workload,
 )
 
-REQUESTS = 60_000
+REQUESTS = 40_000
 SERVICE_S = 1.0
 LOAD = 0.8
 

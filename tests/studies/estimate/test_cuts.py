@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,10 +17,12 @@ from wse.studies.estimate.result import EstimateResult
 from wse_mappings.strategies.catalogue import bundled_strategies
 
 
-@pytest.fixture
-def request_(tmp_path: Path) -> EstimateRequest:
+@pytest.fixture(scope="module")
+def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
     """A request whose wafers have too little SRAM for two layers, and enough for one and a half."""
-    config = write_config(tmp_path, max_position_embeddings=512, num_hidden_layers=3, intermediate_size=160)
+    config = write_config(
+        tmp_path_factory.mktemp("model"), max_position_embeddings=512, num_hidden_layers=3, intermediate_size=160
+    )
     small = (("sram_bytes_per_pe", 9_200),)
     return EstimateRequest(
         model=str(config), mesh="4x4", wafers=2, mapping="bands", prompt_len=8, new_tokens=8, wafer_values=small

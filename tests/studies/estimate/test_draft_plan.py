@@ -162,6 +162,7 @@ def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) 
     )
 
 
+@pytest.mark.slow
 def test_gpus_are_asked_the_same_way() -> None:
     """Few users of a GPU wait for weights, whatever the number of tokens: drafts gain there more than on a wafer."""
     gpu = load_gpu("h100")

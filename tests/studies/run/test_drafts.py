@@ -92,6 +92,7 @@ def test_greedy_tokens_are_those_of_a_plain_run(
         assert 0 < sum(found.accepted) < sum(found.verified), "the draft is as good as the model, or good for nothing"
 
 
+@pytest.mark.slow
 def test_the_bundled_draft_gives_the_golden_tokens_and_is_a_draft() -> None:
     """The tokens that the training script saw, in float32; most first tokens of drafts are right."""
     data = Path(__file__).parents[2] / "data" / "story_golden.json"

@@ -24,7 +24,9 @@ STORY: dict[str, Any] = {
 
 
 def test_the_same_seed_gives_the_same_result() -> None:
-    first, second, other = (wse.serve_sim(**STORY, length_cv=0.5, seed=seed).to_dict() for seed in (1, 1, 2))
+    first, second, other = (
+        wse.serve_sim(**STORY | {"requests": 200}, length_cv=0.5, seed=seed).to_dict() for seed in (1, 1, 2)
+    )
     assert first == second
     assert first["served"] != other["served"]
 
@@ -211,7 +213,7 @@ def test_drafts_of_a_length_that_nobody_gave_are_the_best_for_one_user() -> None
 
 def test_what_prompts_need_is_told_as_an_option_of_theirs() -> None:
     """Three wafers of 7x7 PEs hold the model, one does not: prompts want more of their own, or a larger mesh."""
-    few = {"model": "story", "mesh": "7x7", "wafers": 3, "prompt_len": 64, "new_tokens": 64, "rate": 1.0, "requests": 9}
+    few = STORY | {"mesh": "7x7", "mapping": "auto", "wafers": 3, "rate": 1.0, "requests": 9}
     with pytest.raises(DoesNotFit) as refusal:
         wse.serve_sim(**few, prefill="own", prefill_wafers=1)
     assert re.search(r"(?:any of these|this) would make it fit: .*--prefill-wafers [23]", str(refusal.value))
@@ -224,7 +226,7 @@ def test_what_prompts_need_is_told_as_an_option_of_theirs() -> None:
 def test_a_draft_takes_room_from_the_caches_of_gpus_that_serve() -> None:
     """A head of one of 32 layers: its weights, and its cache of each token; none where no draft gains."""
     plain, drafted, idle = (
-        wse.serve_sim(**GPUS | asked).machine.kv_capacity_tokens
+        wse.serve_sim(**GPUS | {"requests": 9} | asked).machine.kv_capacity_tokens
         for asked in ({}, {"draft": "0.9,0.8"}, {"draft": "0.01"})
     )
     weights, token = 436_224_000, 131_072
