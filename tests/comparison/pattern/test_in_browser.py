@@ -107,5 +107,6 @@ def test_it_plays_pauses_and_goes_by_single_cycles(browser: Any, tmp_path: Path)
     wait_for(browser, f"{cycle} === '{end}'")
     assert browser.execute_script("return document.getElementById('play').textContent") == "Play"
     assert press("forward") == end
+    browser.execute_script("document.getElementById('speed').value = '2'")  # slow enough to be stopped on the way
     press("play")  # from the start again
     assert int(press("play")) < int(end)
