@@ -233,6 +233,7 @@ function tick(time) {
 function play() {
   if (now >= shown.cycles) now = 0;
   exact = now;
+  draw();
   element("play").textContent = "Pause";
   frame = requestAnimationFrame(tick);
 }
