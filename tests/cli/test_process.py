@@ -114,6 +114,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
 def test_a_run_whose_reader_goes_away_goes_on_to_the_end_of_its_trace(tmp_path: Path) -> None:
     """As of ``wse run | head -1``."""

@@ -178,7 +178,7 @@ def test_types_are_converted_to_the_nearest() -> None:
     for name, dtype in (("layers.0.q", ml_dtypes.bfloat16), ("embedding", np.float16)):
         mixed[name] = made[name].astype(dtype)
         made[name] = mixed[name].astype(np.float32)
-    for dtype in ("float32", "float16", "bfloat16"):
+    for dtype in ("float32", "float16"):
         one, other = engine(dtype, tensor=mixed.__getitem__), engine(dtype, tensor=made.__getitem__)
         for first, second in zip(one.arenas.values(), other.arenas.values(), strict=True):
             np.testing.assert_array_equal(first.memory, second.memory)

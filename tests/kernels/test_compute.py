@@ -105,7 +105,7 @@ def test_products_of_halves_in_vectors_of_lanes_equal_their_oracle(kernel: str, 
 
 
 @pytest.mark.skipif(not JIT, reason="vectors are interpreted as other functions")
-@pytest.mark.parametrize("kernel", ["matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"])
+@pytest.mark.parametrize("kernel", slow_but(["matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"], "matmul_int4"))
 def test_codes_times_factors_are_rounded_to_halves_in_vectors_of_lanes(kernel: str) -> None:
     """Groups begin elsewhere in every lane, and the last lanes fill no vector."""
     for M, K, N, cols in ((1, 19, 5, 45), (3, 5, 6, 19)):

@@ -162,6 +162,7 @@ def test_a_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Pa
     assert not (tmp_path / "t.csv.partial").exists()
 
 
+@pytest.mark.slow
 def test_an_unknown_column_keeps_what_is_done(config: Path, tmp_path: Path) -> None:
     grid = {"model": config, "mesh": ["4x4", "4x3"], **QUICK}
     with pytest.raises(UnknownName, match="unknown column 'nope'"):
