@@ -6,10 +6,13 @@ size. Nothing is asserted of a time: each benchmark prints what it measured besi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any
 
 import pytest
+
+from wse_kernels import library
 
 BySize = Callable[..., Any]
 Say = Callable[[str], None]
@@ -32,8 +35,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_core() -> None:
-    """Leave the choice of cores as users have it, unlike other tests."""
+def one_core(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Leave the choice of cores as users have it, unlike other tests; small, run on one, as kernels are compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        if pytestconfig.getoption("--benchmark-size") == "small":
+            patch.setattr(library, "parallel_core_s", lambda: inf)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
