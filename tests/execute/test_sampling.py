@@ -136,7 +136,8 @@ def on_meshes(shared: Path) -> list[tuple[PreparedRun, Program]]:
     """The same request on three meshes and on two wafers, ready for logits that leave the wafer."""
     folder = str(shared / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
-    request = RunRequest(model=folder, prompt=prompt, new_tokens=24, dtype="float32", temperature=1.0)
+    asked = {"new_tokens": 24, "dtype": "float32", "temperature": 1.0, "schedule": "released"}
+    request = RunRequest(model=folder, prompt=prompt, **asked)
     found = []
     for mesh, wafers in (("9x9", 1), ("16x12", 1), ("8x8", 2)):
         prepared = prepare(replace(request, mesh=mesh, wafers=wafers))

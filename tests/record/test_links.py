@@ -34,7 +34,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module", params=slow_but(REQUESTS, "wafers of regions"))
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trace of a run of the bundled model, with cache shifts."""
-    prepared = prepare(RunRequest(prompt="Once upon a time", new_tokens=30, **REQUESTS[request.param]))
+    prepared = prepare(
+        RunRequest(prompt="Once upon a time", new_tokens=30, schedule="released", **REQUESTS[request.param])
+    )
     path = tmp_path_factory.mktemp("traced") / "run.h5"
     execute(prepared, compile_program(prepared), trace=path)
     return path
