@@ -7,7 +7,10 @@ Where neighbouring outputs share a scale, a PE's outputs are cut into runs in th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache, wraps
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -20,6 +23,11 @@ from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
 from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.layer_parts import Parts
+
+MOST_INDICES: Final = 64
+"""Indices whose runs, or groups, are kept: some 100 kB each."""
+
+T = TypeVar("T")
 
 
 def groups_name(tile: str, parts: Parts) -> str:
@@ -98,6 +106,24 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
     return of_runs, widths
 
 
+def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
+    """A function of an index that keeps its last results: tiles of several ops, and of regions as wide, have one."""
+
+    @lru_cache(MOST_INDICES)
+    def of_content(content: bytes, shape: tuple[int, ...], how: T) -> tuple[I32, I32]:
+        results = function(np.frombuffer(content, np.int32).reshape(shape), how)
+        for array in results:
+            array.setflags(write=False)  # all who ask have the same
+        return results
+
+    @wraps(function)
+    def of_index(index: I32, how: T) -> tuple[I32, I32]:
+        return of_content(index.tobytes(), index.shape, how)
+
+    return of_index
+
+
+@_by_content
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
     """Blocks that the runs of each line are of, int32 ``[lines, experts * most]``, -1 for padding; and their lengths.
 
@@ -133,6 +159,7 @@ def _without_padding(index: I32) -> I32:
     return np.take_along_axis(index, last_real, axis=1)
 
 
+@_by_content
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
     """Groups that each line touches, int32 ``[lines, most]``, -1 for padding; and each input's place among them.
 
