@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple
 
 from wse.compiler.options import (
@@ -147,7 +146,6 @@ def search(
     if not finalists:
         raise failures[0] if failures else _refusal(setup, trials)
     # 4. The least cost.
-    cost = None if cost is None else cache(cost)
     costs = [0.0] if cost is None or len(finalists) == 1 else [cost(one.program) for one in finalists]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     best_finalist = finalists[order[0]]

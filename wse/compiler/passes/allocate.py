@@ -195,14 +195,7 @@ def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) 
     What clashes with an address does so by its end and by the address from which on the needs reach into it: in the
     order of these the first that is not reached leaves room before it, and before all others.
     """
-    if len(needs) == 1:
-        size, during = needs[0]
-        others = [(begin - size, end) for begin, end, live in intervals if live & during]
-    else:
-        live_with = [
-            (begin, end, [need.size for need in needs if live & need.during]) for begin, end, live in intervals
-        ]
-        others = [(begin - max(sizes), end) for begin, end, sizes in live_with if sizes]
+    others = [(begin - size, end) for begin, end, live in intervals for size, during in needs if live & during]
     address = start
     for reached_behind, end in sorted(others):
         if reached_behind >= address:

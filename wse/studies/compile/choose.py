@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -64,6 +65,7 @@ def compile_fastest(prepared: Placeable) -> Compilation:
     """
     p = prepared
 
+    @cache  # the search asks again for those that are near
     def cycles(program: Program) -> float:
         fabric = Fabric(program, p.wafer, p.software, p.meshes)
         passes = fabric.verify_cost(p.middle_before_pass).cycles if program.verify_tokens else 0.0
