@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
+from tiers import AT_REQUEST
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
@@ -27,10 +27,11 @@ def pictures_of(cell):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[AT_REQUEST] * (path.stem in LONGEST)) for path in NOTEBOOKS],
+)
 def test_outputs_are_those_in_the_file(path, monkeypatch):
-    if path.stem in LONGEST and not os.environ.get("WSE_ALL_OUTPUTS"):
-        pytest.skip("takes long: set WSE_ALL_OUTPUTS=1, before a release")
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     for library in ("ipykernel", "polars"):

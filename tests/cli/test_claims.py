@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
+from tiers import AT_REQUEST
 
 import wse as api
 from tests.cli.conftest import Wse
@@ -30,10 +30,10 @@ def test_claims_are_numbered_and_show_their_figures_with_commands_that_exist() -
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("claims")  # many ask for the same models, which a process searches for once
-@pytest.mark.parametrize("number", range(1, 18))
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=[AT_REQUEST] * (number in LONGEST)) for number in range(1, 18)]
+)
 def test_each_claim_is_decided_and_drawn_where_it_says_so(number: int) -> None:
-    if number in LONGEST and not os.environ.get("WSE_ALL_OUTPUTS"):
-        pytest.skip("takes long: set WSE_ALL_OUTPUTS=1, before a release")
     decided = decide([number])
     (claim,) = (claim for claim in CLAIMS if claim.number == number)
     assert claim.is_drawn == (number in decided.curves)

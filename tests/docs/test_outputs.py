@@ -6,7 +6,6 @@ of the page beside it, the block behind ``<!-- FILE -->``.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tiers import AT_REQUEST
 
 import wse
 from wse.cli import main
@@ -38,9 +38,6 @@ LONGEST = (
 """What commands begin with that take five seconds and more: they are looked at where WSE_ALL_OUTPUTS is set."""
 FOLDERS = {"Qwen3-8B": "qwen3-8b"}
 """Folders of models that commands on pages name, and the configuration that is in each."""
-AT_REQUEST = pytest.mark.skipif(
-    not os.environ.get("WSE_ALL_OUTPUTS"), reason="takes long: set WSE_ALL_OUTPUTS=1, before a release"
-)
 
 
 def shown_outputs() -> Iterator[object]:

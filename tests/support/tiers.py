@@ -1,11 +1,16 @@
-"""The cases of a test that run always, and those that are second looks."""
+"""The cases of a test that run always, those that are second looks, and those that are run on request."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+
+AT_REQUEST = pytest.mark.skipif(
+    not os.environ.get("WSE_ALL_OUTPUTS"), reason="takes long: set WSE_ALL_OUTPUTS=1, before a release"
+)
 
 
 def slow_but(cases: Iterable[Any], *quick: Any) -> list[Any]:

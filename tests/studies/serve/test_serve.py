@@ -264,7 +264,7 @@ def test_kept_prefixes_are_not_read_again() -> None:
     assert plain.served is not None
     assert kept.served is not None
     assert kept.served.prefix_cache is not None
-    assert kept.served.prefix_cache.hits > 740
+    assert kept.served.prefix_cache.hits > 746
     assert kept.served.all.ttft.p50 < 0.7 * plain.served.all.ttft.p50
     assert kept.load.capacity_requests_per_s > plain.load.capacity_requests_per_s
 
