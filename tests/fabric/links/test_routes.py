@@ -188,7 +188,8 @@ def test_longer_ways_cost_what_they_do_on_a_longer_line(name: str, hops: list[in
     for variant in range(len(pattern.first) - 1):
         got = times.time([LinePattern(pattern, variant, words, ROWS, line)])
         want = times.time([LinePattern(stretched(pattern, places), variant, words, ROWS)])
-        assert got == want
+        assert (*got.cycles, got.contention_cycles) == pytest.approx((*want.cycles, want.contention_cycles))
+        assert got.streams == want.streams
 
 
 @given(st.lists(st.integers(1, 5), min_size=3, max_size=20), st.integers(1, 60))
