@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
@@ -83,6 +84,20 @@ def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> Non
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
     sum_over_model = small.sum_over_model(program, program.decode, cost.by_step)
     assert sum_over_model == pytest.approx(cycles, rel=0.01)  # hand-overs of other lengths
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_chunks_follow_each_other_as_soon_as_in_the_whole(name: str) -> None:
+    """The only chunk of a prompt, placed behind cached tokens, tells of one between others."""
+    spec, machine = SPECS[name], wafer(12, 13)
+    whole = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(12,)), CHOICE)
+    between = Fabric(whole, machine, SOFTWARE).prefill_cost(1).by_step
+    small = condense(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(4,)), CHOICE).allocate()
+    program = small.program()
+    chunk = replace(program.prefill[0], cached=whole.prefill[1].cached)
+    by_step = Fabric(replace(program, phases=(chunk,)), machine, SOFTWARE).prefill_cost(0).by_step
+    slowest = small.slowest_stage_sum(program, chunk, by_step)
+    assert slowest == pytest.approx(np.bincount(whole.prefill[1].steps.stage, between).max(), rel=0.02)
 
 
 @pytest.mark.parametrize(("dtype", "tight"), [("float16", True), ("int4", False)], ids=["tight", "int4"])

@@ -15,7 +15,7 @@ from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.arrays import F64
-from wse.compiler.options import FUSED, RELEASED, Options
+from wse.compiler.options import FUSED, REFUSE, RELEASED, Options
 from wse.errors import BadMesh, DoesNotFit, TooFewColours, UnknownName
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
@@ -25,7 +25,7 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.search.misfits import Misfits
+from wse.search.misfits import misfits_of
 from wse.search.remedies import remedies, smallest_square
 from wse.search.search import compile_model, fits, search
 from wse.search.trial import Timer, Trial
@@ -54,14 +54,16 @@ def test_the_smallest_square_fits_and_the_next_smaller_does_not() -> None:
 )
 def test_what_did_not_fit_on_fewer_wafers_does_not_change_what_fits(spec: ModelSpec) -> None:
     options = replace(OPTIONS, mapping="auto", dtype="float16", context=40, prompt_tokens=(9,))
-    misfits = Misfits()
-    alone, shared = (
-        [fits(spec, wafer(3, 3), SOFTWARE, replace(options, wafers=n), *known) for n in range(1, 7)]
-        for known in ((), (misfits,))
-    )
+    misfits_of.cache_clear()
+    requests = [replace(options, wafers=n) for n in range(1, 7)]
+    shared = [fits(spec, wafer(3, 3), SOFTWARE, request) for request in requests]
+    assert len(misfits_of(spec, wafer(3, 3), SOFTWARE, replace(options, capacity=REFUSE)))
+    alone = []
+    for request in requests:
+        misfits_of.cache_clear()
+        alone.append(fits(spec, wafer(3, 3), SOFTWARE, request))
     assert shared == alone
     assert {True, False} == {*alone}
-    assert len(misfits)
 
 
 def test_what_does_not_fit_says_how_many_bytes_and_where() -> None:
@@ -194,7 +196,9 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
     assert cycles(best.program) == best.compiled[0][1] == min(cost for _, cost in best.compiled)
     assert {trial.layout.mapping for trial in best.trials} == {"bands", *(["tensor"] if wafers > 1 else [])}
     assert any(trial.layout.mesh is not None for trial in best.trials)
-    assert any(trial.layout.groups for trial in best.trials)
+    assert not any(trial.layout.groups for trial in best.trials)  # each all-reduce has groups of its own
+    released = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto", schedule=RELEASED), cycles, timing)
+    assert any(trial.layout.groups for trial in released.trials)
 
 
 @pytest.mark.slow

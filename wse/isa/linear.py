@@ -2,7 +2,7 @@
 
 The vector of a product is its tokens, that of a product of one token its output features, as in the released GEMM and
 GEMV kernels; the latter is a single mapped operation over its K vectors, without a loop of its own. A few tokens are
-multiplied one after another. Codes of quantised
+multiplied one after another where that takes fewer cycles. Codes of quantised
 weights are unpacked by 16-bit operations a few rows at a time into the scratch ``codes``.
 """
 
@@ -48,9 +48,15 @@ _BY_CODING: Final = (INT8, FP8, INT4, MXFP4, FP8)
 """Unpackings by the numbers of codings."""
 
 
-def _cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
+def matmul_cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
+    """Cycles of M tokens times [K, N], all tokens in a vector; ``add``: to sums that are there."""
     zero = 0.0 if add else c.vector(M * N, c.acc)
     return zero + K * (c.loop + c.rows(N, M, c.mac))
+
+
+def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
+    """Cycles of M tokens times [K, N], one after another, the outputs of a token in a vector."""
+    return M * (c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac))
 
 
 def _products(M: int, K: int, N: int) -> int:
@@ -77,7 +83,7 @@ def _matmul(name: str, right: str) -> Kernel:
         ),
         macs=_products,
         read_bytes=lambda b, K, N: K * N * b[right],
-        cycles=_cycles,
+        cycles=matmul_cycles,
     )
 
 
@@ -169,7 +175,7 @@ LINEAR: Final = (
         ),
         macs=_products,
         read_bytes=lambda b, M, K, N: M * K * N * b["wgt"],
-        cycles=lambda c, M, K, N: M * (c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac)),
+        cycles=gemv_cycles,
     ),
     _one_scale("matmul_int8", "int8", INT8),
     _one_scale("matmul_fp8", "fp8", FP8),

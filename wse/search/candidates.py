@@ -36,16 +36,18 @@ class Candidates:
 
     Attributes:
         demand: What is placed.
+        most_bytes: Bytes of weights and cache that a PE may be asked to hold.
         layouts: In the order in which they were added, each once.
         rows, cols: float64 ``[layouts]``: of a region, the mean where they differ, on all of its wafers.
         even_rows, even_cols: float64 ``[layouts]``: of a region whose PEs would hold as little if nothing was padded.
         stages: float64 ``[layouts]``.
         least_bytes: float64 ``[layouts]``: of weights and cache on the fullest PE, with padding and a block of one
-            token where all of a wafer is cut, else as if nothing was padded.
+            token where all of a wafer is cut, else, and where these are too many, as if nothing was padded.
         open: bool ``[layouts]``: whether it is still to be tried.
     """
 
     demand: Demand
+    most_bytes: float
     layouts: list[Layout] = field(default_factory=list)
     rows: F64 = field(default_factory=lambda: np.empty(0))
     cols: F64 = field(default_factory=lambda: np.empty(0))
@@ -75,7 +77,9 @@ class Candidates:
         spread = _spread(self.demand, layout.of_bands)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
-        least = self._padded_bytes(layout) or spread.fullest / (max(1, rows) * max(1, cols))
+        least = spread.fullest / (max(1, rows) * max(1, cols))
+        if least <= self.most_bytes:
+            least = self._padded_bytes(layout) or least
         even_rows, even_cols = self._even(rows, cols * spread.width)
         return rows, cols * spread.width, even_rows, even_cols, spread.stages, least
 

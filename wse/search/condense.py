@@ -136,7 +136,13 @@ class CondensedModel:
         return float(by_step @ times)
 
     def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """The largest sum of values by step of any stage of the whole; of all where stages have the same PEs."""
+        """The largest sum of values by step of any stage of the whole, for a chunk of a prompt that others follow.
+
+        The final norm and the head are of the last chunk alone. The sum of all stages where these have the same PEs.
+        """
+        ops = zip(program.op_layers, program.op_kinds, strict=True)
+        of_all_chunks = np.array([layer >= 0 or kind == "embedding" for layer, kind in ops])[phase.steps.op]
+        by_step = np.where(of_all_chunks, by_step, 0.0)
         if self.state.has_expert_stage:
             return self.sum_over_model(program, phase, by_step)
         layer, stage, of_stage = self._places(program, phase)

@@ -41,7 +41,8 @@ def explore(setup: TrialSetup) -> list[Trial]:
     2. When no forecast is below what was tried, by as much as forecasts were off, or ``PATIENCE`` is at an end, layouts
        near the fastest are added, and 1 goes on.
     3. When these promise no more, the fastest is tried with the placements of experts, and then the fastest with the
-       groups, that the strategy wants tried. Where nothing fits so far, the emptiest layouts are tried.
+       groups, that the strategy wants tried, unless each all-reduce has groups of its own in the end. Where nothing
+       fits so far, the emptiest layouts are tried.
 
     Experts are placed otherwise where not even the emptiest layout has room for them as they are by default.
 
@@ -69,7 +70,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
         refined.add(best.layout)
     # 3. Other placements of experts, other groups, or the emptiest.
     exploration.try_placements()
-    exploration.try_groups(asked.group_counts)
+    exploration.try_groups(() if setup.fits_trees else asked.group_counts)
     if exploration.fastest is None:
         exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
     if exploration.errors and not exploration.trials:
@@ -117,14 +118,14 @@ class _Pick(NamedTuple):
 class _Family:
     """Layouts that share forecasts: with the same products of prefill, and the same things spread over wafers.
 
-    Their ``experts`` are placed alike.
+    Their ``experts`` are placed alike; they may need ``most_bytes`` beside those that are reserved.
     """
 
-    def __init__(self, setup: TrialSetup, experts: str | None) -> None:
+    def __init__(self, setup: TrialSetup, experts: str | None, most_bytes: float) -> None:
         spec, wafer = setup.spec, setup.wafer
         hops = setup.options.context * spec.layer_count * wafer.hop_cycles
         macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
-        self.candidates = Candidates(demand=setup.demand_with(experts))
+        self.candidates = Candidates(demand=setup.demand_with(experts), most_bytes=most_bytes)
         self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
         # beside the least, on a part of a mesh and on all of it
         self._further_bytes = {is_part: Forecast((0.0,) * 7) for is_part in (True, False)}
@@ -217,7 +218,7 @@ class _Exploration:
                 by_family[of_layout.spans_wafers, of_layout.experts_apart, products, layout.experts].append(layout)
         for key, members in by_family.items():
             if key not in self._families:
-                self._families[key] = _Family(self._setup, members[0].experts)
+                self._families[key] = _Family(self._setup, members[0].experts, self._free_bytes)
             self._families[key].candidates.add(members)
         self._in_vain = 0
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from wse.arrays import F64
 from wse.compiler.demand import demand_of
 from wse.compiler.options import (
     DECODE,
+    FITTED_TREES,
     FUSED,
     MESH_GEMM_OWN,
     MODEL,
     PREFILL_PRODUCTS,
+    REFUSE,
     REPORT,
     THIN_GEMM,
     VERIFY,
@@ -25,13 +27,14 @@ from wse.compiler.options import (
     unsupported_on_mesh,
 )
 from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.search.condense import CondensedModel, commonest_layers, condense
-from wse.search.misfits import Misfits
+from wse.search.misfits import Misfits, misfits_of
 from wse.search.sizes import chunk_sizes
 from wse.search.trial import ChunkTime, PromptTime, Timer, Trial
 from wse_mappings.cuts.expert_groups import AUTO
@@ -51,8 +54,7 @@ class TrialSetup:
 
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
     they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
-    all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With ``whole_layers`` no layer
-    is cut.
+    all. With ``whole_layers`` no layer is cut.
     """
 
     spec: ModelSpec
@@ -63,7 +65,6 @@ class TrialSetup:
     verify_rewrites: Rewrites | None = None
     attention_cols: int = 0
     timing: Timer | None = None
-    misfits: Misfits = field(default_factory=Misfits)
     whole_layers: bool = False
 
     @cached_property
@@ -76,6 +77,17 @@ class TrialSetup:
         if experts is None:
             return self.demand
         return demand_of(self.spec, self.wafer, replace(self.options, experts=experts))
+
+    @cached_property
+    def misfits(self) -> Misfits:
+        """What was learnt from stages that need more bytes than a PE has, on any number of wafers."""
+        request = replace(self.options, wafers=1, capacity=REFUSE)
+        return misfits_of(self.spec, self.wafer, self.software, request)
+
+    @cached_property
+    def fits_trees(self) -> bool:
+        """Whether the groups of all-reduces are fitted to the words of each, once a layout is chosen."""
+        return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
     def reserved_bytes(self) -> int:
@@ -179,8 +191,7 @@ class TrialSetup:
         trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
         if self.timing is None or allocated is None:
             return trial
-        small = allocated
-        program = small.program()
+        small, program = allocated, self._amid_prompt(allocated.program())
         step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
         first, decoded = _chunk_time(small, program, of_chunk), small.sum_over_model(program, program.decode, of_token)
         prompts = PromptTime(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
@@ -211,6 +222,10 @@ class TrialSetup:
         if self.timing is None or trial.token_cycles is None:
             return None
         return trial.token_cycles * self.timing.new_tokens
+
+    def request_cycles(self, trial: Trial) -> float:
+        """The cycles of prompts and generated tokens of a trial; 0 where it was not timed."""
+        return (self._generated_cycles(trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
 
     def _time_prompts(self, trial: Trial, prompts: PromptTime) -> Trial:
         """A trial whose token was timed, with the time of prompts."""
@@ -246,7 +261,7 @@ class TrialSetup:
         if not further or trial.prompts.sized:
             return trial
         small = self._condense(trial.layout, trial.prefill, tokens).allocate()
-        needed, program = max(small.needed_bytes()), small.program()
+        needed, program = max(small.needed_bytes()), self._amid_prompt(small.program())
         (of_chunk,) = self._by_step(program, (0,))
         first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
         bytes_of_row = (needed - trial.needed_bytes) / further
@@ -291,6 +306,12 @@ class TrialSetup:
         """Cycles of the steps of some phases of a Program in small."""
         assert self.timing is not None
         return self.timing.by_step(program, phases)
+
+    def _amid_prompt(self, program: Program) -> Program:
+        """A Program in small with its first chunk in the middle of the longest prompt, behind what is cached there."""
+        chunk, *others = program.phases
+        before = ceil_div(max(self.options.prompt_tokens) - chunk.tokens, 2)
+        return replace(program, phases=(replace(chunk, cached=before), *others))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
         """Tokens of which a row of a region holds one each."""

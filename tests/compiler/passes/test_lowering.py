@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from compiler_states import CHOICE, before, begin
 from tiny_model import tiny_spec
 
 from wse.compiler.check import check
+from wse.compiler.options import FUSED, RELEASED
 from wse.compiler.passes.lowering import LOWER, lower_ops
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymPhase
@@ -98,7 +100,12 @@ def test_regions_hand_the_stream_over_and_wafers_cross_it() -> None:
     assert transfers_of(apart).count(Crossing) == 2
 
 
-def test_a_token_is_multiplied_by_gemv_and_a_chunk_by_matmul() -> None:
-    phases = lowered(begin((3, 4))).phases
-    assert "gemv" in kernels_of(phases[-1])
-    assert "matmul" in kernels_of(phases[0])
+@pytest.mark.parametrize(("tokens", "schedule"), [(2, FUSED), (15, FUSED), (2, RELEASED)])
+def test_a_gemv_multiplies_each_of_few_tokens_but_those_of_a_chunk_as_released(tokens: int, schedule: str) -> None:
+    """Few are no more than the outputs of a tile: no tile has 15 of them."""
+    choice = replace(CHOICE, prefill_chunk=tokens)
+    first, *_, token = lowered(begin((3, 8), choice=choice, schedule=schedule, prompt_tokens=(30,))).phases
+    kernels = kernels_of(first)
+    assert ("matmul" in kernels) == (tokens == 15 or schedule == RELEASED)
+    assert ("gemv" in kernels) == (tokens == 2 and schedule == FUSED)
+    assert "matmul" not in kernels_of(token)

@@ -77,8 +77,9 @@ def test_whole_layers_are_passed_over(request_: EstimateRequest) -> None:
 def test_parts_of_layers_on_one_wafer_are_not_between_wafers(
     request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With less SRAM still every wafer has two regions, which share layers; see the module."""
+    """For a longer prompt every wafer has two regions, which share layers; see the module."""
     monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
-    result = estimate(replace(request_, wafer_values=(("sram_bytes_per_pe", 9_000),)))
+    small = (("sram_bytes_per_pe", 9_000),)
+    result = estimate(replace(request_, wafer_values=small, prompt_len=16, new_tokens=2))
     assert result.cuts is not None
     assert (result.cuts.layers, result.cuts.between_wafers) == (3, 1)

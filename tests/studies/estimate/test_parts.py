@@ -168,7 +168,8 @@ def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequ
     assert found["energy"]["grade"] == "U"
 
 
-def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
+def test_auto_says_what_was_tried(request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wse.search.search.MARGIN", 1.0)  # two are compiled whole
     found = estimate(replace(request_, mapping="auto", wafers=1, batch=1, new_tokens=2)).to_dict()
     search = found["search"]
     rows = search["layouts"]

@@ -14,6 +14,7 @@ from wse.compiler.state import RegionCut, StagePlan
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.hardware.spec import WaferSpec
 from wse.isa.operands import PICO
+from wse.isa.pe_costs import PeCosts
 from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.layer_parts import ATTENTION, Parts
@@ -41,12 +42,13 @@ class Context:
     """Lowering context of one phase.
 
     ``tokens`` are those that a PE works on: all of the chunk when activations are replicated down the rows, its row's
-    share when they lie on the mesh; in decode one of each user. ``name`` is that of the phase. ``parts`` are those of
-    a layer whose ops are lowered. ``stream`` is where the residual stream stands.
+    share when they lie on the mesh; in decode one of each user. ``costs`` are those of a PE. ``name`` is that of the
+    phase. ``parts`` are those of a layer whose ops are lowered. ``stream`` is where the residual stream stands.
     """
 
     spec: ModelSpec
     wafer: WaferSpec
+    costs: PeCosts
     options: Options
     choice: Choice
     cuts: tuple[RegionCut, ...]

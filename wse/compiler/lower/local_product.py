@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from wse.compiler.lower.context import Context
+from wse.compiler.options import PREFILL, RELEASED
 from wse.compiler.passes.quantised_tiles import groups_name, widths_name
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.errors import WseBug
+from wse.isa.linear import gemv_cycles, matmul_cycles
+from wse.isa.pe_costs import PeCosts
 from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import Coding, scales_name
 
@@ -29,10 +32,10 @@ def local_product(
 ) -> None:
     """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say.
 
-    ``transposed``: w is [N, K]. A chunk of a prompt is a GEMM, whose vectors are its tokens. Of a token, or of a few
-    new ones where they are no more than the outputs, a GEMV each has the longer vectors. Quantised weights are whole
-    tiles, and what they make stands without gaps; they are unpacked once for all tokens. Raises WseBug where they
-    are not.
+    ``transposed``: w is [N, K]. The vectors of a GEMM are its tokens; a GEMV for each token, whose vectors are its
+    outputs, takes fewer cycles where there are few tokens. In the released schedule a chunk of a prompt is a GEMM.
+    Quantised weights are whole tiles, and what they make stands without gaps; they are unpacked once for all tokens.
+    Raises WseBug where they are not.
     """
     if isinstance(w, SymBuffer) and w.view == "raw":
         if transposed or (stride, out_stride) != (N, N):
@@ -43,10 +46,15 @@ def local_product(
     k_stride, n_stride = (1, stride) if transposed else (stride, 1)
     product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride, "x": x, "out": out}
     product |= {"M": c.tokens, "out_stride": out_stride}
-    if c.tokens == 1 or ((c.decodes or c.verifies) and c.tokens <= N):
+    as_released = c.name == PREFILL and c.options.schedule == RELEASED
+    if c.tokens == 1 or (not as_released and _is_faster_by_token(c.costs, c.tokens, K, N)):
         c.builder.compute("gemv", **product)
     else:
         c.builder.compute("matmul", **product, add=0)
+
+
+def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
+    return gemv_cycles(costs, tokens, K, N) <= matmul_cycles(costs, tokens, K, N, add=0)
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:

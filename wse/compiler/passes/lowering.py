@@ -22,6 +22,7 @@ from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import joins, rewrite
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymBuffer, SymPhase
+from wse.isa.pe_costs import pe_costs
 from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer
 from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
@@ -41,6 +42,8 @@ LOWER: Final = _lowerings()
 def lower_ops(state: State) -> State:
     """Fill ``phases``, ``patterns`` with their calls, ``sym_buffers`` and, of a whole model, ``ids``."""
     buffers, patterns = Buffers(state.weights), Patterns()
+    types = state.options.element_type("act"), state.options.element_type("acc")
+    costs = pe_costs(state.wafer, state.software, *types)
     layers: dict[_Demand, _Layers] = {}
     phases: list[SymPhase] = []
     by_demand: dict[_Demand, SymPhase] = {}
@@ -51,6 +54,7 @@ def lower_ops(state: State) -> State:
         context = Context(
             spec=state.spec,
             wafer=state.wafer,
+            costs=costs,
             options=state.options,
             choice=state.choice,
             cuts=state.cuts,
