@@ -15,7 +15,7 @@ from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.arrays import F64
-from wse.compiler.options import FUSED, REFUSE, RELEASED, Options
+from wse.compiler.options import FUSED, RELEASED, Options
 from wse.errors import BadMesh, DoesNotFit, TooFewColours, UnknownName
 from wse.fabric.line.line_costs import LineCosts
 from wse.fabric.line.pattern_times import pattern_times
@@ -25,7 +25,7 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.search.misfits import misfits_of
+from wse.search.misfits import Misfits
 from wse.search.remedies import remedies, smallest_square
 from wse.search.search import compile_model, fits, search
 from wse.search.trial import Timer, Trial
@@ -54,16 +54,14 @@ def test_the_smallest_square_fits_and_the_next_smaller_does_not() -> None:
 )
 def test_what_did_not_fit_on_fewer_wafers_does_not_change_what_fits(spec: ModelSpec) -> None:
     options = replace(OPTIONS, mapping="auto", dtype="float16", context=40, prompt_tokens=(9,))
-    misfits_of.cache_clear()
-    requests = [replace(options, wafers=n) for n in range(1, 7)]
-    shared = [fits(spec, wafer(3, 3), SOFTWARE, request) for request in requests]
-    assert len(misfits_of(spec, wafer(3, 3), SOFTWARE, replace(options, capacity=REFUSE)))
-    alone = []
-    for request in requests:
-        misfits_of.cache_clear()
-        alone.append(fits(spec, wafer(3, 3), SOFTWARE, request))
+    misfits = Misfits()
+    alone, shared = (
+        [fits(spec, wafer(3, 3), SOFTWARE, replace(options, wafers=n), *known) for n in range(1, 7)]
+        for known in ((), (misfits,))
+    )
     assert shared == alone
     assert {True, False} == {*alone}
+    assert len(misfits)
 
 
 def test_what_does_not_fit_says_how_many_bytes_and_where() -> None:

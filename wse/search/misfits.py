@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
-from wse.compiler.options import Options
-from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.spec import ModelSpec
 from wse.search.condense import CondensedModel
 
 
@@ -30,12 +26,6 @@ class Misfits:
         for key, size in zip(_keys(small), needed_bytes, strict=True):
             if size > available_bytes:
                 self._needed_bytes[key] = size
-
-
-@lru_cache(maxsize=4)  # numbers of wafers are tried one after another, and the fewest that fits is searched
-def misfits_of(_spec: ModelSpec, _wafer: WaferSpec, _software: SoftwareProfile, _options: Options) -> Misfits:
-    """What is known of a model on a machine, by requests that differ in nothing that bytes of a stage go by."""
-    return Misfits()
 
 
 def _keys(small: CondensedModel) -> list[Hashable]:

@@ -15,6 +15,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import CODINGS, ELEMENT_BYTES
+from wse.search.misfits import Misfits
 from wse.search.search import fits
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -81,9 +82,11 @@ def _fewest_from(
     least: int, spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, *, whole_layers: bool
 ) -> int | None:
     """The fewest wafers, ``least`` or more, that hold the model; None where none do."""
+    misfits = Misfits()
 
     def good(wafers: int) -> bool:
-        return fits(spec, wafer, software, replace(options, wafers=wafers), whole_layers=whole_layers)
+        request = replace(options, wafers=wafers)
+        return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
     return _first_good(range(least, _most_wafers(spec) + 1), good)
 

@@ -35,6 +35,7 @@ from wse.search.attention_columns import fit_attention, free_columns
 from wse.search.check import check_mesh, check_names
 from wse.search.chunks import largest_chunks
 from wse.search.explore import emptiest_trials, explore
+from wse.search.misfits import Misfits
 from wse.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.search.tile_sizes import WITHOUT_TILES
 from wse.search.trees import FittedTrees, fit_trees, without_fitted
@@ -221,12 +222,14 @@ def fits(
     wafer: WaferSpec,
     software: SoftwareProfile,
     options: Options,
+    misfits: Misfits | None = None,
     *,
     whole_layers: bool = False,
 ) -> bool:
     """Whether any choice fits: the least demanding one of the emptiest layouts is tried.
 
-    With ``whole_layers`` none may be cut.
+    ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone. With
+    ``whole_layers`` none may be cut.
 
     Raises TooFewColours where every layout needs too many, which neither a larger mesh nor more wafers change.
     """
@@ -237,6 +240,7 @@ def fits(
         software=software,
         options=replace(options, capacity=REFUSE),
         rewrites=_tried_first(without_fitted(rewrites_of(spec, options)), options),
+        misfits=Misfits() if misfits is None else misfits,
         whole_layers=whole_layers,
     )
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from wse.arrays import F64
@@ -16,7 +16,6 @@ from wse.compiler.options import (
     MESH_GEMM_OWN,
     MODEL,
     PREFILL_PRODUCTS,
-    REFUSE,
     REPORT,
     THIN_GEMM,
     VERIFY,
@@ -34,7 +33,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.search.condense import CondensedModel, commonest_layers, condense
-from wse.search.misfits import Misfits, misfits_of
+from wse.search.misfits import Misfits
 from wse.search.sizes import chunk_sizes
 from wse.search.trial import ChunkTime, PromptTime, Timer, Trial
 from wse_mappings.cuts.expert_groups import AUTO
@@ -54,7 +53,8 @@ class TrialSetup:
 
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
     they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
-    all. With ``whole_layers`` no layer is cut.
+    all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With ``whole_layers`` no layer
+    is cut.
     """
 
     spec: ModelSpec
@@ -65,6 +65,7 @@ class TrialSetup:
     verify_rewrites: Rewrites | None = None
     attention_cols: int = 0
     timing: Timer | None = None
+    misfits: Misfits = field(default_factory=Misfits)
     whole_layers: bool = False
 
     @cached_property
@@ -77,12 +78,6 @@ class TrialSetup:
         if experts is None:
             return self.demand
         return demand_of(self.spec, self.wafer, replace(self.options, experts=experts))
-
-    @cached_property
-    def misfits(self) -> Misfits:
-        """What was learnt from stages that need more bytes than a PE has, on any number of wafers."""
-        request = replace(self.options, wafers=1, capacity=REFUSE)
-        return misfits_of(self.spec, self.wafer, self.software, request)
 
     @cached_property
     def fits_trees(self) -> bool:
