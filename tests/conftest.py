@@ -15,7 +15,7 @@ from hypothesis import settings
 from wse.request.basis import Placeable
 from wse.search.search import Compilation
 from wse.studies.compile import choose
-from wse.studies.serve import wafers
+from wse.studies.serve import wafer_drafts
 from wse_kernels import library, precompile
 
 LONGEST = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py")
@@ -59,10 +59,10 @@ def one_search() -> Iterator[None]:
         p = prepared
         before_pass = p.middle_before_pass if p.options.verify_tokens else None
         request = p.spec, p.wafer, p.software, p.options, tuple(p.middle_context), before_pass, p.new_tokens
-        return *request, *(one for one in rest if not isinstance(one, Compilation))
+        return *request, *((one.options, one.choice) if isinstance(one, Compilation) else one for one in rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((choose, "compile_fastest"), (wafers, "wafer_costs")):
+        for module, name in ((choose, "compile_fastest"), (wafer_drafts, "wafer_costs")):
             patch.setattr(module, name, once(getattr(module, name), asked))
         yield
 

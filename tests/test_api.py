@@ -17,10 +17,11 @@ from wse.errors import BadInput, BadTrace, UnknownName
 from wse.report.colours import CAUSES
 from wse.request.arguments import argument_docs, argument_name
 from wse.request.compare_request import CompareRequest
+from wse.request.compile_request import CompileRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
 from wse.request.race_request import RaceRequest
-from wse.request.run_request import CompileRequest, RunRequest
+from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 
 GOLDEN = Path(__file__).parents[1] / "traces/golden/v2"
@@ -132,8 +133,8 @@ def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
         wse.estimate("story", prompt_len=0)
     with pytest.raises(BadTrace, match="nothing"):
         wse.open_trace(tmp_path / "nothing.h5")
-    with pytest.raises(BadInput, match="batch='2': give a whole number"):
-        wse.estimate("story", batch="2")
+    with pytest.raises(BadInput, match="--batch '2x': give a whole number, such as 8 or 10k"):
+        wse.estimate("story", batch="2x")
     with pytest.raises(TypeError, match="unknown argument 'prompt_length': did you mean 'prompt_len'"):
         wse.estimate("story", prompt_length=3)
     assert not hasattr(wse, "nothing")

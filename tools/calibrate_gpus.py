@@ -1,15 +1,18 @@
 """Fit the constants of serving stacks on measured rows, and write them into their files.
 
     python tools/calibrate_gpus.py ../shared/reference/gpu_baselines.csv
+    python tools/calibrate_gpus.py ../shared/reference/gpu_baselines.csv --stack vllm --keys link_ratio,all_reduce_s
 
-Prints each stack's constants and the errors of the rows that they were fitted on. Which constants and which rows is
-said in `wse/validation/gpu_calibration.py`. `wse validate --leave-out` tells what fits on a part of the rows predict.
+Print the constants of each stack and the errors on the rows that they were fitted on. The constants and rows are
+listed in `wse/validation/gpu_calibration.py`. With ``--keys``, fit only these constants and keep the others.
+`wse validate --leave-out` reports what fits on a part of the rows predict.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from wse.validation.gpu_calibration import CALIBRATIONS, fit_stack
@@ -29,11 +32,11 @@ def with_values(text: str, constants: dict[str, float]) -> str:
     return text
 
 
-def main(file: Path) -> None:
-    """Calibrate every stack on the rows of a file."""
+def main(file: Path, stacks: Sequence[str], keys: Sequence[str]) -> None:
+    """Calibrate stacks on the rows of a file."""
     rows = fit_rows(read(file))
-    for stack in CALIBRATIONS:
-        constants, errors = fit_stack(stack, rows)
+    for stack in stacks:
+        constants, errors = fit_stack(stack, rows, keys)
         path = STACKS / f"{stack}.toml"
         path.write_text(with_values(path.read_text(encoding="utf-8"), constants), encoding="utf-8")
         mean, bias = errors.mean_abs_error_pct, errors.bias_pct
@@ -44,4 +47,7 @@ def main(file: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    main(parser.parse_args().file)
+    parser.add_argument("--stack", choices=CALIBRATIONS, action="append", help="Calibrate this stack; default: all.")
+    parser.add_argument("--keys", default="", metavar="NAME,NAME", help="Fit only these constants.")
+    options = parser.parse_args()
+    main(options.file, options.stack or tuple(CALIBRATIONS), options.keys.split(",") if options.keys else ())

@@ -1,10 +1,16 @@
-"""Write the published speeds that come with wse: of a file of serving speeds, the rows with tokens a second of a user.
+"""Write the published speeds that come with wse, from files of measurements.
 
-    python tools/pack_public_speeds.py ../shared/reference/public_tokens_per_s.csv
+    python tools/pack_public_speeds.py ../shared/reference/public_tokens_per_s.csv \\
+        ../shared/reference/gpu_baselines.csv
 
-A row of a model that comes with wse, by its layers, becomes a point. It has a price where the same service of the same
-model names one: dollars of a million generated tokens; or, of a source that states its rent and the rate of a node,
-chips x rent / rate. What a model predicts is left out.
+The first file has speeds of services, the second those of benchmarks on GPUs. Each row that gives the generated tokens
+per second of one user, for a model with a bundled configuration, becomes a row of ``wse/data/public_speeds.csv`` or
+``wse/data/gpu_speeds.csv``. Outputs of other models are left out.
+
+The price of a service is the one that a row of the same service and model states. Where a source states the rent of its
+GPUs and the rate of a node instead, the price is chips x rent / rate.
+
+Of the benchmark rows with equal model, GPUs, users, element width and drafts, only the fastest is written.
 """
 
 from __future__ import annotations
@@ -17,46 +23,60 @@ from pathlib import Path
 from typing import Final
 
 from wse.serving.cost import usd_per_million_tokens
+from wse.studies.results.published import weight_bits
+from wse.validation.measured.gpu_terms import gpu_of
 from wse.validation.measured.measurements import Measurement, read
+from wse.validation.measured.platforms import wafer_of
+from wse.validation.measured.service_terms import count, element_type
 from wse.validation.measured.shapes import configuration_of
 
-PACKED: Final = Path(__file__).parents[1] / "wse" / "data" / "public_speeds.csv"
-SPEED, RENT, NODE_RATE = "output_tok_s_per_user", "gpu_rent_usd_per_hr", "decode_tok_s_per_node"
+DATA: Final = Path(__file__).parents[1] / "wse" / "data"
+SPEED, TPOT_MS, SYSTEM_SPEED = "output_tok_s_per_user", "tpot_ms", "system_output_tok_s"
+RENT, NODE_RATE = "gpu_rent_usd_per_hr", "decode_tok_s_per_node"
 PRICES: Final = ("price_out_usd_per_Mtok", "cost_usd_per_Mtok")
 COLUMNS: Final = (
-    *("configuration", "model", "system", "chips", "tokens_per_s_per_user", "usd_per_million_tokens", "drafts"),
-    *("by", "date", "source", "price_source"),
+    *("configuration", "model", "system", "machine", "chips", "users", "weight_bits", "context"),
+    *("tokens_per_s_per_user", "usd_per_million_tokens", "drafts", "by", "date", "source", "price_source"),
 )
+SAME_BENCHMARK: Final = ("configuration", "machine", "chips", "users", "weight_bits", "drafts")
 
 
-def points_of(rows: Sequence[Measurement]) -> list[dict[str, str]]:
-    """The points of a file's rows, in their order, each once."""
+def service_points(rows: Sequence[Measurement]) -> list[dict[str, str]]:
+    """Return the speeds of services, in the order of the rows."""
     points = []
     for row in rows:
         name = configuration_of(row.text("model").replace("V3/R1", "V3"))
         if row.text("metric") != SPEED or row.measured is None or name is None:
             continue
+        wafer = wafer_of(row)
         price, source = _price(row, rows)
-        points.append(
-            {
-                "configuration": name,
-                "model": row.text("model"),
-                "system": row.text("system"),
-                "chips": row.text("chips"),
-                "tokens_per_s_per_user": f"{row.measured:g}",
-                "usd_per_million_tokens": "" if price is None else f"{price:.4g}",
-                "drafts": _drafts(row.text("spec_decode")),
-                "by": row.text("vendor_or_independent"),
-                "date": row.text("date"),
-                "source": row.text("source_url"),
-                "price_source": source,
-            }
-        )
+        point = _point(row, name, row.measured)
+        point |= {"machine": wafer.name if wafer is not None else gpu_of(row) or "", "price_source": source}
+        points.append(point | {"usd_per_million_tokens": "" if price is None else f"{price:.4g}"})
     return points
 
 
+def gpu_points(rows: Iterable[Measurement]) -> list[dict[str, str]]:
+    """Return the fastest speed of each benchmark on GPUs, in the order of the rows.
+
+    A row needs a known model, GPU, number of GPUs, number of users and element type.
+    """
+    fastest: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        name, speed = configuration_of(row.text("model")), _user_speed(row)
+        if name is None or speed is None or gpu_of(row) is None or count(row.text("chips")) is None:
+            continue
+        point = _point(row, name, speed) | {"machine": gpu_of(row) or ""}
+        point["system"] = ", ".join(text for text in (row.text("system"), row.text("framework")) if text)
+        key = tuple(point[column] for column in SAME_BENCHMARK)
+        known = fastest.get(key)
+        if point["weight_bits"] and (known is None or speed > float(known["tokens_per_s_per_user"])):
+            fastest[key] = point
+    return list(fastest.values())
+
+
 def text_of(points: Iterable[dict[str, str]]) -> str:
-    """The text of the packed file."""
+    """Return the text of a packed file."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -64,8 +84,40 @@ def text_of(points: Iterable[dict[str, str]]) -> str:
     return out.getvalue()
 
 
+def _point(row: Measurement, configuration: str, speed: float) -> dict[str, str]:
+    """Return the columns that services and benchmarks share; the price is empty."""
+    stated_type = element_type(row, configuration) if row.text("precision") else None
+    return dict.fromkeys(COLUMNS, "") | {
+        "configuration": configuration,
+        "model": row.text("model"),
+        "system": row.text("system"),
+        "chips": row.text("chips"),
+        "users": str(count(row.text("batch_or_concurrency")) or ""),
+        "weight_bits": "" if stated_type is None else str(weight_bits(stated_type)),
+        "context": row.text("context"),
+        "tokens_per_s_per_user": f"{speed:g}",
+        "drafts": _drafts(row.text("spec_decode")),
+        "by": row.text("vendor_or_independent"),
+        "date": row.text("date"),
+        "source": row.text("source_url"),
+    }
+
+
+def _user_speed(row: Measurement) -> float | None:
+    """Return the tokens per second of one user of a benchmark; None where the row does not give them.
+
+    The rate of the whole system counts for one user alone: with more, it contains the time of their prompts.
+    """
+    users, metric, value = count(row.text("batch_or_concurrency")), row.text("metric"), row.measured
+    if users is None or not value:
+        return None
+    if metric == TPOT_MS:
+        return 1e3 / value
+    return value if metric == SPEED or (metric == SYSTEM_SPEED and users == 1) else None
+
+
 def _price(row: Measurement, rows: Sequence[Measurement]) -> tuple[float | None, str]:
-    """Dollars of a million tokens of the service that a row is about, and the address of who says so."""
+    """Return the price of a million tokens of a row's service in USD, and the address of its source."""
     same = [m for m in rows if all(m.text(key) == row.text(key) for key in ("system", "model"))]
     stated = [m for m in same if m.text("metric") in PRICES and m.measured is not None]
     if stated:
@@ -78,12 +130,17 @@ def _price(row: Measurement, rows: Sequence[Measurement]) -> tuple[float | None,
 
 
 def _drafts(text: str) -> str:
-    """Whether tokens are drafted: yes, no or unknown."""
+    """Return whether tokens are drafted: ``yes``, ``no`` or ``unknown``."""
     word = text.split(" ")[0]
-    return word if word in ("yes", "no") else "unknown"
+    if word in ("", "not", "unknown"):
+        return "unknown"
+    return "no" if word == "no" else "yes"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
-    PACKED.write_text(text_of(points_of(read(parser.parse_args().file))), encoding="utf-8")
+    parser.add_argument("services", type=Path)
+    parser.add_argument("gpus", type=Path)
+    files = parser.parse_args()
+    (DATA / "public_speeds.csv").write_text(text_of(service_points(read(files.services))), encoding="utf-8")
+    (DATA / "gpu_speeds.csv").write_text(text_of(gpu_points(read(files.gpus))), encoding="utf-8")

@@ -16,17 +16,18 @@ from wse.errors import BadInput
 from wse.report.progress import OnProgress, ignore
 from wse.request.arguments import checks_arguments, takes_options_of
 from wse.request.compare_request import CompareRequest, check_question
+from wse.request.compile_request import CompileRequest
 from wse.request.engine_option import LOCAL, EngineChoice
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import request_of
 from wse.request.pattern_request import PatternRequest
 from wse.request.race_request import RaceRequest
-from wse.request.run_request import CompileRequest, RunRequest
+from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 
 if TYPE_CHECKING:
     from wse.comparison.compare.curve.result import CurveResult
-    from wse.comparison.compare.ranking.result import RankingResult
+    from wse.comparison.compare.plan.result import PlanResult
     from wse.comparison.compare.result import CompareResult
     from wse.comparison.compare.traces import TracesComparison
     from wse.comparison.explore.result import ExploreResult
@@ -134,13 +135,16 @@ def what_if(
 
 @takes_options_of(CompileRequest)
 def compile(request: CompileRequest) -> CompileResult:
-    """Compile a model, and say where everything is; nothing is executed. The result of ``wse compile``.
+    """Compile a model and return the place of everything. Nothing is executed. The result of ``wse compile``.
 
-    wse.compile("story", mesh="16x16").sram.bytes_per_pe
+    The placement and its cycles are those of `estimate` with the same arguments.
+
+    Example:
+        wse.compile("story", mesh="16x16").sram.bytes_per_pe
     """
     from wse.studies.compile.compile import compile_request
 
-    return compile_request(request)
+    return compile_request(request.base)
 
 
 @takes_options_of(CompareRequest)
@@ -154,7 +158,7 @@ def compare(
     engine: str = LOCAL,
     ray_address: str | None = None,
     on_progress: OnProgress | None = None,
-) -> CompareResult | CurveResult | RankingResult | TracesComparison:
+) -> CompareResult | CurveResult | PlanResult | TracesComparison:
     """Set wafers and mappings, or wafers and GPUs, side by side for one model; or two traces: ``wse compare``.
 
     Example:
@@ -177,19 +181,19 @@ def compare(
     paths = [str(path) for path in (model, other) if path is not None]
     if len(paths) > 1 or is_trace(paths[0]):
         first, second = check_traces(paths)
-        economics = request.base.economics
-        if question is not None or request != request_of(CompareRequest, {"economics": economics}):
+        economics, price = request.base.economics, request.base.price
+        if question is not None or request != request_of(CompareRequest, {"economics": economics, "price": price}):
             message = f"{' and '.join(paths)}: two traces are compared; leave out the options of models"
             raise BadInput(message)
         from wse.comparison.compare.traces import TracesComparison
 
-        return compare_traces(first, second, economics).convert(TracesComparison)
+        return compare_traces(first, second, economics, price).convert(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
     check_question(question, request)
     if request.is_ranked:
-        from wse.comparison.compare.ranking.study import rank
+        from wse.comparison.compare.plan.study import plan_machines
 
-        return rank(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
+        return plan_machines(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
     if request.gpu is not None:
         from wse.comparison.compare.curve.study import curve
 
@@ -210,7 +214,7 @@ def serve_sim(
     """Serve requests that arrive over time, event by event. The result of ``wse serve-sim``.
 
     Example:
-        result = wse.serve_sim("llama-3-8b", load=0.9, ttft=0.1)
+        result = wse.serve_sim("llama-3-8b", load=0.9, ttft="100ms")
         result.load.stable, result.served.all.ttft.p99
 
     Args:
@@ -340,8 +344,8 @@ def sweep(
         engine: ``ray`` has workers of a Ray cluster in place of this machine's processes.
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         restart: Whether what an earlier sweep of this table has done is dropped.
-        columns: What `rows` of the result have beside the axes: of wafers, user, users, ttft, fits, cost, or of the
-            table; these six where None.
+        columns: Columns of `rows` beside the axes: of dtype, wafers, user, users, ttft, fits, cost, or of the
+            table; these seven where None.
         sort: The column whose best, or least, comes first; the most with ``NAME:down``.
         top: The most rows; 20 where None.
         png: A picture of it, over an axis.

@@ -84,14 +84,14 @@ E8M0_BIAS: Final = 127
 E8M0_NAN: Final = 255
 """The byte that stands for no number; byte e is 2 ** (e - 127) otherwise."""
 
-FP8, MXFP4, FP8_BLOCKS = "fp8", "mxfp4", "fp8_blocks"
+FP8, INT4, MXFP4, FP8_BLOCKS = "fp8", "int4", "mxfp4", "fp8_blocks"
 
 CODINGS: Final = {
     coding.name: coding
     for coding in (
         Coding(name="int8", bits=8, largest=127, group=0),
         Coding(name=FP8, bits=8, largest=448, group=0),
-        Coding(name="int4", bits=4, largest=7, group=32),
+        Coding(name=INT4, bits=4, largest=7, group=32),
         Coding(name=MXFP4, bits=4, largest=6, group=32, scale_view="raw"),
     )
 }

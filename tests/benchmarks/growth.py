@@ -106,6 +106,8 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
         mesh=f"{numbers['side']}x{numbers['side']}",
         wafers=numbers["wafers"],
         mapping="region" if numbers["wafers"] == 1 else "pipeline",
+        wafer="wse2",
+        software="tuned",
         dtype="float16",
         new_tokens=64,
         schedule="released",

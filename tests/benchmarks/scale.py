@@ -25,7 +25,13 @@ import numpy as np
 
 Figures = dict[str, float]
 
-GIANT: Final = {"model": "llama-3.1-405b", "wafer": "wse3", "mesh": "1170x755", "mapping": "region", "wafers": 43}
+GIANT: Final = {
+    "model": "llama-3.1-405b",
+    "mesh": "1170x755",
+    "mapping": "region",
+    "wafers": 43,
+    "software": "tuned",
+}
 WIDTHS: Final = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
 QUARTER: Final = 4
 PROMPT: Final = tuple(range(3, 35))
@@ -38,6 +44,8 @@ SMALL: Final = {
     "mesh": "103x103",
     "dtype": "float16",
     "mapping": "region",
+    "wafer": "wse2",
+    "software": "tuned",
     "schedule": "released",
     "wafers": 2,
     "prompt_ids": tuple(tuple(range(5, 13)) for _ in range(STREAMS)),

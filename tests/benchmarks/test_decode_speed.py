@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from placements import ONE_REGION
 from prefilled_engine import prefilled_engine
 
 from tests.benchmarks.conftest import BySize, Say
@@ -41,6 +42,7 @@ def test_a_token_beside_reading_its_weights(
         dtype=dtype,
         new_tokens=64,
         trace=None,
+        **ONE_REGION,
     )
     engine, spec = prefilled_engine(request)
     weight_bytes, memory = stored_bytes(spec, dtype, HALF_BYTES), np.ones(by_size(small=2**22, full=2**26))

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from placements import ONE_REGION
 
 from tests.benchmarks.conftest import Say
 from wse.request.prepare_run import prepare
@@ -33,7 +34,9 @@ def smollm2() -> Path:
 def test_the_capital_of_france(smollm2: Path, say: Say) -> None:
     """The tokens, too, are those that transformers generates from the same file in float32."""
     began = time.perf_counter()
-    request = RunRequest(model=str(smollm2), prompt="What is the capital of France?", chat=True, new_tokens=8)
+    request = RunRequest(
+        model=str(smollm2), prompt="What is the capital of France?", chat=True, new_tokens=8, **ONE_REGION
+    )
     prepared = prepare(request)
     report = execute(prepared, compile_program(prepared)).to_dict()
     say(f"{report['text'].splitlines()[-1]!r} in {time.perf_counter() - began:.0f} s")

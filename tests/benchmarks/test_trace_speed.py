@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from placements import ONE_REGION
 
 from tests.benchmarks.conftest import BySize, Say
 from wse.request.estimate_request import EstimateRequest
@@ -28,8 +29,8 @@ from wse_traces import open_trace
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"
 MODELS = {
-    "story": (RunRequest(prompt="Once upon a time", new_tokens=1000), None),
-    "stories15m on 48x48": (RunRequest(model=str(STORIES), mesh="48x48", new_tokens=240), STORIES),
+    "story": (RunRequest(prompt="Once upon a time", new_tokens=1000, **ONE_REGION), None),
+    "stories15m on 48x48": (RunRequest(model=str(STORIES), mesh="48x48", new_tokens=240, **ONE_REGION), STORIES),
 }
 RUN_MB, SLOWER = 30, 1.05
 ESTIMATE_MB, ESTIMATE_S = 40, 2.0

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 F64 = npt.NDArray[np.float64]
 HEAD_ROWS: Final = 16384
+OPTIONS: Final = "--mapping region --software tuned --region 1024x683 --dtype float16"
 TOLERANCE: Final = 0.02
 """Root mean square of the errors that float16 may leave in a layer, over that of what the layer adds."""
 
@@ -208,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--layers", default="0,15,31", help="layers that are worked out again")
     parser.add_argument("--prompt-ids", default="1,2,3")
     parser.add_argument("--new-tokens", type=int, default=3)
-    parser.add_argument("--options", default="--wafer wse3 --region 1024x683 --dtype float16", help="of wse run")
+    parser.add_argument("--options", default=OPTIONS, help="of wse run")
     parser.add_argument("--json", type=Path, help="write the numbers there")
     parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
     asked = parser.parse_args(arguments)

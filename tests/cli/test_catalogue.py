@@ -16,7 +16,7 @@ def test_models_lists_what_runs_first_and_then_configurations(wse: Wse) -> None:
     text = wse("models").out
     assert text.index("wse run story") < text.index("Configurations") < text.index("codellama-34b")
     row = next(line for line in text.splitlines() if "gpt-oss-120b" in line)
-    assert row.split() == ["gpt-oss-120b", "117", "B", "36", "2,880", "4/128", "73.7", "kB", "131,072"]
+    assert row.split() == ["gpt-oss-120b", "117", "B", "mxfp4", "4/128", "73.7", "kB", "131,072"]
     assert [name for name in CONFIGURATIONS if f"  {name}  " not in text] == []
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import write_config, write_model
+from wse.comparison.compare.plan.result import COLUMNS as PLANNED_COLUMNS
 from wse.report.comparison_row import COLUMNS
 
 SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "released")
@@ -147,12 +148,13 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["MODEL", "--wafers", "1,-2"], ["--wafers -2", "at least 1"]),
     (["MODEL", "--wafers", "1,2x"], ["--wafers '2x'", "whole number"]),
     (["MODEL", "--wafers", "1001"], ["--wafers 1001", "at most 1,000"]),
-    (["MODEL", "--link-bandwidth", "8,nan"], ["--link-bandwidth nan", "0.1 to 10000 GB/s"]),
+    (["MODEL", "--link-bandwidth", "8,nan"], ["--link-bandwidth 'nan'", "such as 150GB/s"]),
     (["MODEL", "--link-bandwidth", "-8"], ["--link-bandwidth -8", "0.1 to 10000 GB/s"]),
-    (["MODEL", "--link-bandwidth", "8;32"], ["--link-bandwidth '8;32'", "no number", "such as 8,32,150"]),
-    (["MODEL", "--link-latency", "inf"], ["--link-latency inf", "0 to 10000 µs"]),
+    (["MODEL", "--link-bandwidth", "8;32"], ["--link-bandwidth '8;32'", "such as 150GB/s"]),
+    (["MODEL", "--link-latency", "inf"], ["--link-latency 'inf'", "such as 5us"]),
+    (["MODEL", "--link-latency", "5s"], ["--link-latency 5e+06", "0 to 10000 µs"]),
     (["MODEL", "--link-latency", "1e300"], ["--link-latency 1e+300", "0 to 10000 µs"]),
-    (["MODEL", "--streams", "0"], ["--streams 0", "at least 1"]),
+    (["MODEL", "--replicas", "0"], ["--replicas 0", "at least 1"]),
     (["MODEL", "--new-tokens", "1"], ["--new-tokens 1", "at least 2"]),
     (["MODEL", "--question", "one-or-many"], ["--question", "'one-or-many'", "did you mean 'one-wafer-or-many'?"]),
     (["MODEL", "--csv", "no/such/c.csv"], ["--csv no/such/c.csv", "is no folder"]),
@@ -194,10 +196,37 @@ def test_a_trace_that_is_compared_is_never_written_over(wse: Wse, empty: Path) -
     assert trace.read_bytes() == (GOLDEN / "story.h5").read_bytes()
 
 
+SMALL_STORY = ("compare", "story", "--mesh", "24x24", "--wafers", "1", "--mapping", "region")
+
+
 def test_rows_that_keep_targets_as_markdown(wse: Wse, empty: Path) -> None:
-    command = ("compare", "story", "--mesh", "24x24", "--wafers", "1", "--mapping", "region", "--lengths", "8/8,16/4")
+    command = (*SMALL_STORY, "--lengths", "8/8,16/4")
     outcome = wse(*command, "--tpot", "1ms", "--markdown", "--csv", "t.csv")
     assert outcome.code == 0
-    assert "| lengths | wafers |" in outcome.out
-    assert (empty / "t.csv").read_text().startswith("prompt_len,new_tokens,mapping,wafers,keeps,")
-    assert "--html: is of a whole comparison, not of ranked rows" in wse(*command, "--html", "t.html").refusal()
+    assert "| lengths | machine | type | meets | users |" in outcome.out
+    assert "\n- USD/Mtok: price of all machines per million output tokens" in outcome.out
+    with (empty / "t.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["prompt_len"], row["new_tokens"], row["keeps"]) for row in rows} == {
+        ("8", "8", "True"),
+        ("16", "4", "True"),
+    }
+    assert tuple(rows[0]) == PLANNED_COLUMNS
+    for option in ("--html", "--png"):
+        refusal = wse(*command, option, f"t.{option[2:]}").refusal()
+        assert f"{option}: is of a whole comparison, not of ranked rows; leave it out" in refusal
+
+
+def test_machines_for_users_are_printed_with_the_verdict_first(wse: Wse) -> None:
+    command = (*SMALL_STORY, "--prompt-len", "8", "--new-tokens", "8", "--users", "3000", "--tpot", "1ms")
+    text = wse(*command).out
+    report = json.loads(wse(*command, "--json").out)
+    assert report["users"] == 3000
+    assert report["targets"] == {"tpot_s": 1e-3}
+    (row,) = report["rows"]
+    assert row["replicas"] > 1
+    assert row["tpot_s"] <= 1e-3
+    (sentence,) = report["verdict"]
+    assert sentence in " ".join(text.split())
+    assert text.index("3,000 users of story, 8/8 tokens") < text.index("serves 3,000 users") < text.index("Best first")
+    assert f"{row['replicas']} x 1 wse3, region" in text.partition("Best first")[2]

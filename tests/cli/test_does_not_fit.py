@@ -10,21 +10,22 @@ from tiers import slow_but
 
 from tests.cli.conftest import Wse
 from wse.errors import DoesNotFit
-from wse.request.prepare_run import prepare
-from wse.request.run_request import CompileRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_fastest
 
 NUMBERS = re.compile(
     r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "
-    r"KV cache [0-9,]+, the rest [0-9,]+; the largest is (\S.*) \((\w+)\) with"
+    r"KV cache [0-9,]+, the rest [0-9,]+; the largest is (\S.*) \(([\w ]+)\) with"
 )
-RELEASED = ["--schedule", "released"]
+ASKED = ["--wafer", "wse2", "--software", "tuned", "--schedule", "released", "--prompt-len", "1"]
+ONE_WAFER = ["--wafers", "1", *ASKED]
 CASES = [
-    ["--mesh", "5x5", "--wafers", "2", *RELEASED],
-    ["--mesh", "12x12", "--region", "4x4", "--mapping", "region", *RELEASED],
-    ["--mesh", "7x7", "--new-tokens", "500", *RELEASED],
-    ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16", *RELEASED],
-    ["--mesh", "2x2", "--dtype", "int8", *RELEASED],
+    ["--mesh", "5x5", "--wafers", "2", *ASKED],
+    ["--mesh", "12x12", "--region", "4x4", "--mapping", "region", "--new-tokens", "256", *ONE_WAFER],
+    ["--mesh", "7x7", "--new-tokens", "500", *ONE_WAFER],
+    ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16", *ONE_WAFER],
+    ["--mesh", "2x2", "--dtype", "int8", *ONE_WAFER],
 ]
 
 
@@ -42,6 +43,7 @@ def test_every_remedy_compiles_and_a_smaller_change_does_not(wse: Wse, shared: P
     assert found, line
     needed, available, too_many = (int(n.replace(",", "")) for n in found.groups()[:3])
     assert needed - available == too_many > 0
+    assert re.search(rf": its {found[5]} (is|are) too large; every PE of stage ", line), line
     assert available == 49152
     offered = remedies(line)
     assert offered, line
@@ -59,7 +61,7 @@ def fits(model: Path, options: list[str]) -> bool:
         for name, value in zip(options[::2], options[1::2], strict=True)
     }
     try:
-        compile_fastest(prepare(CompileRequest(model=str(model), **given).as_run()))
+        compile_fastest(prepare_estimate(EstimateRequest(model=str(model), **given)))
     except DoesNotFit:
         return False
     return True
@@ -83,6 +85,6 @@ def smaller(remedy: list[str]) -> list[str]:
 def test_nothing_is_written_or_run(wse: Wse, tiny: Path, tmp_path: Path) -> None:
     wafer = tmp_path / "small.toml"
     wafer.write_text('base = "wse2"\nsram_bytes_per_pe = 20480\nmesh_rows = 1\nmesh_cols = 1\n')
-    outcome = wse("run", tiny, "--prompt-ids", "1", "--wafer", wafer)
+    outcome = wse("run", tiny, "--prompt-ids", "1", "--wafer", wafer, "--wafers", "1", "--software", "tuned")
     assert "does not fit on 1x1 PEs" in outcome.refusal()
     assert list(Path().iterdir()) == []

@@ -46,6 +46,30 @@ def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path)
     assert sum(decode["cycles_by"].values()) == decode["cycles_per_token"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("estimate", "--mesh=24x24", "--prompt-len=9", "--new-tokens=8"),
+        ("estimate", "--gpu=h100", "--gpus=1", "--prompt-len=9", "--new-tokens=8"),
+        ("compare", "--mesh=24x24", "--wafers=1", "--mapping=region", "--prompt-len=9", "--new-tokens=8"),
+        ("compile", "--mesh=24x24", "--prompt-len=2", "--new-tokens=3"),
+        ("run", "--mesh=24x24", "--prompt-ids=1,2", "--new-tokens=3", "--weights=random:0", "--trace=none"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_config_without_a_type_is_bfloat16_with_a_note(wse: Wse, tmp_path: Path, command: tuple[str, ...]) -> None:
+    name, *options = command
+    config = write_config(tmp_path, "torch_dtype")
+    report = json.loads(wse(name, config, *options, "--json").out)
+    assert report["model"]["dtype"] == "bfloat16"
+    assert report["note"] == "config.json states no torch_dtype: weights are taken as bfloat16"
+    if name != "compare":
+        assert "states no torch_dtype" in " ".join(wse(name, config, *options).out.split())
+    stated = json.loads(wse(name, config, *options, "--dtype=float32", "--json").out)
+    assert stated["model"]["dtype"] == "float32"
+    assert "note" not in stated
+
+
 def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     """The prompt gives it; what concerns further tokens is absent, not zero."""
     config = write_config(tmp_path, num_hidden_layers=4)
@@ -66,6 +90,65 @@ def test_the_answer_has_grades_behind_its_numbers_and_names_them_as_the_field_do
     assert re.search(r"^ {2}TTFT .* first token", answer, re.MULTILINE)
     assert re.search(r"^ {2}TPOT .* each further token", answer, re.MULTILINE)
     assert "tokens/s/user" in answer
+
+
+@pytest.mark.parametrize(("users", "text"), [(1, "one user"), (3, "3 users")])
+def test_the_row_of_the_cost_has_the_number_of_users(wse: Wse, tmp_path: Path, users: int, text: str) -> None:
+    config = write_config(tmp_path, num_hidden_layers=4)
+    placed = ("--mesh=8x8", "--mapping=region", "--schedule=released", "--prompt-len=9", "--new-tokens=8")
+    out = wse("estimate", config, *placed, f"--batch={users}").out
+    assert re.search(rf" USD [MVDRIU] per million tokens with {text}, [0-9. ]+ to ", " ".join(out.split()))
+
+
+SMALL = ("story", "--mesh", "16x16", "--prompt-len", "8", "--new-tokens", "8")
+
+
+def test_users_are_those_of_the_operating_point_that_is_reported(wse: Wse) -> None:
+    one, eight, many = (
+        json.loads(wse("estimate", *SMALL, *options, "--json").out)
+        for options in ((), ("--users", "8"), ("--users", "8", "--objective", "throughput"))
+    )
+    assert one["serving"]["users"] == 1
+    for report in (eight, many):
+        serving = report["serving"]
+        point = next(point for point in serving["points"] if point["users"] == 8)
+        assert serving["users"] == 8
+        for key in ("tokens_per_s", "tpot_s", "ttft_s", "usd_per_million_tokens"):
+            assert serving[key] == point[key]
+        assert serving["tokens_per_s"] == pytest.approx(8 * 8 / (serving["ttft_s"] + 7 * serving["tpot_s"]))
+        assert report["cost"]["usd_per_million_tokens"] == serving["usd_per_million_tokens"]
+    seconds = [report["serving"]["ttft_s"] + 7 * report["serving"]["tpot_s"] for report in (eight, many)]
+    assert seconds[0] <= seconds[1]
+    assert many["serving"]["tokens_per_s"] >= eight["serving"]["tokens_per_s"]
+
+
+@pytest.mark.parametrize("command", ["estimate", "compile"])
+def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse, command: str) -> None:
+    refusal = wse(command, *SMALL, "--users", "4000").refusal()
+    room = re.search(
+        r"--users 4000: caches of (\d+) sequences of 16 tokens fit on 1 wafer; give --users (\d+), more --wafers, or "
+        r"shorter --prompt-len and --new-tokens; `wse compare MODEL --users 4000` finds wafers and replicas for them$",
+        refusal,
+    )
+    assert room is not None, refusal
+    assert room[1] == room[2]
+    assert wse(command, *SMALL, "--users", room[2]).code == 0
+    assert wse(command, *SMALL, "--users", str(int(room[2]) + 1)).code == 2
+
+
+def test_the_prompt_rate_is_its_tokens_over_the_time_to_first_token_whatever_is_generated(
+    wse: Wse, tmp_path: Path
+) -> None:
+    config = write_config(tmp_path, num_hidden_layers=4)
+    placed = ("--mesh=8x8", "--mapping=pipeline", "--region=4x4", "--schedule=released", "--prompt-len=9", "--batch=2")
+    one, many = (
+        json.loads(wse("estimate", config, *placed, "--context=20", f"--new-tokens={new}", "--json").out)
+        for new in (1, 8)
+    )
+    for report in (one, many):
+        assert report["prefill"]["tokens_per_s"] == 2 * 9 / report["latency"]["ttft_s"]
+    sequential_s = one["prefill"]["s"] + one["latency"]["ttft_by"]["first_token_out_s"]
+    assert one["latency"]["ttft_s"] == many["latency"]["ttft_s"] < sequential_s
 
 
 def test_a_trace_is_named_in_the_report_and_can_be_looked_into(wse: Wse, tmp_path: Path, empty: Path) -> None:

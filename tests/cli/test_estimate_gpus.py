@@ -30,28 +30,33 @@ def test_keys_of_the_contract(wse: Wse) -> None:
     assert got["model"]["dtype"] == "fp8"
     assert got["system"]["gpus"] == 8
     decode, latency = got["decode"], got["latency"]
-    assert decode["tokens_per_s"] == pytest.approx(16 * decode["tokens_per_s_per_user"])
+    point = next(point for point in got["serving"]["points"] if point["users"] == 16)
+    request_s = point["ttft_s"] + 1023 * point["tpot_s"]
+    assert decode["tokens_per_s"] == point["tokens_per_s"] == pytest.approx(16 * 1024 / request_s)
+    assert decode["tokens_per_s_per_user"] == point["tokens_per_s_per_user"]
     assert decode["tokens_per_s_per_user"] == pytest.approx(1 / latency["tpot_s"])
     assert math.fsum(latency["tpot_by"].values()) == pytest.approx(latency["tpot_s"])
     assert latency["bound_s"] < latency["tpot_s"]
+    assert got["prefill"]["tokens_per_s"] == 1024 / latency["ttft_s"]
+    assert got["grades"]["prefill.tokens_per_s"] == got["grades"]["latency.ttft_s"]
     assert got["energy"]["joules_per_token"] == pytest.approx(8 * 450 / decode["tokens_per_s"])
-    assert got["cost"]["usd_per_million_tokens"] == pytest.approx(8 * 6.16 / 3600 / decode["tokens_per_s"] * 1e6)
+    assert got["cost"]["usd_per_million_tokens"] == pytest.approx(8 * 2.95 / 3600 / decode["tokens_per_s"] * 1e6)
     assert got["memory"]["kv_capacity_users"] > 16
     assert got["grades"]["decode.tokens_per_s"]["grade"] == "D"
-    assert got["grades"]["cost.usd_per_million_tokens"]["grade"] == "I"
+    assert got["grades"]["cost.usd_per_million_tokens"]["grade"] == "D"
 
 
 def test_published_rates_of_70b_in_fp8(wse: Wse) -> None:
     """Anchors: 1,024 tokens in and out on eight H200 with TensorRT-LLM, 4 to 128 users; within 15 %."""
     anchors = {4: 160, 8: 149, 16: 130, 32: 107, 64: 74, 128: 46}
     machine = ("--gpu", "h200", "--gpus", 8, "--stack", "trtllm", "--dtype", "fp8")
-    batches = {row["users"]: row for row in result(wse, "llama-3.1-70b", *machine)["batches"]}
+    points = {row["users"]: row for row in result(wse, "llama-3.1-70b", *machine)["serving"]["points"]}
     for users, measured in anchors.items():
-        assert batches[users]["tokens_per_s_per_user"] == pytest.approx(measured, rel=0.15), users
+        assert points[users]["tokens_per_s_per_user"] == pytest.approx(measured, rel=0.15), users
 
 
 def test_more_users_get_fewer_tokens_each_and_cheaper_ones(wse: Wse) -> None:
-    rows = result(wse, "llama-3-8b", *H100)["batches"]
+    rows = result(wse, "llama-3-8b", *H100)["serving"]["points"]
     assert [row["users"] for row in rows] == sorted({row["users"] for row in rows})
     for fewer, more in itertools.pairwise(rows):
         assert more["tokens_per_s_per_user"] < fewer["tokens_per_s_per_user"]
@@ -73,7 +78,7 @@ def test_a_pass_over_drafted_tokens(wse: Wse) -> None:
 def test_what_is_printed(wse: Wse) -> None:
     answer = wse("estimate", "gpt-oss-120b", "--gpu", "b200", "--gpus", 2, "--stack", "trtllm", "--batch", 8)
     assert answer.code == 0
-    for text in ("all-reduces", "USD/M tokens", "TTFT", "users", "launching kernels"):
+    for text in ("all-reduces", "USD/Mtok", "TTFT", "users", "launching kernels"):
         assert text in answer.out.replace("waiting for other GPUs", "all-reduces"), text
 
 
@@ -97,6 +102,10 @@ def test_from_python_it_is_the_same(wse: Wse) -> None:
         ((*H100, "--gpus", "3"), "--gpus 3: the 32 heads of llama-3-8b are not divided by it; give one of 1, 2, 4, 8"),
         ((*H100, "--batch", "0"), "--batch 0: give a number of at least 1"),
         ((*H100, "--batch", "2000"), "; give --batch "),
+        ((*H100, "--users", "0"), "--users 0: give a number of at least 1"),
+        ((*H100, "--users", "2000"), "; give --users "),
+        ((*H100, "--users", "8", "--batch", "4"), "--users 8 and --batch 4: GPUs decode for all users at once; leave"),
+        ((*H100, "--objective", "speed"), "--objective: unknown objective 'speed'"),
         ((*H100, "--dtype", "fp9"), "unknown element type 'fp9': did you mean 'fp8'?"),
         ((*H100, "--parallelism", "data"), "has no experts"),
         ((*H100, "--parallelism", "pipeline"), "unknown parallelism"),
@@ -114,6 +123,17 @@ def test_a_batch_that_does_not_fit_says_how_large_it_can_be(wse: Wse) -> None:
     most = int(refusal.partition("give --batch ")[2].partition(",")[0])
     assert wse("estimate", "llama-3-8b", *H100, "--batch", most).code == 0
     assert wse("estimate", "llama-3-8b", *H100, "--batch", most + 1).code == 2
+
+
+def test_users_of_a_batch_are_all_users_at_a_time(wse: Wse) -> None:
+    lengths = ("--prompt-len", 64, "--new-tokens", 64)
+    by_users, by_batch, by_both = (
+        result(wse, "llama-3-8b", *H100, *lengths, *option)
+        for option in (("--users", 8), ("--batch", 8), ("--users", 8, "--batch", 8))
+    )
+    assert by_users["serving"] == by_batch["serving"] == by_both["serving"]
+    assert by_users["serving"]["users"] == 8
+    assert by_users["cost"] == by_batch["cost"]
 
 
 def test_weights_that_do_not_fit_say_how_many_gpus_hold_them(wse: Wse) -> None:

@@ -84,14 +84,6 @@ def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
             ["--max-new-tokens", "2"],
             ["--new-tokens", "2"],
         ),
-        pytest.param(
-            *(
-                ["compile", "story", "--schedule", "released", "--json"],
-                ["--max-new-tokens", "2"],
-                ["--new-tokens", "2"],
-            ),
-            marks=pytest.mark.slow,
-        ),
         (["export", "t.h5", "--to", "perfetto", "--json"], ["--out", "t.json.gz"], ["--output", "t.json.gz"]),
         (["export", "t.h5", "--to", "simulator-log"], ["--wafer", "7"], ["--wafer-index", "7"]),
     ],

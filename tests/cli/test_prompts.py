@@ -97,21 +97,20 @@ def report_chunks(report: dict[str, Any]) -> int:
 
 @pytest.mark.slow
 def test_compile_places_a_cache_for_every_user(wse: Wse, tiny: Path) -> None:
-    options = ("--mesh", "3x3", "--context", "20", "--json")
-    one, three = (json.loads(wse("compile", tiny, *each("--prompt-ids", ids), *options).out) for ids in (IDS[:1], IDS))
+    options = ("--mesh", "3x3", "--prompt-len", "3", "--context", "20", "--json")
+    one, three = (json.loads(wse("compile", tiny, "--batch", users, *options).out) for users in ("1", "3"))
     assert three["batch"] == 3
     assert three["sram"]["bytes_per_pe"]["kv"] == 3 * one["sram"]["bytes_per_pe"]["kv"]
     assert three["decode"]["tokens_per_s"] == pytest.approx(3 * three["decode"]["tokens_per_s_per_user"])
 
 
 def test_more_users_than_fit_are_told_how_many_do(wse: Wse, tiny: Path) -> None:
-    ids = each("--prompt-ids", ("1,2,3",) * 40)
-    line = wse("compile", tiny, *ids, "--mesh", "1x1", "--context", "30").refusal()
+    one_pe = ("--mesh", "1x1", "--wafers", "1", "--context", "30", "--trace", "none")
+    line = wse("run", tiny, *each("--prompt-ids", ("1,2,3",) * 40), *one_pe).refusal()
     assert "KV cache" in line
     most = int(line.partition("at most ")[2].partition(" prompts")[0])
     assert 1 < most < 40
-    fitting = each("--prompt-ids", ("1,2,3",) * most)
-    assert wse("compile", tiny, *fitting, "--mesh", "1x1", "--context", "30").code == 0
+    assert wse("run", tiny, *each("--prompt-ids", ("1,2,3",) * most), *one_pe).code == 0
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,17 @@ def test_the_last_pass_can_be_logged_wavelet_by_wavelet(wse: Wse, tiny: Path, tm
 
 def test_the_summary_says_what_a_newcomer_asks(wse: Wse, tiny: Path) -> None:
     outcome = wse("run", tiny, *SMALL)
-    for word in ("wse2", "850 MHz", "region", "weights", "KV cache", "code", "transfer buffers", "free", "tokens/s"):
+    for word in (
+        "wse3",
+        "875 MHz",
+        "1 region of",
+        "weights",
+        "KV cache",
+        "code",
+        "transfer buffers",
+        "free",
+        "tokens/s",
+    ):
         assert word in outcome.out
     for word in (
         "cycles a token",

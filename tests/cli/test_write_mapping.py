@@ -11,7 +11,7 @@ from tiers import slow_but
 from tests.cli.conftest import Wse
 
 LENGTHS = ("--prompt-len", "8", "--new-tokens", "8", "--schedule", "released")
-COMMANDS = [("compile", "--prompt", "One day"), ("estimate", *LENGTHS)]
+COMMANDS = [("compile", *LENGTHS), ("estimate", *LENGTHS)]
 
 
 @pytest.mark.parametrize("command", slow_but(COMMANDS, COMMANDS[0]), ids=lambda c: c[0])

@@ -28,13 +28,19 @@ def results() -> dict[str, Result]:
         "compile": wse.compile("story", mesh="16x16", set=sets, mapping="region", schedule="released"),
         "compare": wse.compare("story", **SMALL, wafers=[1, 2], set=sets, jobs=1),
         "compare --ttft": wse.compare("story", **SMALL, wafers=[1, 2], ttft="1ms", tpot="30us", jobs=1),
+        "compare --users": wse.compare("story", **SMALL, wafers=[1, 2], users=3000, gpu=["h100"], tpot="1ms", jobs=1),
+        "compare --gpu": wse.compare("story", **SMALL, wafers=[1, 2], gpu=["h100", "a100"], jobs=1),
         "serve-sim": wse.serve_sim("story", **SMALL, requests=50, set=sets),
     }
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(
-    "name", ["estimate", "estimate --gpu", "what-if", "compile", "compare", "compare --ttft", "serve-sim"]
+    "name",
+    [
+        *("estimate", "estimate --gpu", "what-if", "compile", "serve-sim"),
+        *("compare", "compare --ttft", "compare --users", "compare --gpu"),
+    ],
 )
 def test_numbers_are_whole_at_any_width(name: str, width: int) -> None:
     for detail in (False, True):

@@ -20,8 +20,13 @@ from wse.cli import main
 from wse.models.catalogue import CONFIGURATIONS
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    [ROOT / "README.md", *(page for path in ("", "explanation", "how-to") for page in (DOCS / path).glob("*.md"))]
+)
 BLOCK = re.compile(r"<!-- (?:with ([\w./-]+): )?\$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
+CUT = re.compile(r"^\.\.\.$\n?", re.MULTILINE)
+"""A line of a block in place of output that is left out."""
 LONG = ("estimate llama", "serve-sim", "sweep", "scenario", "run --draft")
 """What commands begin with that take a second and more."""
 LONGEST = (
@@ -71,7 +76,7 @@ def test_a_page_shows_what_a_command_prints(
         capsys.readouterr()
         assert main(shlex.split(each)) == 0
     printed = words(capsys.readouterr().out)
-    for piece in filter(str.strip, re.split(r"^\.\.\.$", block, flags=re.MULTILINE)):
+    for piece in filter(str.strip, CUT.split(block)):
         before, at, printed = printed.partition(words(piece))
         assert at, f"not behind {before[-80:]!r}: {piece}"
 

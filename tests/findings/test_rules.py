@@ -108,28 +108,45 @@ def test_a_long_context_is_slow_where_half_the_speed_is_lost_and_gpus_are_as_fas
 
 
 @pytest.mark.parametrize(
-    ("rate", "dollars", "verdict", "said"),
+    ("rate", "ends", "verdict", "said"),
     [
-        (25.0, 42.0, "conditional", "tokens/s: few for their price, not few in all."),
-        (900.0, 42.0, "false", "900 tokens/s."),
-        (5.0, 42.0, "true", "5 tokens/s."),
-        (15.0, 42.0, "true", "15 tokens/s: few for their price, not few in all."),
+        (25.0, (42.0, 42.0), "conditional", "tokens/s: few for their price, not few in all."),
+        (900.0, (42.0, 42.0), "false", "900 tokens/s."),
+        (900.0, (42.0, 600.0), "conditional", "900 tokens/s."),
+        (5.0, (42.0, 42.0), "true", "5 tokens/s."),
+        (15.0, (42.0, 42.0), "true", "15 tokens/s: few for their price, not few in all."),
+        (15.0, (20.0, 42.0), "conditional", "15 tokens/s: few for their price, not few in all."),
+        (15.0, (8.0, 42.0), "conditional", "15 tokens/s."),
     ],
 )
-def test_all_users_get_few_tokens_where_they_cost_three_times_as_much(
-    rate: float, dollars: float, verdict: str, said: str
+def test_all_users_get_few_tokens_where_they_cost_three_times_as_much_at_any_price(
+    rate: float, ends: tuple[float, float], verdict: str, said: str
 ) -> None:
     """Ten users on eight wafers, whose rate is given, against one on eight GPUs with 100 tokens/s at 6 dollars."""
+
+    def serving(machines: int, users: int, rate: float, usd: float, ends: tuple[float, float]) -> Serving:
+        low, central, high = (machines * price / 3600 / (users * rate) * 1e6 for price in (ends[0], usd, ends[1]))
+        return Serving(
+            machines=machines,
+            users=users,
+            rate_of_user=rate,
+            tokens_per_s=users * rate,
+            usd_per_million_tokens=central,
+            usd_per_million_tokens_ends=(low, high),
+        )
 
     class OfAllUsers(Laboratory):
         """The same wafers and GPUs at all lengths."""
 
         def wafers_for_all(self, *options: Any, **more: Any) -> Serving:
-            return Serving(machines=8, users=10, rate_of_user=rate, machine_usd_per_hour=dollars)
+            return serving(8, 10, rate, 42.0, ends)
 
         def gpu(self, *options: Any, **more: Any) -> Serving:
-            return Serving(machines=8, users=1, rate_of_user=100.0, machine_usd_per_hour=6.0)
+            return serving(8, 1, 100.0, 6.0, (6.0, 6.0))
 
     finding = aggregate(OfAllUsers())
     assert finding.verdict == verdict
     assert finding.answer.endswith(said)
+    low, central, high = (finding.numbers[f"dearer_2048{end}"].value for end in ("_low", "", "_high"))
+    assert central == pytest.approx(42 / 6 * 10 / rate)
+    assert (low, high) == pytest.approx((central * ends[0] / 42, central * ends[1] / 42))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from wse.errors import BadInput, DoesNotFit
@@ -17,10 +16,6 @@ from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, parameters_per_token
-from wse.serving.simulation.continuous import ContinuousPolicy, simulate_continuous
-from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.serving.simulation.statistics import first_token_s
-from wse.serving.simulation.workload import plain_workload
 
 H100 = load_gpu("h100")
 
@@ -161,12 +156,21 @@ def test_terms_add_up_and_follow_their_constants() -> None:
     assert one.roofline(groups).bound_s < time.total_s
 
 
-def test_all_reduces_of_short_vectors_take_one_step() -> None:
-    """Behind the longest of one shot, bytes over the links fall from g - 1 vectors to 2 (g - 1) / g."""
-    of_two = replace(server("llama-3.1-70b", "fp8", 8).stack, one_shot_bytes=16 * 8192 * 2)
-    eight = replace(server("llama-3.1-70b", "fp8", 8), stack=of_two)
-    crossing = [eight.pass_time([Tokens(users=users, new=1, context=1)]).crossing_s for users in (16, 17)]
-    assert crossing[1] / crossing[0] == pytest.approx(17 / 16 * 2 / 8)
+def test_a_part_of_a_user_steps_through_a_part_of_a_cache() -> None:
+    """A group of no users takes no time, so a pass beside it is as long as one without it."""
+    prompt, few = Tokens(users=1, new=8, context=0), Tokens(users=0.25, new=1, context=1000)
+    assert roofline("llama-3-8b", "bfloat16", prompt, few).cache_steps == pytest.approx(32 * 250)
+    assert roofline("llama-3-8b", "bfloat16", replace(few, users=3.0)).cache_steps == 32 * 1000
+
+
+def test_all_reduces_of_longer_vectors_cost_at_least_the_longest_of_one_step() -> None:
+    """Up to 16 users g - 1 vectors, from 16 g / 2 on 2 (g - 1) / g; in between the time of 16 users."""
+    stack = replace(server("llama-3.1-70b", "fp8", 8).stack, one_shot_bytes=16 * 8192 * 2)
+    eight = replace(server("llama-3.1-70b", "fp8", 8), stack=stack)
+    second = 160 / eight.gpu.link_bytes_per_s / stack.link_ratio
+    for users, vectors in ((1, 7), (16, 16 * 7), (17, 16 * 7), (64, 16 * 7), (65, 65 * 7 / 4), (1000, 1000 * 7 / 4)):
+        time = eight.pass_time([Tokens(users=users, new=1, context=1)])
+        assert time.crossing_s == pytest.approx(vectors * 8192 * 2 * second), users
     assert server("llama-3-8b", "fp8").pass_time([Tokens(users=1, new=1, context=1)]).all_reduce_s == 0
 
 
@@ -195,34 +199,3 @@ def test_weights_that_do_not_fit_name_the_gpus_that_hold_them() -> None:
         _ = server("deepseek-r1", "bfloat16", 8).kv_capacity_tokens
     with pytest.raises(BadInput, match="at most 8"):
         server("llama-3-8b", "bfloat16", 16)
-
-
-def test_users_share_the_prompts_of_others() -> None:
-    one = server("llama-3.1-70b", "fp8", 4)
-    decode, others = one.served_time(33, 1024, 1024)
-    assert decode.total_s == pytest.approx(one.decode_s(33, 1536))
-    assert others.weights_s == pytest.approx(0, abs=1e-12), "weights are read once, for decoded tokens and a prompt"
-    mixed = one.pass_time([Tokens(users=33, new=1, context=1536), Tokens(users=1, new=1024, context=0)]).total_s
-    assert others.total_s == pytest.approx(32 / 1024 * (mixed - decode.total_s))
-    assert one.served_time(1, 1024, 1024)[1].total_s == pytest.approx(0, abs=1e-15)
-
-
-def test_the_first_token_beside_others_is_the_mean_of_random_arrivals() -> None:
-    """Of requests that come one by one at random and are all taken in, event by event, at the same number of users."""
-    one = server("llama-3-8b", "bfloat16")
-    prompt, new = 2_000, 100
-    rate = 12.0
-    work = plain_workload(
-        np.random.Generator(np.random.Philox(4)).exponential(1 / rate, 6_000).cumsum(),
-        np.full(6_000, prompt),
-        np.full(6_000, new),
-    )
-    policy = ContinuousPolicy(most_users=1_000, prompt_tokens=1_000_000)
-    outcome = simulate_continuous(work, GpuCosts(server=one, context=prompt + new), policy)
-    users = outcome.user_s / outcome.makespan_s
-    assert 15 < users < 25
-    expected = one.first_token_s(1 + round(users), prompt, new)
-    assert first_token_s(outcome).mean() == pytest.approx(expected, rel=0.03)
-    alone = one.prefill_s(prompt)
-    assert expected > 1.5 * alone
-    assert one.first_token_s(1, prompt, new) == alone

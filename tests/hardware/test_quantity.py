@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wse.hardware.quantity import read_factor, read_quantity, units_for
+from wse.hardware.quantity import COUNT, TOKEN, read_factor, read_quantity, units_for, whole_number
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,19 @@ from wse.hardware.quantity import read_factor, read_quantity, units_for
         ("5e-6", "s", 5e-6),
         (".5", "1", 0.5),
         ("-1", "cycle", -1),
+        ("1k", "row", 1_000),
+        ("4Ki", "row", 4_096),
+        ("128k", TOKEN, 131_072),
+        ("128K", TOKEN, 131_072),
+        ("128Ki", TOKEN, 131_072),
+        ("1M", TOKEN, 1_048_576),
+        ("10k", COUNT, 10_000),
+        ("2.5M", COUNT, 2_500_000),
+        ("2G", COUNT, 2 * 10**9),
+        ("5us", "µs", 5),
+        ("500ns", "µs", 0.5),
+        ("0.02ms", "µs", 20),
+        ("2.4TB/s", "GB/s", 2_400),
     ],
 )
 def test_a_quantity_is_a_number_in_the_unit_of_its_field(text: str, unit: str, value: float) -> None:
@@ -30,6 +43,38 @@ def test_a_quantity_is_a_number_in_the_unit_of_its_field(text: str, unit: str, v
 @pytest.mark.parametrize("text", ["", "fast", "1 THz", "1 GB", "1,5", "nan", "inf", "0x10", "1 2", "9" * 50, "١"])
 def test_what_is_no_quantity_of_its_kind_is_none(text: str) -> None:
     assert read_quantity(text, "Hz") is None
+
+
+@pytest.mark.parametrize("text", ["48k", "96K", "1M"])
+def test_bytes_need_a_unit_that_says_whether_k_is_1000_or_1024(text: str) -> None:
+    assert read_quantity(text, "byte/PE") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "number"),
+    [
+        ("9007199254740993", TOKEN, 9_007_199_254_740_993),
+        ("-3", COUNT, -3),
+        ("1.5k", COUNT, 1_500),
+        ("1.5k", TOKEN, 1_536),
+        ("0.3k", TOKEN, None),
+        ("0.3k", COUNT, 300),
+        ("4k", "", None),
+        ("1_000", "", None),
+        ("1_000", COUNT, None),
+        ("8.0", COUNT, None),
+        ("1e3", COUNT, None),
+        ("1e3k", COUNT, None),
+        ("-1k", COUNT, -1_000),
+        ("9" * 20, COUNT, None),
+        ("k", COUNT, None),
+        ("4 k", COUNT, 4_000),
+        ("4kk", COUNT, None),
+        ("4m", COUNT, None),
+    ],
+)
+def test_a_whole_number_has_prefixes_where_its_unit_is_known(text: str, unit: str, number: int | None) -> None:
+    assert whole_number(text, unit) == number
 
 
 def test_a_number_without_units_of_its_kind_stands_alone() -> None:

@@ -39,7 +39,7 @@ def prepared_for(experts: str) -> PreparedRun:
     spec = mixture_spec(EXPERTS, layers=3)
     made, whole = tensors(spec), load_wafer("wse2")
     checkpoint: Any = SimpleNamespace(rows=made.__getitem__)
-    loaded: Any = SimpleNamespace(spec=spec, checkpoint=checkpoint, tokenizer=None, path=Path("tiny"))
+    loaded: Any = SimpleNamespace(spec=spec, checkpoint=checkpoint, tokenizer=None, path=Path("tiny"), note=None)
     options = Options(
         mapping="region",
         wafers=1,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from wse.models.catalogue import BUNDLED, CONFIGURATIONS, name_of_repository, names, origins
-from wse.models.configs.config import CONFIG_LIMIT_BYTES, read_config, read_weight_packing
+from wse.models.configs.config import CONFIG_LIMIT_BYTES, read_config
 from wse.models.configs.json_file import read_object
-from wse.models.spec import Experts, Layer
+from wse.models.spec import Experts, Layer, Packing
 from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
 
 NAMES = sorted(CONFIGURATIONS)
@@ -28,6 +28,8 @@ PARAMETERS = {
 OWN = ("kimi-k2", "llama-2-70b", "mixtral-8x7b", *PARAMETERS)
 """Configurations that are not among the published files and counts at hand."""
 PUBLISHED = [name for name in NAMES if name not in OWN]
+WITHOUT_TYPES = ("kimi-k2.6",)
+"""Published files at hand that leave out the element types, which are beside the text model in the whole file."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,6 @@ def test_kimi_k2_6_has_the_parameters_of_its_matrices() -> None:
         layers = 61 * (attention + 2 * hidden) + 3 * hidden * 18_432 + 60 * ((experts + 1) * expert + router)
         return layers + hidden + tables * vocabulary
 
-    assert spec.dtype == "bfloat16"  # which the file does not say
     assert parameter_count(spec) == parameters(384, 2) == 1_026_408_232_448
     assert parameters_per_token(spec, input_table=True) == parameters(8, 2) == 32_861_500_928
     assert parameters_per_token(spec) == parameters(8, 1)
@@ -82,7 +83,8 @@ def test_3b_of_qwen3_30b_are_active_and_kimi_k2_has_the_layers_of_its_successor(
     assert round(parameters_per_token(qwen) / 1e9, 1) == 3.0
     first, second = (read_config(CONFIGURATIONS[name]) for name in ("kimi-k2", "kimi-k2.6"))
     assert parameter_count(first) == parameter_count(second)
-    assert read_weight_packing(CONFIGURATIONS["kimi-k2"]) == read_weight_packing(CONFIGURATIONS["deepseek-v3"])
+    packings = [read_config(CONFIGURATIONS[name]).packing for name in ("kimi-k2", "deepseek-v3")]
+    assert [(packing.method, packing.block) for packing in packings] == [("fp8", (128, 128))] * 2
 
 
 @pytest.mark.parametrize(
@@ -134,9 +136,10 @@ def test_counts_are_the_published_integers(counts: Any, name: str) -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_configuration_is_the_published_one(shared: Path, name: str) -> None:
     """What was left out of the file changes neither the mathematics nor how weights are read."""
-    whole = shared / "reference" / "model_configs" / f"{name}.json"
-    assert read_config(CONFIGURATIONS[name]) == read_config(whole)
-    assert read_weight_packing(CONFIGURATIONS[name]) == read_weight_packing(whole)
+    ours, whole = read_config(CONFIGURATIONS[name]), shared / "reference" / "model_configs" / f"{name}.json"
+    if name in WITHOUT_TYPES:
+        ours = replace(ours, packing=Packing())
+    assert ours == read_config(whole)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -144,6 +147,8 @@ def test_a_configuration_states_nothing_that_is_not_in_the_published_one(shared:
     whole = read_object(shared / "reference" / "model_configs" / f"{name}.json", CONFIG_LIMIT_BYTES)
     ours = read_object(CONFIGURATIONS[name], CONFIG_LIMIT_BYTES)
     whole, ours = whole.get("text_config", whole), ours.get("text_config", ours)
+    if name in WITHOUT_TYPES:
+        ours = {key: value for key, value in ours.items() if key not in ("torch_dtype", "quantization_config")}
     packing = {key: table.pop("quantization_config", {}) for key, table in (("whole", whole), ("ours", ours))}
     assert ours.items() <= whole.items()
     assert packing["ours"].items() <= packing["whole"].items()

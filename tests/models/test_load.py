@@ -7,7 +7,7 @@ import pytest
 
 from tests.models.helpers import llama2c_bytes, refusal, tiny_tensors, write_config, write_model
 from wse.errors import BadModel, UnknownName
-from wse.models.catalogue import BUNDLED
+from wse.models.catalogue import BUNDLED, CONFIGURATIONS
 from wse.models.load import load_model
 
 
@@ -42,8 +42,29 @@ def test_a_folder_with_a_config_alone_gives_the_spec_and_its_tokenizer(tmp_path:
 def test_an_unstated_element_type_is_that_of_the_weights(tmp_path: Path) -> None:
     write_model(tmp_path, tiny_tensors(np.float16))
     write_config(tmp_path, "torch_dtype")
-    assert load_model(str(tmp_path)).spec.dtype == "float16"
-    assert load_model(str(tmp_path / "config.json")).spec.dtype == "float32"
+    for with_weights in (True, False):
+        model = load_model(str(tmp_path), with_weights=with_weights)
+        assert (model.spec.dtype, model.note, model.checkpoint is not None) == ("float16", None, with_weights)
+
+
+def test_an_element_type_that_no_file_states_is_bfloat16_with_a_note(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "torch_dtype")
+    for where in (tmp_path, config):
+        model = load_model(str(where))
+        assert model.spec.dtype == "bfloat16"
+        assert model.note == "config.json states no torch_dtype: weights are taken as bfloat16"
+    write_config(tmp_path, "torch_dtype", quantization_config={"quant_method": "fp8"})
+    packed = load_model(str(config))
+    assert (packed.spec.weight_type, packed.spec.dtype) == ("fp8", "bfloat16")
+    assert packed.note == "config.json states no torch_dtype: all but the fp8 weights is taken as bfloat16"
+    for key in ("torch_dtype", "dtype"):
+        write_config(tmp_path, *({"torch_dtype"} - {key}), **{key: "float32"})
+        assert load_model(str(config)).note is None
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGURATIONS))
+def test_every_bundled_configuration_states_its_type(name: str) -> None:
+    assert load_model(name).note is None
 
 
 def test_the_bundled_model_loads_by_name() -> None:

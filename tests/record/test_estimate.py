@@ -50,7 +50,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompt_ids": (ids,) * batch}
     prepared = prepare(RunRequest(model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placed, **asked))
     execute(prepared, compile_program(prepared), trace=folder / "run.h5")
-    same = {"wafer": "wse2", "software": "tuned", "prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
+    same = {"prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
     wanted = EstimateRequest(model=str(folder / "config.json"), context=PROMPT + NEW, **same, **placed)
     estimate(replace(wanted, trace=folder / "estimate.h5"))
     return folder / "run.h5", folder / "estimate.h5"
@@ -118,7 +118,7 @@ def test_decoded_tokens_that_cost_the_same_share_their_steps(pair: tuple[Path, P
 
 def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
     whole, spec = load_wafer("wse2"), mixture_spec(MIXTURES["shared"], layers=3)
-    loaded: Any = SimpleNamespace(spec=spec, checkpoint=None, tokenizer=None, path=tmp_path)
+    loaded: Any = SimpleNamespace(spec=spec, checkpoint=None, tokenizer=None, path=tmp_path, note=None)
     prepared = PreparedEstimate(
         request=EstimateRequest(prompt_len=PROMPT, new_tokens=6),
         loaded=loaded,

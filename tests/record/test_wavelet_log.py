@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from placements import ONE_REGION
 
 from tests.models.helpers import write_model
 from wse.errors import BadInput, BadMesh
@@ -23,8 +24,8 @@ PROMPT = (1, 2, 3)
 
 
 def compile_(folder: Path, **wanted: object) -> tuple[PreparedRun, Program]:
-    request = {"model": str(write_model(folder)), "prompt_ids": PROMPT, "wafers": 2, "mesh": "3x3", **wanted}
-    prepared = prepare(RunRequest(**request))  # type: ignore[arg-type]
+    placed = ONE_REGION | {"wafers": 2, "mesh": "3x3"} | wanted
+    prepared = prepare(RunRequest(model=str(write_model(folder)), prompt_ids=PROMPT, **placed))
     return prepared, compile_program(prepared)
 
 

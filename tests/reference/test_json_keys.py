@@ -41,7 +41,7 @@ PRINTED = {
     "estimate of a pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
     "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
     "compare": ["compare", "story", *STORY, *RELEASED, "--wafers", "1,2", "--mapping", "pipeline"],
-    "serve-sim": ["serve-sim", "story", *STORY, *RELEASED, "--requests", "99", "--ttft", "1", "--fast-share", "0.5"],
+    "serve-sim": ["serve-sim", "story", *STORY, *RELEASED, "--requests", "99", "--ttft", "1s", "--fast-share", "0.5"],
     "serve-sim of prefixes": ["serve-sim", "story", *STORY, *RELEASED, "--prefix-tokens", "8", "--prefix-cache"],
     "serve-sim with its files": [
         *("serve-sim", "story", *STORY, *RELEASED, "--requests", "99", "--prefill", "own"),

@@ -18,12 +18,12 @@ def test_a_table_reads_as_a_table() -> None:
         "| a | **1,234** |  |",
         "| b | 7 |  |",
         "",
-        "- \\* best",
+        "- \\*: best",
     ]
 
 
 def test_names_and_texts_are_a_list() -> None:
-    assert tables_as_markdown([pair_table([("a", "one"), ("", "two")], "T")]) == "**T**\n\n- a one\n- two\n"
+    assert tables_as_markdown([pair_table([("a", "one"), ("", "two")], "T")]) == "**T**\n\n- a: one\n- two\n"
 
 
 def test_no_text_is_markup() -> None:

@@ -12,10 +12,15 @@ import numpy as np
 import pytest
 
 from wse.errors import BadInput
+from wse.hardware.quantity import TOKEN
 from wse.request.arguments import argument_docs, argument_value, takes_options_of
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import Option, options_of
+from wse.request.race_request import RaceRequest
+from wse.request.run_request import RunRequest
+from wse.request.serve_request import ServeRequest
+from wse.request.targets import read_lengths
 
 
 def halves(text: str) -> tuple[float, ...]:
@@ -30,6 +35,9 @@ class Cake:
     fast_oven: Annotated[bool, Option(doc="Hotter.")] = False
     sugar: Annotated[float, Option(doc="Kilograms.", metavar="KG")] = 0.5
     layers: Annotated[Sequence[int] | Sequence[Sequence[int]] | None, Option(doc="Of each.", repeats=True)] = None
+    flour: Annotated[int, Option(doc="Powder.", metavar="TOKENS", unit="token")] = 1
+    wait: Annotated[float | None, Option(doc="Time.", metavar="TIME", unit="s")] = None
+    proof: Annotated[float, Option(doc="Later.", metavar="µs", unit="µs")] = 1.0
     secret: int = 3
 
 
@@ -53,7 +61,8 @@ def test_the_signature_has_every_option_and_the_own_arguments() -> None:
         "oven_time: collections.abc.Sequence[float] | str | None = None, "
         "fast_oven: bool = False, sugar: float = 0.5, "
         "layers: collections.abc.Sequence[int] | collections.abc.Sequence[collections.abc.Sequence[int]] | None"
-        " = None, on_done: 'Any' = None) -> 'Cake'"
+        " = None, flour: int | str = 1, wait: float | str | None = None, proof: float | str = 1.0, "
+        "on_done: 'Any' = None) -> 'Cake'"
     )
 
 
@@ -67,6 +76,9 @@ def test_the_docstring_says_what_each_argument_is() -> None:
         "fast_oven": "Hotter.",
         "sugar": "Kilograms.",
         "layers": "Of each.",
+        "flour": "Powder.",
+        "wait": "Time. A number is in s; a text has a unit.",
+        "proof (µs)": "Later. A number is in µs; a text has a unit.",
         "on_done": "Called at the end.",
     }
 
@@ -77,6 +89,14 @@ def test_the_docstring_says_what_each_argument_is() -> None:
         ({"kind": Path("a/b")}, {"kind": "a/b"}),
         ({"eggs": "auto"}, {"eggs": None}),
         ({"eggs": "4"}, {"eggs": 4}),
+        ({"eggs": "4k"}, {"eggs": 4_000}),
+        ({"flour": "4k"}, {"flour": 4_096}),
+        ({"flour": "0.5k"}, {"flour": 512}),
+        ({"wait": "200ms"}, {"wait": 0.2}),
+        ({"wait": 200}, {"wait": 200.0}),
+        ({"proof": "5us"}, {"proof": 5.0}),
+        ({"proof": "5"}, {"proof": 5.0}),
+        ({"proof": "2ms"}, {"proof": 2_000.0}),
         ({"eggs": np.int64(4)}, {"eggs": 4}),
         ({"oven_time": "2,3"}, {"hours": (1.0, 1.5)}),
         ({"oven_time": [2, 3.5]}, {"hours": (2.0, 3.5)}),
@@ -114,6 +134,54 @@ def test_the_case_of_a_known_name_counts_for_nothing(
     assert field.value(given) == given  # what is there is meant
 
 
+@pytest.mark.parametrize("request_class", [EstimateRequest, RunRequest, CompareRequest, ServeRequest, RaceRequest])
+def test_options_that_count_tokens_say_so_in_their_form(request_class: type) -> None:
+    for field in options_of(request_class).values():
+        assert (field.option.unit == TOKEN) == (field.option.metavar == "TOKENS"), field.flag
+        if field.type is int:
+            assert field.option.unit == TOKEN or "token" not in field.name, field.flag
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("link_latency_us", "5us,0.5,20", (5.0, 0.5, 20.0)),
+        ("link_latency_us", "500ns", (0.5,)),
+        ("link_gb_per_s", "150GB/s,8,2.4TB/s", (150.0, 8.0, 2_400.0)),
+        ("wafers", "1,1k", (1, 1_000)),
+        ("context", "128k", 131_072),
+        ("batch", "2k", 2_000),
+    ],
+)
+def test_values_of_a_comparison_have_units(name: str, text: str, value: Any) -> None:
+    field = options_of(CompareRequest)[name]
+    assert (field.value(text), argument_value(field, text)) == (value, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("requests", "10k", 10_000),
+        ("prompt_len", "4k", 4_096),
+        ("ttft", "200ms", 0.2),
+        ("batch_wait", "500ms", 0.5),
+        ("batch_wait", "0.5", 0.5),
+        ("kv_latency", "5us", 5.0),
+        ("kv_bandwidth", "150", 150.0),
+        ("kv_bandwidth", "2.4TB/s", 2_400.0),
+    ],
+)
+def test_values_of_a_service_have_units(name: str, text: str, value: float) -> None:
+    field = options_of(ServeRequest)[name]
+    assert (field.value(text), argument_value(field, text)) == (value, value)
+
+
+def test_lengths_count_tokens() -> None:
+    assert read_lengths("8k/1k") == (8_192, 1_024)
+    with pytest.raises(BadInput, match=r"--lengths '8k/0\.3k': give tokens of a prompt"):
+        read_lengths("8k/0.3k")
+
+
 def test_of_several_names_each_is_read_by_itself() -> None:
     assert options_of(CompareRequest)["mappings"].value("Auto,bands,Mine") == ("auto", "bands", "Mine")
 
@@ -129,7 +197,12 @@ def test_an_iterator_loses_nothing() -> None:
         ({"kind": 3}, "kind=3: give a text"),
         ({"eggs": 2.5}, "eggs=2.5: give a whole number or None (N|auto)"),
         ({"eggs": True}, "eggs=True: give a whole number or None (N|auto)"),
-        ({"eggs": "many"}, "--eggs 'many': give a whole number of at least 1, or auto"),
+        ({"eggs": "many"}, "--eggs 'many': give a whole number, such as 8 or 10k, or auto"),
+        ({"flour": "4.1k"}, "--flour '4.1k': give a whole number of tokens, such as 4096 or 128k"),
+        ({"wait": "200"}, "--wait '200': give a unit, such as 200ms or 0.2s"),
+        ({"wait": "0"}, "--wait '0': give a unit, such as 200ms or 0.2s"),
+        ({"wait": "soon"}, "--wait 'soon': give a number with its unit, such as 200ms or 0.2s"),
+        ({"proof": "5kg"}, "--proof '5kg': give a number with its unit, such as 5us or 500ns"),
         ({"fast_oven": 1}, "fast_oven=1: give True or False"),
         ({"oven_time": 2}, "oven_time=2: give a list of numbers or None"),
         ({"oven_time": ["x"]}, "oven_time=['x']: give a list of numbers or None"),

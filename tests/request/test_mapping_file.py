@@ -259,7 +259,7 @@ def test_turned_regions_go_by_rows_of_the_turned_mesh(tmp_path: Path) -> None:
     prepared = prepare(RunRequest(**asked))
     assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (22, 16)
     assert refusal(BadInput, prepare, RunRequest(**asked, mesh="20x16")) == (
-        "two.toml: region 1 has rows 0 to 5 and columns 10 to 21, beyond the 16x20 PEs, turned, of wse2; move it, make "
+        "two.toml: region 1 has rows 0 to 5 and columns 10 to 21, beyond the 16x20 PEs, turned, of wse3; move it, make "
         "it smaller, or give a larger mesh"
     )
     path.write_text("turned = 1\n", encoding="utf-8")
@@ -270,7 +270,7 @@ def test_turned_regions_go_by_rows_of_the_turned_mesh(tmp_path: Path) -> None:
 def test_a_file_that_was_written_is_the_same_program_but_for_its_name(tmp_path: Path, turned: bool) -> None:  # noqa: FBT001
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, name=first.name, head="turned = true\n" * turned)
-    options: dict[str, Any] = {"prompt": "One day", "new_tokens": 4, "schedule": "released", "wafers": 2}
+    options: dict[str, Any] = {**SHORT, "schedule": "released", "wafers": 2}
     result = wse.compile("story", mapping=first, **options)
     assert result.system.turned is turned
     second.write_text(result.system.mapping_file(), encoding="utf-8")
@@ -281,9 +281,7 @@ def test_a_file_that_was_written_is_the_same_program_but_for_its_name(tmp_path: 
 
 
 def test_regions_that_no_file_can_list_are_not_written() -> None:
-    system = wse.compile(
-        "story", mapping="tensor", wafers=2, prompt="One day", new_tokens=4, schedule="released"
-    ).system
+    system = wse.compile("story", mapping="tensor", wafers=2, mesh="24x24", schedule="released", **SHORT).system
     assert refusal(BadInput, system.mapping_file) == (
         "--write-mapping: a mapping file cannot list regions of --mapping tensor; choose another"
     )
@@ -293,7 +291,7 @@ def test_regions_that_share_a_layer_are_written_and_read(tmp_path: Path) -> None
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     write(tmp_path, {**LEFT, "parts": [0, 2]}, {**RIGHT, "layers": [1, 4], "parts": [3, 8]}, name=first.name)
     assert [tuple(region.layers) for region in load_mapping(first).listed] == [(0, 2, 0, 3), (1, 5, 3, 9)]
-    result = wse.compile("story", mapping=first, prompt="One day", new_tokens=4)
+    result = wse.compile("story", mapping=first, **SHORT)
     assert [(stage.layers, stage.parts) for stage in result.system.stages] == [((0, 1), (0, 2)), ((1, 4), (3, 8))]
     assert "parts" in str(result)
     second.write_text(result.system.mapping_file(), encoding="utf-8")
@@ -323,8 +321,8 @@ def test_a_run_takes_the_smallest_mesh_that_has_the_regions(tmp_path: Path) -> N
 def test_regions_that_are_too_small_are_told_what_is_searched(tmp_path: Path) -> None:
     small = {"row": 0, "col": 0, "rows": 4, "cols": 4, "layers": [0, 4]}
     with pytest.raises(DoesNotFit) as refused:
-        wse.compile("story", mapping=write(tmp_path, small), mesh="24x24", prompt="One day", new_tokens=4)
-    assert str(refused.value).endswith("16,384 bytes; this would make it fit: --mapping auto")
+        wse.compile("story", mapping=write(tmp_path, small), mesh="24x24", **SHORT)
+    assert str(refused.value).endswith("46,080 bytes; this would make it fit: --mapping auto")
 
 
 @pytest.mark.slow

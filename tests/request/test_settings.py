@@ -11,11 +11,12 @@ from wse.cli import main
 from wse.errors import BadInput, UnknownName, WseError
 from wse.hardware.load import load_software, load_wafer
 from wse.request.compare_request import CompareRequest
+from wse.request.compile_request import CompileRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
 from wse.request.prepare_estimate import prepare_estimate
 from wse.request.race_request import RaceRequest
-from wse.request.run_request import CompileRequest, RunRequest
+from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 from wse.request.settings import with_settings
 

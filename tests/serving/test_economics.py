@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +15,10 @@ from tests.hardware.helpers import refusal, write_toml
 from wse.errors import BadWafer, UnknownName
 from wse.gpus.load import known_gpus, load_gpu
 from wse.hardware.load import known_wafers, load_wafer
-from wse.hardware.number import GRADES, numeric_fields, unit_of, weakest
+from wse.hardware.number import GRADES, unit_of, weakest
 from wse.serving.cost import (
     Activity,
+    activity_energies,
     activity_energy,
     activity_joules,
     joules_per_token,
@@ -23,8 +26,7 @@ from wse.serving.cost import (
     system_energy,
     usd_per_million_tokens,
 )
-from wse.serving.economics import Economics, load_economics, load_gpu_economics
-from wse.serving.gpu_cost import gpu_cost, gpu_energy
+from wse.serving.economics import ACTIVITY_KEYS, load_economics, load_gpu_economics
 
 UNITS = {
     "wafer_power_w": "W",
@@ -53,7 +55,6 @@ def test_every_bundled_number_of_a_gpu_has_unit_grade_source_and_range(name: str
     assert economics is not None
     assert economics.sources.keys() == GPU_UNITS.keys()
     for key, number in economics.sources.items():
-        assert number.value == getattr(economics, key)
         assert number.unit == GPU_UNITS[key] == unit_of(key), key
         assert len(number.source) > 15, key
         assert number.range is not None, key
@@ -64,13 +65,13 @@ def test_numbers_of_gpus_by_a_file(tmp_path: Path) -> None:
     file = write_toml(tmp_path, "gpu_usd_per_hour = { h100 = 2 }\nwafer_power_w = 20_000\n")
     economics = load_gpu_economics(load_gpu("h100"), file)
     assert economics is not None
-    assert economics.gpu_usd_per_hour == 2
-    assert gpu_cost(8, 1000, economics).value == pytest.approx(8 * 2 / 3.6)
-    assert gpu_energy(8, 1000, economics).value == pytest.approx(8 * 450 / 1000)
-    assert load_economics(WSE3, file).wafer_power_w == 20_000
+    assert economics.usd_per_hour.value == 2
+    assert system_cost(8, 1000, economics).value == pytest.approx(8 * 2 / 3.6)
+    assert system_energy(8, 1000, economics).value == pytest.approx(8 * 450 / 1000)
+    assert load_economics(WSE3, file).power_w.value == 20_000
     other = load_gpu_economics(load_gpu("b200"), file)
     assert other is not None
-    assert other.gpu_usd_per_hour == 8.60
+    assert other.usd_per_hour.value == 6.03
     with pytest.raises(UnknownName, match="did you mean 'h100'"):
         load_gpu_economics(load_gpu("h100"), write_toml(tmp_path, "gpu_power_w = { h10 = 2, b200 = 3 }"))
     assert load_gpu_economics(replace(load_gpu("h100"), name="mine")) is None
@@ -79,9 +80,9 @@ def test_numbers_of_gpus_by_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", known_wafers())
 def test_every_bundled_number_has_unit_grade_source_and_range(name: str) -> None:
     economics = load_economics(load_wafer(name))
-    assert economics.sources.keys() == numeric_fields(Economics).keys() == UNITS.keys()
+    assert economics.sources.keys() == UNITS.keys()
+    assert UNITS.keys() - {*ACTIVITY_KEYS} == {"wafer_power_w", "wafer_usd_per_hour"}
     for key, number in economics.sources.items():
-        assert number.value == getattr(economics, key)
         assert number.unit == UNITS[key] == unit_of(key), key
         assert number.grade in GRADES, key
         assert number.grade != "U", key
@@ -95,7 +96,7 @@ def test_a_wafer_without_numbers_of_its_own_takes_those_of_its_generation(tmp_pa
     mine = load_wafer(write_toml(tmp_path, 'base = "wse2"\n'))
     assert load_economics(mine) == load_economics(load_wafer("wse2"))
     cs4, wse3 = load_economics(load_wafer("cs4")), load_economics(WSE3)
-    assert cs4.hop_joules_per_wavelet == wse3.hop_joules_per_wavelet
+    assert cs4.sources["hop_joules_per_wavelet"] == wse3.sources["hop_joules_per_wavelet"]
     assert cs4.sources["wafer_power_w"].grade == "I"
     assert "not announced" in cs4.sources["wafer_power_w"].source
 
@@ -107,14 +108,15 @@ def test_a_users_numbers_take_the_place_of_the_bundled(tmp_path: Path) -> None:
         "wafer_usd_per_hour = { wse2 = 30, cs4 = 80.5 }\n",
     )
     wse3, wse2, cs4 = (load_economics(load_wafer(name), path) for name in ("wse3", "wse2", "cs4"))
-    assert wse3.wafer_power_w == wse2.wafer_power_w == 17_000
-    told = wse3.sources["wafer_power_w"]
+    assert wse3.power_w.value == wse2.power_w.value == 17_000
+    told = wse3.power_w
     assert (told.unit, told.grade, told.source, told.range) == ("W", "M", "our meter", (16_000, 18_000))
-    assert (wse2.wafer_usd_per_hour, cs4.wafer_usd_per_hour) == (30, 80.5)
-    assert (wse2.sources["wafer_usd_per_hour"].grade, wse2.sources["wafer_usd_per_hour"].range) == ("U", None)
-    assert wse3.wafer_usd_per_hour == load_economics(WSE3).wafer_usd_per_hour
+    assert (wse2.usd_per_hour.value, cs4.usd_per_hour.value) == (30, 80.5)
+    assert (wse2.usd_per_hour.grade, wse2.usd_per_hour.range) == ("U", None)
+    assert wse3.usd_per_hour == load_economics(WSE3).usd_per_hour
     mine = replace(WSE3, name="mine")
-    assert load_economics(mine, write_toml(tmp_path, "wafer_power_w = { mine = 5, wse3 = 6 }\n")).wafer_power_w == 5
+    own = load_economics(mine, write_toml(tmp_path, "wafer_power_w = { mine = 5, wse3 = 6 }\n"))
+    assert own.power_w.value == 5
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_unknown_names_tell_the_nearest(tmp_path: Path) -> None:
 
 def test_published_points() -> None:
     """8B on one CS-3 at 1,800 tokens/s and 70B on four at 450: 12.8 J, 6.5 USD; 204 J, 104 USD a million, at 23 kW."""
-    economics = load_economics(WSE3)
+    economics = load_economics(WSE3, usd_per_hour=41.96)
     assert system_energy(1, 1800, economics).value == pytest.approx(12.8, abs=0.05)
     assert system_energy(4, 450, economics).value == pytest.approx(204, abs=0.5)
     assert system_cost(1, 1800, economics).value == pytest.approx(6.5, abs=0.05)
@@ -196,6 +198,54 @@ def test_ranges_hold_the_value_and_carry_grade_and_source(count: int, tokens_per
         assert number.source in told.source
 
 
+@given(wafers, rates, st.floats(0.01, 1e4))
+def test_cost_is_proportional_to_a_given_price_which_has_no_range(
+    count: int, tokens_per_s: float, usd_per_hour: float
+) -> None:
+    for own, bundled in (
+        (load_economics(WSE3, usd_per_hour=usd_per_hour), load_economics(WSE3)),
+        (load_gpu_economics(load_gpu("h200"), usd_per_hour=usd_per_hour), load_gpu_economics(load_gpu("h200"))),
+    ):
+        assert own is not None
+        assert bundled is not None
+        cost, before = system_cost(count, tokens_per_s, own), system_cost(count, tokens_per_s, bundled)
+        assert cost.range == (cost.value, cost.value)
+        assert cost.value / before.value == pytest.approx(usd_per_hour / bundled.usd_per_hour.value)
+        assert (cost.grade, own.usd_per_hour.source) == ("U", "given")
+        assert own.power_w == bundled.power_w
+
+
+def test_a_given_price_wins_over_a_file(tmp_path: Path) -> None:
+    file = write_toml(tmp_path, "wafer_usd_per_hour = 30\nwafer_power_w = 20_000\n")
+    economics = load_economics(WSE3, file, 60)
+    assert (economics.usd_per_hour.value, economics.power_w.value) == (60, 20_000)
+
+
+def test_a_given_price_needs_a_stated_power() -> None:
+    message = refusal(BadWafer, load_gpu_economics, replace(load_gpu("h100"), name="mine"), None, 3.0)
+    assert message == "mine: its price is given, but gpu_power_w is not; give it in a file of --economics"
+
+
+@pytest.mark.parametrize("name", [*known_wafers(), *known_gpus()])
+def test_every_price_has_the_date_of_its_source(name: str) -> None:
+    economics = load_economics(load_wafer(name)) if name in known_wafers() else load_gpu_economics(load_gpu(name))
+    assert economics is not None
+    assert re.search(r"(March|May) 2026", economics.usd_per_hour.source)
+
+
+def test_prices_are_in_the_middle_of_their_range() -> None:
+    """A wafer's is the geometric mean of both ends; a GB200 is one of two GPUs of a superchip at 9.08."""
+    wafer = load_economics(WSE3).usd_per_hour
+    assert wafer.value == pytest.approx(math.sqrt(wafer.low * wafer.high), rel=1e-4)
+    gb200, b200 = (load_gpu_economics(load_gpu(name)) for name in ("gb200", "b200"))
+    assert gb200 is not None
+    assert b200 is not None
+    assert 2 * gb200.usd_per_hour.value == pytest.approx(9.08)
+    for gpu in map(load_gpu_economics, map(load_gpu, known_gpus())):
+        assert gpu is not None
+        assert gpu.usd_per_hour.low < gpu.usd_per_hour.value < gpu.usd_per_hour.high
+
+
 COUNTS = ("macs_fp16", "macs_fp16_fp32", "macs_fp32", "sram_read_bytes", "sram_written_bytes")
 COUNTS += ("wavelet_hops", "ramp_wavelets", "vector_operations", "pe_s")
 activities = st.builds(Activity, **{name: st.floats(0, 1e15) for name in COUNTS})
@@ -205,7 +255,7 @@ activities = st.builds(Activity, **{name: st.floats(0, 1e15) for name in COUNTS}
 def test_energy_of_activity_is_linear_and_adds_up(activity: Activity, factor: float) -> None:
     economics = load_economics(WSE3)
     more = Activity(**{name: factor * getattr(activity, name) for name in COUNTS})
-    one, other = activity_joules(activity, economics), activity_joules(more, economics)
+    one, other = (activity_joules(each, activity_energies(economics)) for each in (activity, more))
     assert other == pytest.approx({use: factor * joules for use, joules in one.items()})
     told = activity_energy(activity, economics)
     assert told.value == pytest.approx(sum(one.values()))
@@ -229,14 +279,14 @@ def test_energy_of_activity_is_linear_and_adds_up(activity: Activity, factor: fl
     ],
 )
 def test_each_count_has_its_energy(count: str, use: str, pj: float) -> None:
-    by_use = activity_joules(Activity(**{count: 1e12}), load_economics(WSE3))
+    by_use = activity_joules(Activity(**{count: 1e12}), activity_energies(load_economics(WSE3)))
     assert by_use.pop(use) == pytest.approx(1.15 * pj)
     assert set(by_use.values()) == {0.0}
 
 
 def test_a_busy_pe_stays_below_what_is_known_of_a_core() -> None:
     """A WSE-2 PE takes 30 mW at 1.1 GHz at most: 27 pJ a cycle with SRAM at full width and four multiply-adds."""
-    wse2 = replace(load_economics(load_wafer("wse2")), wall_ratio=1.0)
+    wse2 = activity_energies(load_economics(load_wafer("wse2"))) | {"wall_ratio": 1.0}
     cycle = Activity(macs_fp16=4, sram_read_bytes=16, sram_written_bytes=8, wavelet_hops=1, vector_operations=0.1)
     assert 20e-12 < sum(activity_joules(cycle, wse2).values()) < 30e-3 / 1.1e9
 

@@ -14,7 +14,6 @@ from wse.serving.pipelining import (
     chunks_cycles,
     cycles_between_passes,
     idle_fraction,
-    requests,
     run_cycles,
     streams_to_saturate,
 )
@@ -164,19 +163,6 @@ def test_chunks_of_two_prompts_are_not_in_line() -> None:
     found = chunks_cycles([(*chunk, Visit(0, 2.0)), (*chunk, Visit(0, 2.0))])
     assert (found.cycles, found.exact) == (14.0, False)
     assert max(run(chunks([(*chunk, Visit(0, 2.0)), (*chunk, Visit(0, 2.0))]))) == 19.0
-
-
-@given(prompt=prompts(), token=lines(), tokens=st.integers(1, 3), streams=st.integers(1, 3))
-def test_prompts_and_tokens_that_mix_stay_behind_the_bound(
-    prompt: list[Route], token: Route, tokens: int, streams: int
-) -> None:
-    count = 3
-    found = requests(prompt, token, tokens).cycles_between(streams)
-    ended = run(one_after_another(prompt, token, tokens, streams, count))
-    assert max(ended) >= found.cycles * streams * count - 1e-6
-    if streams == 1:
-        assert found.exact
-        assert ended[-1] == count * found.cycles
 
 
 @given(route=any_routes(), streams=STREAMS, count=st.integers(1, 4))

@@ -57,6 +57,22 @@ def test_the_best_draft_is_the_best_of_all_lengths(curve: Acceptance, draft_cost
     assert len(tried) <= length + 2 or not length or gain > max(gains[length:])
 
 
+def test_a_second_peak_is_found_where_there_may_be_one() -> None:
+    """The second draft token costs more than it yields, and further ones cost nothing."""
+    curve = acceptance_of("GLM-5.2")
+
+    def verify_cost(tokens: int) -> float:
+        return 1.0 if tokens <= 2 else 1.6
+
+    lengths = range(1, max(curve.draft_tokens) + 1)
+    gains = {n: speed_up(curve.at(n), n, 0.0, verify_cost(n + 1)) for n in lengths}
+    assert gains[1] > gains[2]
+    assert best_draft(curve, 0.0, verify_cost) == (1, gains[1])
+    best = max(gains, key=lambda n: gains[n])
+    assert best > 2
+    assert best_draft(curve, 0.0, verify_cost, has_one_peak=False) == (best, gains[best])
+
+
 @pytest.mark.parametrize("curve", measured_curves(), ids=lambda curve: curve.model)
 def test_a_measured_curve_is_one(curve: Acceptance) -> None:
     """From 1 it rises, by less with each token of the draft, and no faster than the draft grows."""

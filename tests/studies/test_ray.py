@@ -28,7 +28,16 @@ from wse_traces import open_trace
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 PROMPTS = ("One day", "The little fox went out to play in")
-STORY: dict[str, Any] = {"model": "story", "mesh": "8x24", "dtype": "float32", "wafers": 2, "schedule": "released"}
+STORY: dict[str, Any] = {
+    "model": "story",
+    "mesh": "8x24",
+    "dtype": "float32",
+    "wafers": 2,
+    "wafer": "wse2",
+    "software": "tuned",
+    "mapping": "region",
+    "schedule": "released",
+}
 REQUESTS: dict[str, dict[str, Any]] = {
     "a batch": {"prompt": PROMPTS, "logits": True},
     "streams": {"prompt": PROMPTS, "verify_tokens": 1, "record": "activations=layers.*.attention,head"},

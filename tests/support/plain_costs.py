@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse.serving.simulation.pass_costs import ContextUse, Piece
+from wse.serving.simulation.pass_costs import Piece
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +26,8 @@ class PlainCosts:
     most_users: int = 1 << 20
     chunk_tokens: int = 1
     contexts: tuple[int, ...] = (0, 1 << 20)
-    context_use: ContextUse = "longest"
     host_s: float = 0.0
+    prompts_fill_gaps: bool = False
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
         prompts = sum(self.piece_s + self.prompt_s * piece.tokens for piece in pieces)
@@ -38,3 +38,6 @@ class PlainCosts:
 
     def drain_s(self, piece: Piece) -> float:
         return self.drain
+
+    def piece_busy_s(self, piece: Piece) -> float:
+        return self.round_s(0, 0, (piece,))

@@ -1,23 +1,65 @@
-"""The published speeds that come with wse against the file that they were packed from."""
+"""The published speeds that come with wse against the files that they were packed from."""
 
 from __future__ import annotations
 
+import csv
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import pytest
+
+from wse.gpus.load import known_gpus
 from wse.validation.measured.measurements import read
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_packed_speeds_are_those_of_the_file(shared: Path) -> None:
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
     sys.path.insert(0, str(ROOT / "tools"))
     try:
-        script = importlib.import_module("pack_public_speeds")
+        return importlib.import_module("pack_public_speeds")
     finally:
         sys.path.remove(str(ROOT / "tools"))
+
+
+def test_packed_services_are_those_of_the_file(script: ModuleType, shared: Path) -> None:
     rows = read(shared / "reference" / "public_tokens_per_s.csv")
-    packed = script.PACKED.read_text(encoding="utf-8")
-    assert script.text_of(script.points_of(rows)) == packed
+    packed = (script.DATA / "public_speeds.csv").read_text(encoding="utf-8")
+    assert script.text_of(script.service_points(rows)) == packed
     assert "modelled" not in packed
+
+
+def test_packed_benchmarks_are_those_of_the_file(script: ModuleType, shared: Path) -> None:
+    rows = read(shared / "reference" / "gpu_baselines.csv")
+    packed = (script.DATA / "gpu_speeds.csv").read_text(encoding="utf-8")
+    assert script.text_of(script.gpu_points(rows)) == packed
+
+
+def test_benchmarks_name_gpus_that_are_known_and_each_is_there_once(script: ModuleType) -> None:
+    with (script.DATA / "gpu_speeds.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["machine"] for row in rows} <= set(known_gpus())
+    assert all(row["chips"] and row["users"] and row["weight_bits"] for row in rows)
+    keys = [tuple(row[column] for column in script.SAME_BENCHMARK) for row in rows]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    ("words", "drafts"),
+    [
+        ("no", "no"),
+        ("no (inferred from date)", "no"),
+        ("yes", "yes"),
+        ("EAGLE-3", "yes"),
+        ("MTP3", "yes"),
+        ("", "unknown"),
+        ("unknown", "unknown"),
+        ("not recorded", "unknown"),
+        ("not stated", "unknown"),
+    ],
+)
+def test_words_for_drafts(script: ModuleType, words: str, drafts: str) -> None:
+    assert script._drafts(words) == drafts

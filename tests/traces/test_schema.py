@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -83,3 +86,32 @@ def test_reader_on_the_format_page_reads_an_unfinished_trace(sample, tmp_path, h
     steps = names["steps_of_token"](tmp_path / "killed.h5.partial", 5)
     with open_trace(sample) as trace:
         assert steps["start_cycle"].tolist() == trace.steps(5)["start_cycle"].tolist()
+
+
+def test_a_file_names_its_axes_and_their_places(sample):
+    with h5py.File(sample, "r") as file:
+        for field in schema.FIELDS:
+            attributes = file[field.path].attrs
+            assert attributes["axes"].decode().split(",") == list(field.axes), field.path
+            assert len(field.axes) == file[field.path].ndim, field.path
+            assert all(attributes[name] for name in ("unit", "doc")), field.path
+        labels = {
+            path: {name: value.decode().split(",") for name, value in file[path].attrs.items() if "labels" in name}
+            for path in ("steps/cycles_by", "links/words", "sram/bytes_per_pe", "sram/stage_bytes", "steps/words")
+        }
+    assert labels == {
+        "steps/cycles_by": {"labels_cause": ["hops", "relays", "compute", "launch", "crossing", "host"]},
+        "links/words": {"labels_direction": ["north", "east", "south", "west"]},
+        "sram/bytes_per_pe": {"labels_use": ["code", "weights", "kv", "activations", "buffers", "free"]},
+        "sram/stage_bytes": {"labels_use": ["code", "weights", "kv", "activations", "buffers", "free"]},
+        "steps/words": {},
+    }
+
+
+def test_a_file_has_the_command_that_prints_its_format(sample):
+    with h5py.File(sample, "r") as file:
+        command = file.attrs["format_doc"].decode()
+    program, *arguments = command.split()
+    assert program == "python"
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, check=True, text=True)
+    assert done.stdout == page()

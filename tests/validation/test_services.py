@@ -67,7 +67,7 @@ def test_what_is_asked_for_a_row() -> None:
         ({"precision": "4-bit weights (60 GB)"}, "dtype", "int4"),
         ({"precision": "fp16"}, "dtype", "float16"),
         ({"precision": ""}, "dtype", "bfloat16"),
-        ({"precision": "", "model": "gpt-oss-120b"}, "dtype", "int4"),
+        ({"precision": "", "model": "gpt-oss-120b"}, "dtype", "mxfp4"),
         ({"precision": "", "model": "DeepSeek-V3"}, "dtype", "fp8"),
         ({"context": ""}, "context", None),
         ({"context": "4,096 mean"}, "context", 4096),

@@ -41,7 +41,8 @@ def empty_trace(header: RunHeader) -> bytes:
             stored, typed = _storage(schema.chunk_of(field, header)), h5py.h5t.py_create(dtype, logical=True)
             _describe(h5py.h5d.create(file.id, field.path.encode(), typed, space, stored, groups), field)
         _describe(file.create_dataset(ROWS.path, data=np.zeros(len(TABLES), ROWS.dtype)).id, ROWS)
-        values = {"format": schema.FORMAT, "version": schema.VERSION, "complete": False, ENDING.name: ""}
+        values = {"format": schema.FORMAT, "version": schema.VERSION, "format_doc": schema.FORMAT_DOC}
+        values |= {"complete": False, ENDING.name: ""}
         for attribute in ATTRIBUTES:
             value = values.get(attribute.name, getattr(header, attribute.name, None))
             if attribute.path != "/":
@@ -91,6 +92,7 @@ def _describe(dataset: Any, field: Field) -> None:
         texts["labels"] = ",".join(field.labels)
     if field.refers:
         texts["refers"] = field.refers
+    texts |= {f"labels_{axis}": ",".join(schema.AXIS_LABELS[axis]) for axis in field.axes if axis in schema.AXIS_LABELS}
     for name, text in texts.items():
         _write_attribute(dataset, name, *_attribute(text, str))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from wse_traces.header import ATTRIBUTES
-from wse_traces.schema import ADDED_TABLES, AXIS_LABELS, FIELDS, FORMAT, ROWS, TABLES, VERSION, Field
+from wse_traces.schema import ADDED_TABLES, AXIS_LABELS, CAUSES, FIELDS, FORMAT, ROWS, TABLES, VERSION, Field
 
 PARSER = """\
 import h5py
@@ -75,8 +75,11 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    Texts are UTF-8
    of fixed length, padded with NUL. No dataset lies outside the file: a reader SHOULD follow no external
    or soft link, and SHOULD compare declared sizes with a limit before it reads.
-9. Every dataset carries `unit`, `axes` (comma-separated), `doc`, and where they apply `labels` (names of
-   the codes 0, 1, …) and `refers` (the table that the values are row numbers of).
+9. Every dataset has the attributes `unit`, `doc` and `axes`, the names of its dimensions separated by commas. Where
+   they apply it also has `labels` (names of the codes 0, 1, …), `refers` (the table that the values are row numbers
+   of), and `labels_AXIS` for each axis with named places: `steps/cycles_by` has `labels_cause`
+   `{",".join(CAUSES)}`. Files from before `labels_AXIS` and the root attribute `format_doc`
+   lack these.
 10. `links/layers` says where each layer's words on links lie: a row for each layer and wafer that it loads, with
    the row of `links/patterns` that holds the words. Layers with equal words share one. Where both are recorded in a
    complete file, the patterns of all rows, each laid at its `row` and `col`, add up to `links/words`.

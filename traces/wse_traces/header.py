@@ -47,6 +47,13 @@ class Attribute:
 ATTRIBUTES: Final = (
     Attribute("format", str, "always `wse-trace`"),
     Attribute("version", int, "of the schema that the file follows"),
+    Attribute(
+        "format_doc",
+        str,
+        "command that prints this page wherever the Python package `wse` is installed; in its sources the page is "
+        "`traces/FORMAT.md`",
+        added=True,
+    ),
     Attribute("complete", bool, "false while the run goes on and for ever after a run that was stopped"),
     Attribute(
         "ending",

@@ -14,6 +14,8 @@ from wse_traces.header import RunHeader
 
 FORMAT: Final = "wse-trace"
 VERSION: Final = 2
+FORMAT_DOC: Final = "python -m wse_traces.format_page"
+"""The command that prints the description of the format, in every installation of the package ``wse``."""
 
 USES: Final = ("code", "weights", "kv", "activations", "buffers", "free")
 CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")

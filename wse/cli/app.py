@@ -48,9 +48,6 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "mappings": catalogue.mappings,
 }
 
-_NUMBERS: Final = {"valid integer": "a whole number, such as 8", "valid number": "a number, such as 0.8"}
-"""The kinds of number that typer's texts, which speak of parsing, ask for."""
-
 FIRST_COMMANDS: Final = """\
 Compile a transformer onto a virtual wafer and run it there.
 
@@ -146,9 +143,8 @@ def _commands_with(option: str) -> list[str]:
 def _plain(error: Exception) -> str:
     """Typer's message, beginning small and without its full stop."""
     text = str(getattr(error, "message", error)).rstrip(".")
-    for typed, kind in _NUMBERS.items():
-        if typed in text:
-            return f"give {kind}"
+    if "valid number" in text:
+        return "give a number, such as 0.8"
     return text[:1].lower() + text[1:]
 
 

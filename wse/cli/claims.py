@@ -6,7 +6,8 @@ import sys
 from typing import Annotated
 
 from wse.cli import options as opt
-from wse.request.option import Option, whole_number
+from wse.hardware.quantity import whole_number
+from wse.request.option import Option
 
 
 def claims(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Result")
 
-OF_TRACES: Final = frozenset(("model", "economics", "csv", "png", "html", "markdown", "json"))
+OF_TRACES: Final = frozenset(("model", "economics", "price", "csv", "png", "html", "markdown", "json"))
 """Options of a comparison of traces; every other option is of models."""
 
 
@@ -81,8 +81,8 @@ def compare(
     from wse.comparison.compare.curve.summary import print_curve
     from wse.comparison.compare.files import check_files, write_files
     from wse.comparison.compare.grid import compare as compared
+    from wse.comparison.compare.plan.study import plan_machines
     from wse.comparison.compare.questions import answer
-    from wse.comparison.compare.ranking.study import rank
     from wse.comparison.compare.summary import print_comparison, print_traces
     from wse.comparison.compare.tables import verdict_table
     from wse.comparison.compare.traces import TracesComparison
@@ -97,7 +97,7 @@ def compare(
     if len(model) > 1 or is_trace(model[0]):
         first, second = check_traces(model)
         _refuse_others(invocation)
-        traces = compare_traces(first, second, request.base.economics).convert(TracesComparison)
+        traces = compare_traces(first, second, request.base.economics, request.base.price).convert(TracesComparison)
         write_files(traces, files)
         _print(traces, traces.tables(), print_traces, json=json, markdown=markdown)
         return
@@ -112,9 +112,9 @@ def compare(
             )
             raise BadInput(message)
         with progress_on(sys.stderr, COMPARING) as on_progress:
-            ranking = rank(request, on_progress, engine=choice)
-        write_files(ranking, files)
-        _print(ranking, ranking.tables(), print_result, json=json, markdown=markdown)
+            planned = plan_machines(request, on_progress, engine=choice)
+        write_files(planned, files)
+        _print(planned, planned.tables(), print_result, json=json, markdown=markdown)
         return
     if request.gpu is not None:
         with progress_on(sys.stderr, COMPARING) as on_progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wse.cli import options as opt
-from wse.request.run_request import CompileRequest
+from wse.request.compile_request import CompileRequest
 
 
 def compile_(
@@ -11,7 +11,7 @@ def compile_(
     write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Show where a model goes on a wafer.
+    """Show the placement that an estimate with the same options times.
 
     Regions, the SRAM map, colours. Weights are not needed.
 
@@ -19,12 +19,13 @@ def compile_(
 
     \b
       wse compile story
+      wse compile llama-3.1-70b
       wse compile story --mapping pipeline --wafers 2 --context 512
       wse compile story --mapping pipeline --mesh 24x24 --write-mapping regions.toml
     """
     from wse.studies.compile.compile import compile_request
 
     path = opt.mapping_path(write_mapping)
-    result = compile_request(request)
+    result = compile_request(request.base)
     opt.write_mapping_file(path, result.system)
     opt.print_result(result, json=json)

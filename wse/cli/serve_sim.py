@@ -29,8 +29,8 @@ def serve_sim(
 
     \b
       wse serve-sim story --mesh 24x24 --mapping region --prompt-len 64 --new-tokens 64
-      wse serve-sim llama-3-8b --load 0.9 --length-cv 0.5 --ttft 0.1 --tpot 0.001
-      wse serve-sim llama-3-8b --batching static --max-users 16 --batch-wait 0.5
+      wse serve-sim llama-3-8b --load 0.9 --length-cv 0.5 --ttft 100ms --tpot 1ms
+      wse serve-sim llama-3-8b --batching static --max-users 16 --batch-wait 500ms
       wse serve-sim llama-3-8b --prefill own --fast-share 0.1 --timeline serve.json --html serve.html
     """
     from wse.report.progress import SERVING, progress_on

@@ -44,8 +44,8 @@ def sweep(
     columns: Annotated[
         str | None,
         Option(
-            doc="Columns to print beside the axes: of wafers, user, users, ttft, fits, cost, or of the table. Default: "
-            "these six.",
+            doc="Columns to print beside the axes: of dtype, wafers, user, users, ttft, fits, cost, or of the table. "
+            "Default: these seven.",
             panel="Output",
             metavar="NAME,...",
         ),
@@ -76,7 +76,7 @@ def sweep(
 ) -> None:
     """Estimate every combination of some settings, as one table.
 
-    On all cores, with a row for each combination; the axes and six columns are printed, the best of each marked. What
+    On all cores, with a row for each combination; the axes and eight columns are printed, the best of each marked. What
     is done is kept in FILE.partial: after Ctrl-C or a kill the same command goes on from there. A setting that cannot
     be estimated, such as a model that does not fit, is a row with an error; where all are, that is an error of the
     command. In a TOML file a list is an axis:

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from wse.findings.claim import Curves, Finding, by_rule, figure
-from wse.findings.laboratory import Laboratory, own_link, wafer_link
+from wse.findings.laboratory import Laboratory, own_link, wafer_link, with_type
 
 MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
@@ -47,11 +47,14 @@ def longer_pipeline(lab: Laboratory) -> Finding:
             holds=all(exponent >= PROPORTIONAL for exponent in exponents.values()),
             never=all(exponent < PROPORTIONAL for exponent in exponents.values()),
         ),
-        answer=f"{MODEL} on {COUNTS[-1]} wafers keeps {100 * kept:.0f} % of its speed on one; in proportion would be "
+        answer=f"{with_type(MODEL)} on {COUNTS[-1]} wafers keeps {100 * kept:.0f} % of its speed on one; in "
+        "proportion would be "
         f"{100 / COUNTS[-1]:.0f} %. The layers take as long wherever they are: crossings are {100 * share:.1f} % of a "
-        f"token of {SERVED} on {four.system.wafers}.",
+        f"token of {with_type(SERVED)} on {four.system.wafers}.",
         numbers={
-            "speed_kept": figure(kept, "", f"speed of a user of {MODEL} on {COUNTS[-1]} wafers over that on one"),
+            "speed_kept": figure(
+                kept, "", f"speed of a user of {with_type(MODEL)} on {COUNTS[-1]} wafers over that on one"
+            ),
             **{
                 f"exponent_{hop:g}us": figure(
                     exponent,
@@ -61,10 +64,12 @@ def longer_pipeline(lab: Laboratory) -> Finding:
                 for hop, exponent in exponents.items()
             },
             "crossing_share": figure(
-                share, "", f"share of crossings in a token of {SERVED} on {four.system.wafers} wafers"
+                share, "", f"share of crossings in a token of {with_type(SERVED)} on {four.system.wafers} wafers"
             ),
             "outside_share": figure(
-                outside, "", f"share of network, connection and service in an answer of 1,024 tokens of {MODEL}"
+                outside,
+                "",
+                f"share of network, connection and service in an answer of 1,024 tokens of {with_type(MODEL)}",
             ),
         },
         confidence="high",
@@ -87,10 +92,12 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
         schedule = result.schedule
         alone.append(result.decode.tokens_per_s_per_user / wafers)
         full.append(schedule.tokens_per_s_at_saturation / wafers)
-        numbers[f"alone_{wafers}"] = figure(alone[-1], "tokens/s/wafer", f"of one stream of {MODEL} on {wafers}")
+        numbers[f"alone_{wafers}"] = figure(
+            alone[-1], "tokens/s/wafer", f"of one stream of {with_type(MODEL)} on {wafers}"
+        )
         streams = f"of {schedule.streams_to_saturate} streams, which keep the slowest wafer busy"
         numbers[f"saturated_{wafers}"] = figure(full[-1], "tokens/s/wafer", streams)
-        room = f"whose caches fit beside {MODEL} on {wafers}"
+        room = f"whose caches fit beside {with_type(MODEL)} on {wafers}"
         numbers[f"room_{wafers}"] = figure(schedule.kv_limited_streams, "streams", room)
         lines[f"{wafers} wafers"] = tuple((float(row.streams), row.tokens_per_s / wafers) for row in schedule.rows)
     kept_alone, kept_full = alone[-1] / alone[0], full[-1] / full[0]
@@ -117,11 +124,12 @@ def bubbles(lab: Laboratory) -> Finding:
     streams = (1, 2, 4, 8, 16, 32)
     return Finding(
         verdict="true" if first.bubble_fraction > 0.5 else "false",
-        answer=f"{SERVED} has {stages} stages, which are idle {100 * first.bubble_fraction:.0f} % of the time with one "
+        answer=f"{with_type(SERVED)} has {stages} stages, which are idle {100 * first.bubble_fraction:.0f} % of the "
+        "time with one "
         f"stream; {needed} would keep the slowest busy, and the caches of {last.streams} fit: SRAM decides how many "
         "there are.",
         numbers={
-            "stages": figure(stages, "stages", f"of {SERVED} on {result.system.wafers} wafers"),
+            "stages": figure(stages, "stages", f"of {with_type(SERVED)} on {result.system.wafers} wafers"),
             "idle_one": figure(first.bubble_fraction, "", "share of time that stages are idle with one stream"),
             "idle_full": figure(
                 last.bubble_fraction, "", f"the same with {last.streams}, as many as caches have room for"

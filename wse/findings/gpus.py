@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from wse.findings.claim import Curves, Finding, by_rule, figure
-from wse.findings.laboratory import Laboratory
-from wse.findings.serving import Serving
+from wse.findings.laboratory import Laboratory, with_type
+from wse.findings.serving import Serving, serving_of
+from wse.serving.plan import most_users_at
 from wse.serving.speculation import acceptance_of, best_draft
+from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import distinct_experts
 
 DENSE, MIXTURE = "llama-3.1-70b", "deepseek-v3"
 STACK: Final = "trtllm"
 GPUS: Final = 8
+DTYPE: Final = "fp8"
+"""Type of the weights on GPUs: that of most published measurements of these models."""
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 LARGE, SMALL = 128, 4
-FAST: Final = 2.5
-"""The speed of a fast mode over that of the plain one, as it is sold."""
 FEW: Final = 3.0
 """How many times as dear a token is on a machine of which it is said that all users together get few."""
 PRICE: Final = 6.0
@@ -30,33 +32,41 @@ FAMILY: Final = "deepseek-r1"
 
 
 def small_batches(lab: Laboratory) -> Finding:
-    """Claim 8: the batch at which a user is 2.5 times as fast, and what a token then costs."""
+    """Claim 8: what a token costs in a fast tier, in which a user is 2.5 times as fast as in a plain one.
+
+    The plain tier has the most users who get `PLAIN_SPEED_TOKENS_PER_S` each, the fast one the most who get
+    `FAST_TIMES` that.
+    """
     numbers, lines, found = {}, {}, []
+    fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
     for model, gpu in ((DENSE, "h200"), (DENSE, "b200"), (MIXTURE, "h200"), (MIXTURE, "b200")):
-        served = [(batch, lab.gpu(model, gpu, GPUS, STACK, "fp8", batch)) for batch in BATCHES]
-        plain = served[-1][1]
-        lines[f"{model} on {GPUS} {gpu}"] = tuple((run.rate_of_user, run.cost_ratio(plain)) for _, run in served)
-        fast = [(batch, run) for batch, run in served if run.rate_of_user >= FAST * plain.rate_of_user]
+        subject = f"{with_type(model, DTYPE)} on {GPUS} {gpu}"
+        deployment = lab.gpus(model, gpu, GPUS, STACK, DTYPE)
+        plain_users, fast_users = (most_users_at(deployment, speed) for speed in (PLAIN_SPEED_TOKENS_PER_S, fast_speed))
         name = f"{model.replace('-', '_').replace('.', '_')}_{gpu}"
-        most = served[0][1].rate_of_user / plain.rate_of_user
-        numbers[f"most_{name}"] = figure(most, "", f"speed alone over that of {LARGE} users, {model} on {GPUS} {gpu}")
-        if fast:
-            batch, run = fast[-1]
-            found.append(run.cost_ratio(plain))
-            numbers[f"batch_{name}"] = figure(batch, "users", f"with which {model} on {gpu} is {FAST} times as fast")
-            numbers[f"cost_{name}"] = figure(found[-1], "", f"cost of its token over that with {LARGE} users")
+        numbers[f"plain_{name}"] = figure(
+            plain_users, "users", f"of {subject} at {PLAIN_SPEED_TOKENS_PER_S:g} tokens/s each"
+        )
+        numbers[f"batch_{name}"] = figure(fast_users, "users", f"of {subject} at {fast_speed:g} tokens/s each")
+        if not plain_users:
+            continue
+        plain = serving_of(deployment, plain_users)
+        served = [serving_of(deployment, users) for users in BATCHES if users <= plain_users]
+        lines[subject] = tuple((run.rate_of_user, run.cost_ratio(plain)) for run in served)
+        if fast_users:
+            found.append(serving_of(deployment, fast_users).cost_ratio(plain))
+            numbers[f"cost_{name}"] = figure(found[-1], "", "cost of a token of the fast tier over the plain one's")
     low, high = min(found, default=0.0), max(found, default=0.0)
-    machines = len(lines)
+    machines = sum(name.startswith("plain_") for name in numbers)
     return Finding(
         verdict=by_rule(holds=len(found) == machines, never=not found),
-        answer=f"A user is {FAST} times as fast as among {LARGE} in {len(found)} of {machines} cases, for {low:.1f} to "
-        f"{high:.1f} times the cost of a token; fast modes are sold at {PRICE:g} times the price.",
+        answer=f"A fast tier of {fast_speed:g} tokens/s a user can be had in {len(found)} of {machines} cases, for "
+        f"{low:.1f} to {high:.1f} times the cost of a token at {PLAIN_SPEED_TOKENS_PER_S:g}; fast modes are sold at "
+        f"{PRICE:g} times the price.",
         numbers=numbers,
         confidence="medium",
         reason="a roofline fitted on measurements of the same machines and models",
-        curves=Curves(
-            x="tokens/s of a user", y=f"cost of a token over that with {LARGE} users", lines=lines, log_y=True
-        ),
+        curves=Curves(x="tokens/s of a user", y="cost of a token over the plain tier's", lines=lines, log_y=True),
     )
 
 
@@ -65,7 +75,7 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
     numbers, gains = {}, {}
     acceptance = acceptance_of(FAMILY)
     for batch in (SMALL, LARGE):
-        server = lab.server(MIXTURE, "b200", GPUS, STACK, "fp8")
+        server = lab.server(MIXTURE, "b200", GPUS, STACK, DTYPE)
         plain_s = server.decode_s(batch, CONTEXT)
         drafted, gains[batch] = best_draft(
             acceptance,
@@ -73,23 +83,27 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
             lambda n, server=server, plain_s=plain_s, batch=batch: (  # type: ignore[misc]
                 server.verify_s(batch, n, CONTEXT) / plain_s
             ),
+            has_one_peak=False,
         )
-        meaning = f"of {drafted} drafted tokens with {batch} users of {MIXTURE}, the pass that checks them as modelled"
+        users = f"{batch} users of {with_type(MIXTURE, DTYPE)}"
+        meaning = f"of {drafted} drafted tokens with {users}, the pass that checks them as modelled"
         numbers[f"drafts_{batch}"] = figure(gains[batch], "", meaning)
     hardware = {}
     for batch in (SMALL, LARGE):
-        old, new = (lab.gpu(DENSE, gpu, GPUS, STACK, "fp8", batch) for gpu in ("h200", "b200"))
+        old, new = (lab.gpu(DENSE, gpu, GPUS, STACK, DTYPE, batch) for gpu in ("h200", "b200"))
         hardware[batch] = new.rate_of_user / old.rate_of_user
-        numbers[f"hardware_{batch}"] = figure(hardware[batch], "", f"of B200 over H200 with {batch} users of {DENSE}")
+        numbers[f"hardware_{batch}"] = figure(
+            hardware[batch], "", f"of B200 over H200 with {batch} users of {with_type(DENSE, DTYPE)}"
+        )
     products = {batch: gains[batch] * hardware[batch] for batch in (SMALL, LARGE)}
     for batch, product in products.items():
         numbers[f"together_{batch}"] = figure(product, "", f"the two with {batch} users")
     alone = max(*gains.values(), *hardware.values())
     return Finding(
-        verdict=by_rule(holds=alone >= FAST, never=max(products.values()) < FAST),
+        verdict=by_rule(holds=alone >= FAST_TIMES, never=max(products.values()) < FAST_TIMES),
         answer=f"With {SMALL} users drafts gain {gains[SMALL]:.2f} times and a newer generation {hardware[SMALL]:.2f}, "
         f"together {products[SMALL]:.2f}; with {LARGE} users {gains[LARGE]:.2f} and {hardware[LARGE]:.2f}, together "
-        f"{products[LARGE]:.2f}. Neither alone is a factor of {FAST}.",
+        f"{products[LARGE]:.2f}. Neither alone is a factor of {FAST_TIMES}.",
         numbers=numbers,
         confidence="medium",
         reason="measured acceptance; a roofline fitted on measurements without drafts",
@@ -100,13 +114,15 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
     """Claim 11: the cost of a token of a mixture against its batch, beside a dense model's."""
     numbers, lines, ratios = {}, {}, {}
     for model in (MIXTURE, DENSE):
-        served = [lab.gpu(model, "b200", GPUS, STACK, "fp8", batch) for batch in BATCHES]
+        served = [lab.gpu(model, "b200", GPUS, STACK, DTYPE, batch) for batch in BATCHES]
         ratios[model] = served[BATCHES.index(SMALL)].cost_ratio(served[-1])
         costs = [run.cost_ratio(served[-1]) for run in served]
-        lines[model] = tuple(zip(map(float, BATCHES), costs, strict=True))
+        lines[with_type(model, DTYPE)] = tuple(zip(map(float, BATCHES), costs, strict=True))
         key = model.replace("-", "_").replace(".", "_")
-        numbers[f"cost_ratio_{key}"] = figure(ratios[model], "", f"of a token with {SMALL} users over one with {LARGE}")
-    experts = lab.server(MIXTURE, "b200", GPUS, STACK, "fp8").spec.experts
+        numbers[f"cost_ratio_{key}"] = figure(
+            ratios[model], "", f"of a token of {with_type(model, DTYPE)} with {SMALL} users over one with {LARGE}"
+        )
+    experts = lab.server(MIXTURE, "b200", GPUS, STACK, DTYPE).spec.experts
     assert experts is not None
     for batch in (SMALL, 64, LARGE):
         touched = distinct_experts(experts.count, experts.active, batch)
@@ -114,8 +130,9 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
             touched, "experts", f"of a layer's {experts.count} that {batch} users touch"
         )
     return Finding(
-        verdict="true" if ratios[MIXTURE] >= FAST else "false",
-        answer=f"A token of {MIXTURE} with {SMALL} users costs {ratios[MIXTURE]:.1f} times one with {LARGE}, of a "
+        verdict="true" if ratios[MIXTURE] >= FAST_TIMES else "false",
+        answer=f"A token of {with_type(MIXTURE, DTYPE)} with {SMALL} users costs {ratios[MIXTURE]:.1f} times one "
+        f"with {LARGE}, of a "
         f"dense 70B {ratios[DENSE]:.1f} times: weights are read for whoever is there, and {SMALL} users touch "
         f"{numbers[f'experts_{SMALL}'].value:.0f} experts of a layer, {LARGE} {numbers[f'experts_{LARGE}'].value:.0f}.",
         numbers=numbers,
@@ -127,6 +144,16 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
     )
 
 
+def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
+    """Return the cost of a token on wafers over that on GPUs, at central prices and at both extremes.
+
+    The lowest ratio has the wafer at its low and the GPU at its high price; the highest has the reverse.
+    """
+    (wafers_low, wafers_high), (gpus_low, gpus_high) = (run.usd_per_million_tokens_ends for run in (wafers, gpus))
+    central = wafers.usd_per_million_tokens / gpus.usd_per_million_tokens
+    return central, wafers_low / gpus_high, wafers_high / gpus_low
+
+
 def aggregate(lab: Laboratory) -> Finding:
     """Claim 13: tokens of all users, and for a dollar, of wafers with all caches that fit against GPUs."""
     numbers, lines = {}, {}
@@ -134,35 +161,48 @@ def aggregate(lab: Laboratory) -> Finding:
     for context in (2_048, 8_192):
         new = 1_024
         wafers = lab.wafers_for_all(DENSE, context, new)
-        gpus = [lab.gpu(DENSE, "h200", GPUS, STACK, "fp8", batch, context - new, new) for batch in BATCHES]
+        gpus = [lab.gpu(DENSE, "h200", GPUS, STACK, DTYPE, batch, context - new, new) for batch in BATCHES]
         gpu = max(gpus, key=lambda run: run.tokens_per_s)
         best |= {f"wafers_{context}": wafers, f"gpus_{context}": gpu}
         for name, run in (("wafers", wafers), ("gpus", gpu)):
             machines = f"{run.machines} {'wafers' if name == 'wafers' else 'H200'}"
-            of = f"of {run.users} users of {DENSE} with {context:,} tokens on {machines}"
+            subject = with_type(DENSE, None if name == "wafers" else DTYPE)
+            of = f"of {run.users} users of {subject} with {context:,} tokens on {machines}"
             numbers[f"tokens_per_s_{name}_{context}"] = figure(run.tokens_per_s, "tokens/s", of)
             numbers[f"usd_per_million_{name}_{context}"] = figure(run.usd_per_million_tokens, "USD/million tokens", of)
-        lines[f"{GPUS} H200, {context:,} tokens"] = tuple(
+            for end, cost in zip(("low", "high"), run.usd_per_million_tokens_ends, strict=True):
+                meaning = f"the same at the {end} end of the price of a machine"
+                numbers[f"usd_per_million_{name}_{context}_{end}"] = figure(cost, "USD/million tokens", meaning)
+        lines[f"{GPUS} H200 as {DTYPE}, {context:,} tokens"] = tuple(
             (run.rate_of_user, run.usd_per_million_tokens) for run in gpus
         )
-        lines[f"wafers, {context:,} tokens"] = ((wafers.rate_of_user, wafers.usd_per_million_tokens),)
-    dearer = [
-        best[f"wafers_{c}"].usd_per_million_tokens / best[f"gpus_{c}"].usd_per_million_tokens for c in (2_048, 8_192)
-    ]
+        lines[f"wafers as {with_type(DENSE).rpartition(' ')[2]}, {context:,} tokens"] = (
+            (wafers.rate_of_user, wafers.usd_per_million_tokens),
+        )
+    dearer, least, most = zip(
+        *(_cost_ratios(best[f"wafers_{context}"], best[f"gpus_{context}"]) for context in (2_048, 8_192)), strict=True
+    )
     more = [best[f"wafers_{c}"].tokens_per_s / best[f"gpus_{c}"].tokens_per_s for c in (2_048, 8_192)]
     numbers["dearer_2048"] = figure(dearer[0], "", "cost of a token on wafers over that on GPUs, 2,048 tokens")
     numbers["dearer_8192"] = figure(dearer[1], "", "the same with 8,192 tokens")
+    for end, ratios in (("low", least), ("high", most)):
+        of = f"the same at the {end} end of a wafer's price and the {'high' if end == 'low' else 'low'} one of a GPU's"
+        for context, value in zip((2_048, 8_192), ratios, strict=True):
+            numbers[f"dearer_{context}_{end}"] = figure(value, "", of)
     return Finding(
-        verdict=by_rule(holds=min(dearer) > FEW, never=max(dearer) <= 1),
+        verdict=by_rule(holds=min(least) > FEW, never=max(most) <= 1),
         answer=f"With all caches that fit, {best['wafers_2048'].machines} wafers make "
-        f"{best['wafers_2048'].tokens_per_s:,.0f} tokens/s of {DENSE} at 2,048 tokens of context and "
-        f"{best['wafers_8192'].machines} make {best['wafers_8192'].tokens_per_s:,.0f} at 8,192; {GPUS} H200 "
+        f"{best['wafers_2048'].tokens_per_s:,.0f} tokens/s of {with_type(DENSE)} at 2,048 tokens of context and "
+        f"{best['wafers_8192'].machines} make {best['wafers_8192'].tokens_per_s:,.0f} at 8,192; {GPUS} H200 as {DTYPE} "
         f"{best['gpus_2048'].tokens_per_s:,.0f} and {best['gpus_8192'].tokens_per_s:,.0f}. A token costs "
-        f"{dearer[0]:.1f} and {dearer[1]:.1f} times as much on wafers, where a user gets "
+        f"{dearer[0]:.1f} ({least[0]:.1f} to {most[0]:.1f}) and {dearer[1]:.1f} ({least[1]:.1f} to {most[1]:.1f}) "
+        "times as much on wafers, at central prices (with a wafer at its low and a GPU at its high price, and the "
+        "reverse), where a user gets "
         f"{best['wafers_2048'].rate_of_user:,.0f} and {best['wafers_8192'].rate_of_user:,.0f} tokens/s"
-        f"{': few for their price, not few in all' if min(more) > 1 < min(dearer) else ''}.",
+        f"{': few for their price, not few in all' if min(more) > 1 < min(least) else ''}.",
         numbers=numbers,
         confidence="low",
-        reason="prices of wafers are an analyst's, and no vendor has published a wafer's throughput",
+        reason="a wafer's price is an ownership cost and a GPU's a rent, and no vendor has published a wafer's "
+        "throughput",
         curves=Curves(x="tokens/s of a user", y="USD a million tokens", lines=lines, log_x=True, log_y=True),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from wse.comparison.compare.combination import with_link
 from wse.comparison.compare.streaming import weights_of
 from wse.errors import DoesNotFit
-from wse.findings.serving import Serving
+from wse.findings.serving import Serving, serving_of
 from wse.gpus.load import load_gpu, load_stack
 from wse.gpus.roofline import Parallelism
 from wse.gpus.server import GpuServer
@@ -25,9 +25,14 @@ from wse.report.progress import ignore
 from wse.request.compare_request import WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.serving.economics import load_economics, load_gpu_economics
+from wse.serving.economics import load_gpu_economics
+from wse.serving.goal import THROUGHPUT
+from wse.serving.gpu_deployment import GpuDeployment
+from wse.serving.operating_point import RequestShape
+from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.estimate import estimate_of
+from wse.studies.estimate.choose_layout import choose_layout
+from wse.studies.estimate.estimate import estimate_of, timed_estimate
 from wse.studies.estimate.result import EstimateResult
 
 FILL: Final = 0.85
@@ -84,41 +89,34 @@ class Laboratory:
             parallelism=Parallelism(gpus=gpus),
         )
 
+    def gpus(
+        self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int = 1_024, new: int = 1_024
+    ) -> GpuDeployment:
+        """Return a bundled model that is served on GPUs, for requests of some lengths."""
+        server = self.server(model, gpu, gpus, stack, dtype)
+        shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
+        return GpuDeployment(server=server, shape=shape, economics=load_gpu_economics(server.gpu))
+
     def gpu(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, prompt: int = 1_024, new: int = 1_024
     ) -> Serving:
-        """Users that come and go on GPUs: their tokens, and prompts of the others between them."""
-        server = self.server(model, gpu, gpus, stack, dtype)
-        economics = load_gpu_economics(server.gpu)
-        assert economics is not None  # bundled GPUs have prices
-        decode, prompts = server.served_time(users, prompt, new)
-        return Serving(
-            machines=gpus,
-            users=users,
-            rate_of_user=1 / (decode.total_s + prompts.total_s),
-            machine_usd_per_hour=economics.gpu_usd_per_hour,
-        )
+        """Return a number of users of a bundled model on GPUs."""
+        return serving_of(self.gpus(model, gpu, gpus, stack, dtype, prompt, new), users)
 
     def wafers_for_all(self, model: str, context: int, new: int) -> Serving:
-        """The users in flight that make the cheapest tokens on wafers, one number of wafers after another."""
-        fewest = self.estimate(model, context=context, prompt_len=context - new, new_tokens=new).system.wafers
-        economics = load_economics(load_wafer("wse3"))
+        """Return the users that make the cheapest tokens on wafers: the fewest that hold the model, or twice as many.
+
+        The layout is that with the most throughput.
+        """
+        request = EstimateRequest(model=model, prompt_len=context - new, new_tokens=new, objective=THROUGHPUT)
+        fewest = prepare_estimate(request).options.wafers
         found = []
         for wafers in (fewest, 2 * fewest):
-            result = self.fitting(
-                model, wafers=wafers, mapping="bands", context=context, prompt_len=context - new, new_tokens=new
-            )
-            if result is None or result.schedule is None:
-                continue
-            best = max(result.schedule.rows, key=lambda row: row.tokens_per_s)
-            found.append(
-                Serving(
-                    machines=wafers,
-                    users=best.users,
-                    rate_of_user=best.tokens_per_s_per_user,
-                    machine_usd_per_hour=economics.wafer_usd_per_hour,
-                )
-            )
+            self.on_work(f"{model} for all users on {wafers} wafers")
+            layout = choose_layout(prepare_estimate(replace(request, wafers=wafers)))
+            deployment = timed_estimate(layout.prepared, layout.compilation.program).deployment
+            if deployment.max_concurrency:
+                found.append(serving_of(deployment, saturating_users(deployment)))
         return min(found, key=lambda serving: serving.usd_per_million_tokens)
 
     def layers_that_fit(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
@@ -166,6 +164,11 @@ class Laboratory:
             else:
                 layers = (low + high) // 2
         return LayersThatFit(low, parameters[low])
+
+
+def with_type(model: str, dtype: str | None = None) -> str:
+    """Return a bundled model with the type of its weights: ``dtype``, by default that of its published weights."""
+    return f"{model} as {dtype or read_config(CONFIGURATIONS[model]).weight_type}"
 
 
 def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.findings.claim import Curves, Finding, by_rule, figure
-from wse.findings.laboratory import Laboratory, own_link, wafer_link
+from wse.findings.laboratory import Laboratory, own_link, wafer_link, with_type
 
 MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
@@ -44,7 +44,8 @@ def sharding(lab: Laboratory) -> Finding:
     forfeits = {name: share < 0.5 for name, share in kept.items()}
     return Finding(
         verdict=by_rule(holds=all(forfeits.values()), never=not any(forfeits.values())),
-        answer=f"On {WAFERS} wafers a user of {MODEL} keeps {100 * kept['layer_split']:.0f} % of the speed of one with "
+        answer=f"On {WAFERS} wafers a user of {with_type(MODEL)} keeps {100 * kept['layer_split']:.0f} % of the "
+        "speed of one with "
         f"layers on consecutive wafers, {100 * kept['tensor_split']:.0f} % with every op split over all. There a "
         f"thousandth of the latency would give {by_latency:.2f} times the speed, a thousand times the bandwidth "
         f"{by_bytes:.2f} times: messages are small, and latency is what they cost.",
@@ -66,7 +67,7 @@ def sharding(lab: Laboratory) -> Finding:
 
 def residual_stream(lab: Laboratory) -> Finding:
     """Claim 5: values that cross a boundary for a token, of a model of 7,168 values a token."""
-    result = lab.estimate(MIXTURE, dtype="fp8")
+    result = lab.estimate(MIXTURE)
     assert result.crossing is not None
     between = [cut.bytes_per_token for cut in result.crossing.cuts if cut.to_wafer == cut.from_wafer + 1]
     values = [bytes_ / VALUE_BYTES for bytes_ in between]
@@ -74,14 +75,15 @@ def residual_stream(lab: Laboratory) -> Finding:
     whole = sum(value == least for value in values)
     return Finding(
         verdict=by_rule(holds=most <= least, never=False),
-        answer=f"{least:,.0f} values cross {whole} of the {len(values)} boundaries of {MIXTURE} in fp8 for a token, "
+        answer=f"{least:,.0f} values cross {whole} of the {len(values)} boundaries of {with_type(MIXTURE)} for a "
+        "token, "
         f"{least * VALUE_BYTES / own_link().bytes_per_s / MICRO:.2f} µs of a link's bandwidth. Where a layer is cut "
         "inside a block, what the block has added so far and what its router chose cross beside the stream: "
         f"{most:,.0f} values at most.",
         numbers={
             "values_least": figure(least, "values", "that cross a boundary between whole layers for a token"),
             "values_most": figure(most, "values", "that cross a boundary inside a feed-forward block"),
-            "boundaries": figure(len(values), "boundaries", f"of the wafers that hold {MIXTURE}"),
+            "boundaries": figure(len(values), "boundaries", f"of the wafers that hold {with_type(MIXTURE)}"),
             "boundaries_whole": figure(whole, "boundaries", "that lie between layers, or behind an attention"),
             "bytes_least": figure(least * VALUE_BYTES, "bytes", "that cross such a boundary"),
         },
@@ -112,7 +114,8 @@ def slow_link(lab: Laboratory) -> Finding:
     little = [1 - ratio <= LITTLE for ratio in slowest.values()]
     return Finding(
         verdict=by_rule(holds=all(little), never=not any(little)),
-        answer=f"At 8 GB/s a user of {SERVED} on {wafers} wafers keeps {100 * slowest[5.0]:.1f} % of the speed with "
+        answer=f"At 8 GB/s a user of {with_type(SERVED)} on {wafers} wafers keeps {100 * slowest[5.0]:.1f} % of the "
+        "speed with "
         f"5 µs a link and {100 * slowest[20.0]:.1f} % with 20. Bytes count with many users alone: those of "
         f"{BATCHES[-1]} at once would take {shares[BATCHES[-1]]:.1f} times as long as a token does now.",
         numbers={

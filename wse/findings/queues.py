@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.findings.claim import Curves, Finding, by_rule, figure
-from wse.findings.laboratory import Laboratory
+from wse.findings.laboratory import Laboratory, with_type
 from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous import ContinuousPolicy, simulate_continuous
 from wse.serving.simulation.gpu_costs import GpuCosts
@@ -72,7 +72,8 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
         f"tokens {1e3 * joined.seat_s:.0f} ms, {joined.seat_s / joined.gap_s:.1f} tokens.",
         numbers=numbers,
         confidence="high",
-        reason=f"the same arrivals through both, event by event, on {GPUS} {GPU} with {MODEL}; the simulation agrees "
+        reason=f"the same arrivals through both, event by event, on {GPUS} {GPU} with {with_type(MODEL, DTYPE)}; the "
+        "simulation agrees "
         "with closed forms of queues",
         curves=Curves(
             x="load",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.findings.claim import Curves, Finding, by_rule, figure
-from wse.findings.laboratory import Laboratory
+from wse.findings.laboratory import Laboratory, with_type
 from wse.findings.retries import break_even_accuracy
 
 BILLION: Final = 1e9
@@ -25,9 +25,9 @@ HALF: Final = 0.5
 """Share of its speed below which a user with a long context is no longer called fast, unless GPUs are slower."""
 
 WAFER_MW: Final = 0.023
-CAPITAL_MUSD: Final = (0.45, 1.0, 3.0)
-"""Millions of dollars of a wafer's system: bill of materials and capital cost as an analyst reckons them
-(www.tokenomics.info/cerebras, May 2026), and the upper end of prices reported second-hand."""
+CAPITAL_MUSD: Final = (1.0, 1.73, 3.0)
+"""Capital cost of a wafer's system in millions of USD: an analyst's (tokenomics.info/cerebras, May 2026) and the upper
+end of prices reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3, 2026), and their geometric mean."""
 
 
 def size_of_one_wafer(lab: Laboratory) -> Finding:
@@ -41,16 +41,17 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
     several, one = lab.estimate(SERVED), lab.estimate(SMALL)
     assert several.decode is not None
     assert one.decode is not None
-    numbers["wafers"] = figure(several.system.wafers, "wafers", f"that hold {SERVED} as bfloat16")
+    numbers["wafers"] = figure(several.system.wafers, "wafers", f"that hold {with_type(SERVED)}")
     rate = several.decode.tokens_per_s_per_user
-    numbers["tokens_per_s_per_user"] = figure(rate, "tokens/s", f"of {SERVED} on them")
+    numbers["tokens_per_s_per_user"] = figure(rate, "tokens/s", f"of {with_type(SERVED)} on them")
     small_rate = one.decode.tokens_per_s_per_user
-    numbers["tokens_per_s_per_user_small"] = figure(small_rate, "tokens/s", f"of {SMALL} on one wafer")
+    numbers["tokens_per_s_per_user_small"] = figure(small_rate, "tokens/s", f"of {with_type(SMALL)} on one wafer")
     near = all(abs(sizes[dtype] / claimed - 1) <= NEAR for dtype, claimed in PRECISIONS.items())
     return Finding(
         verdict="conditional" if near else "false",
         answer=f"One wafer holds {sizes['bfloat16']:.1f} billion parameters in 16 bits and {sizes['int8']:.1f} in 8, "
-        f"near what is claimed, but it need not be one: {several.system.wafers} wafers give a user of {SERVED} "
+        f"near what is claimed, but it need not be one: {several.system.wafers} wafers give a user of "
+        f"{with_type(SERVED)} "
         f"{rate:,.0f} tokens/s.",
         numbers=numbers,
         confidence="high",
@@ -64,20 +65,20 @@ def dense_400b(lab: Laboratory) -> Finding:
     wafers = result.system.wafers
     power = wafers * WAFER_MW
     low, middle, high = (wafers * price for price in CAPITAL_MUSD)
-    tens = wafers >= 10 and 0.25 <= power <= 1.0 and middle >= 10
+    tens = wafers >= 10 and 0.25 <= power <= 1.0 and low >= 10
     return Finding(
         verdict="true" if tens else "false",
-        answer=f"{LARGE} in bfloat16 takes {wafers} wafers: {power:.2f} MW at their peak and {middle:,.0f} million "
-        f"dollars, {low:,.0f} to {high:,.0f}.",
+        answer=f"{with_type(LARGE)} takes {wafers} wafers: {power:.2f} MW at their peak and {middle:,.0f} million "
+        f"dollars, {low:,.0f} to {high:,.0f} over the range of prices.",
         numbers={
-            "wafers": figure(wafers, "wafers", f"that hold {LARGE} as bfloat16"),
+            "wafers": figure(wafers, "wafers", f"that hold {with_type(LARGE)}"),
             "power_mw": figure(power, "MW", "at 23 kW a wafer, the peak that the vendor states"),
-            "capital_musd": figure(middle, "million USD", "at an analyst's 1.00 million a system"),
-            "capital_musd_low": figure(low, "million USD", "at its bill of materials of 0.45 million"),
+            "capital_musd": figure(middle, "million USD", "at 1.73 million a system, between both ends"),
+            "capital_musd_low": figure(low, "million USD", "at an analyst's 1.00 million"),
             "capital_musd_high": figure(high, "million USD", "at 3 million, reported second-hand"),
         },
         confidence="medium",
-        reason="wafers follow from bytes; prices are an analyst's",
+        reason="wafers follow from bytes; prices are an analyst's and a second-hand report's",
     )
 
 
@@ -94,8 +95,12 @@ def short_context(lab: Laboratory) -> Finding:
     kept = rates[-1] / rates[0]
     numbers = {}
     for context, count, rate in zip(CONTEXTS, wafers, rates, strict=True):
-        numbers[f"tokens_per_s_{context}"] = figure(rate, "tokens/s", f"of a user of {SERVED} with {context:,} tokens")
-        numbers[f"wafers_{context}"] = figure(count, "wafers", f"that hold {SERVED} and a cache of {context:,} tokens")
+        numbers[f"tokens_per_s_{context}"] = figure(
+            rate, "tokens/s", f"of a user of {with_type(SERVED)} with {context:,} tokens"
+        )
+        numbers[f"wafers_{context}"] = figure(
+            count, "wafers", f"that hold {with_type(SERVED)} and a cache of {context:,} tokens"
+        )
     numbers["speed_kept"] = figure(kept, "", f"rate at {CONTEXTS[-1]:,} tokens over that at {CONTEXTS[0]:,}")
     machine = f"{GPUS} {GPU.upper()}"
     numbers["tokens_per_s_gpus"] = figure(
@@ -104,7 +109,8 @@ def short_context(lab: Laboratory) -> Finding:
     faster = rates[-1] / on_gpus[-1]
     return Finding(
         verdict=by_rule(holds=kept < HALF and faster <= 1, never=kept >= HALF and wafers[-1] == wafers[0]),
-        answer=f"At {CONTEXTS[-1]:,} tokens a user of {SERVED} keeps {100 * kept:.0f} % of the speed at {CONTEXTS[0]:,}"
+        answer=f"At {CONTEXTS[-1]:,} tokens a user of {with_type(SERVED)} keeps {100 * kept:.0f} % of the speed at "
+        f"{CONTEXTS[0]:,}"
         f" ({rates[-1]:,.0f} of {rates[0]:,.0f} tokens/s) on {wafers[-1]} wafers in place of {wafers[0]}, "
         f"{faster:.1f} times that of one alone on {machine}: a long context costs speed, and SRAM for each user's "
         "cache, and so users.",
@@ -149,7 +155,7 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
         assert result.decode is not None
         rate = result.decode.tokens_per_s_per_user
         spoken = max(0.0, (voice_s - result.latency.user.ttft_open_s) * rate)
-        meaning = f"that {result.model.name} has said within a voice turn of 450 ms on an open connection"
+        meaning = f"that {with_type(result.model.name)} has said within a voice turn of 450 ms on an open connection"
         numbers[f"tokens_of_a_voice_turn_{name}"] = figure(spoken, "tokens", meaning)
     most = numbers["parameters_2_int4"].value
     return Finding(

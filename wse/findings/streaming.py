@@ -6,7 +6,7 @@ from typing import Final
 
 from wse.comparison.compare.streaming import weights_of
 from wse.findings.claim import Curves, Finding, figure
-from wse.findings.laboratory import Laboratory
+from wse.findings.laboratory import Laboratory, with_type
 from wse.hardware.load import load_wafer
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
@@ -27,7 +27,9 @@ def weights_from_outside(lab: Laboratory) -> Finding:
     one, held = bound.tokens_per_s(1), resident.decode.tokens_per_s_per_user
     equal = bound.users_for(resident.schedule.tokens_per_s_at_saturation / wafers)
     numbers = {
-        "tokens_per_s_streamed": figure(one, "tokens/s", f"of one user of {MODEL}, at most, at 150 GB/s to one wafer"),
+        "tokens_per_s_streamed": figure(
+            one, "tokens/s", f"of one user of {with_type(MODEL)}, at most, at 150 GB/s to one wafer"
+        ),
         "tokens_per_s_held": figure(held, "tokens/s", f"of one user with weights in SRAM of {wafers} wafers"),
         "ratio": figure(held / one, "", "speed with weights in SRAM over that with streamed ones"),
     }
@@ -36,7 +38,8 @@ def weights_from_outside(lab: Laboratory) -> Finding:
         numbers["users_for_parity"] = figure(equal, "users", meaning)
     return Finding(
         verdict="true" if held > 10 * one else "false",
-        answer=f"Weights of {MODEL} that come at {bytes_per_s / 1e9:,.0f} GB/s for every token give one user at most "
+        answer=f"Weights of {with_type(MODEL)} that come at {bytes_per_s / 1e9:,.0f} GB/s for every token give one "
+        "user at most "
         f"{one:.2f} tokens/s; held in SRAM {held:,.0f}.",
         numbers=numbers,
         confidence="high",

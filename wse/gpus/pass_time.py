@@ -1,16 +1,19 @@
-"""The time of a pass: its roofline over the shares that a stack reaches, and what passes besides, by term.
+"""The time of a pass, term by term: a roofline divided by the ratios that a stack achieves, plus fixed costs.
 
     reads         weights / bandwidth_ratio + experts / expert_ratio + cache / cache_ratio
                   + layers x tokens of the longest cache x cache_token_s
     products      linear layers / compute_ratio + attention
     launch        layers x layer_s + layers with experts x expert_layer_s
-    all-reduces   two a layer: all_reduce_s x log2(GPUs), and the vectors over the links
+    all-reduces   two per layer: all_reduce_s x log2(GPUs), plus the vectors over the links
     host          step_s + users x user_s
 
-Reads and products are added, as products of few tokens wait for their weights. Scores of one new token for each user
-fill little of a tensor core's tile: their share is another than that of further tokens, which fill it up. An
-all-reduce of a short vector takes one step, in which each GPU reads the g - 1 others (one-shot); of a longer one two,
-which move 2 (g - 1) / g vectors: Thakur et al., Optimization of collective communication operations in MPICH, 2005.
+Reads and products are added, because the products of a few tokens wait for their weights. The attention scores of one
+new token per user fill little of a tensor core's tile, so they have their own ratio (``attention_ratio``).
+
+An all-reduce of a short vector takes one step, in which each GPU reads the vectors of the g - 1 others (one-shot). A
+longer vector takes two steps, which move 2 (g - 1) / g vectors: Thakur et al., Optimization of collective
+communication operations in MPICH, 2005. Two steps cost at least as much as the longest one-shot all-reduce, so that
+the time of a pass is continuous and never falls with users, with context or with the tokens of a prompt.
 """
 
 from __future__ import annotations
@@ -72,13 +75,14 @@ def pass_time(
 
 
 def _all_reduce(vector_bytes: float, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec) -> tuple[float, float]:
-    """Seconds of an all-reduce: waiting for the others, and moving bytes.
+    """Return the seconds of one all-reduce: waiting for the other GPUs, and moving bytes.
 
-    With attention by data it is an all-gather of the users' vectors and the scattering of their sums.
+    With attention by data, an all-gather of the users' vectors and a reduce-scatter of the sums take its place.
     """
     gpus = parallelism.gpus
     if gpus == 1:
         return 0.0, 0.0
-    is_one_shot = vector_bytes <= stack.one_shot_bytes and not parallelism.attention_by_data
-    vectors = gpus - 1 if is_one_shot else 2 * (gpus - 1) / gpus
-    return stack.all_reduce_s * math.log2(gpus), vectors * vector_bytes / gpu.link_bytes_per_s / stack.link_ratio
+    moved_bytes = 2 * (gpus - 1) / gpus * vector_bytes
+    if not parallelism.attention_by_data:
+        moved_bytes = max(moved_bytes, (gpus - 1) * min(vector_bytes, stack.one_shot_bytes))
+    return stack.all_reduce_s * math.log2(gpus), moved_bytes / gpu.link_bytes_per_s / stack.link_ratio

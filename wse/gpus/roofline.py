@@ -63,7 +63,8 @@ class Roofline:
         rows_s: Scores and values of their further tokens.
         vector_bytes: A hidden vector of every token: what an all-reduce adds up.
         users: Users of the pass.
-        cache_steps: Tokens of the longest cache that attention goes through one behind another, over all layers.
+        cache_steps: Tokens of the longest cache that attention steps through one by one, summed over all layers. A
+            group of less than one user counts in proportion to its users.
     """
 
     weights_s: float
@@ -125,7 +126,7 @@ class RooflineModel:
             rows_s=rows,
             vector_bytes=count * self.spec.hidden_size * PLAIN_BITS / 8,
             users=users,
-            cache_steps=max(self._steps(group) for group in groups),
+            cache_steps=max(min(1.0, group.users) * self._steps(group) for group in groups),
         )
 
     def _steps(self, group: Tokens) -> float:

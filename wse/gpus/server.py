@@ -1,4 +1,4 @@
-"""GpuServer: a model that a stack serves on GPUs: seconds of its passes, the KV cache that fits, and what users see."""
+"""GpuServer: a model that a stack serves on GPUs: seconds of its passes and the KV cache that fits."""
 
 from __future__ import annotations
 
@@ -152,38 +152,6 @@ class GpuServer:
         entry = self.kv_bytes_per_token / self.spec.layer_count
         spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in self.rooflines.kinds)
         return entry * sum(count * span for count, span in spans)
-
-    def served_time(self, users: int, prompt_tokens: int, new_tokens: int) -> tuple[PassTime, PassTime]:
-        """The mean time of a pass while users come and go: its decoding, and its share of the others' prompts.
-
-        Each prompt is read in a pass beside the tokens that the others decode (continuous batching with chunks; Orca,
-        OSDI 2022; Sarathi, arXiv 2308.16369): users - 1 of them in the ``new_tokens`` passes of a user.
-        """
-        decoded = Tokens(users=users, new=1, context=prompt_tokens + new_tokens / 2)
-        decode = self.pass_time([decoded])
-        mixed = self.pass_time([decoded, Tokens(users=1, new=prompt_tokens, context=0)])
-        share = (users - 1) / new_tokens
-        nothing = decode.plus(decode, -1)
-        return decode, nothing.plus(mixed, share).plus(decode, -share)
-
-    def first_token_s(self, users: int, prompt_tokens: int, new_tokens: int) -> float:
-        """The expected seconds from a prompt's arrival to its first token, while the others of ``users`` come and go.
-
-        Prompts of the others come at random, as a Poisson process, (users - 1) / new_tokens in a pass. A pass takes D
-        to decode, and M more for each of K prompts that it reads: E[X] = D + E[K] M, E[X²] = E[X]² + E[K] M². An
-        arrival finds the rest of a pass under way, E[X²] / (2 E[X]), and is read in the next one with the prompts that
-        came in the same pass, E[K] E[X²] / E[X]² of them, for a longer pass has more arrivals (renewal theory: Cox,
-        1962). Nobody waits for a seat.
-        """
-        if users == 1:
-            return self.prefill_s(prompt_tokens)
-        decoded = Tokens(users=users - 1, new=1, context=prompt_tokens + new_tokens / 2)
-        decode_s = self.pass_time([decoded]).total_s
-        prompt_s = self.pass_time([decoded, Tokens(users=1, new=prompt_tokens, context=0)]).total_s - decode_s
-        prompts = (users - 1) / new_tokens
-        mean_s = decode_s + prompts * prompt_s
-        square = 1 + prompts * (prompt_s / mean_s) ** 2  # E[X²] / E[X]²
-        return mean_s * square / 2 + decode_s + prompt_s * (1 + prompts * square)
 
     def fewest_gpus(self) -> int | None:
         """The fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not.

@@ -56,6 +56,6 @@ class StackSpec:
     all_reduce_s: float  # of an all-reduce, for each doubling of the GPUs
     step_s: float  # the host, between two passes
     user_s: float  # the host, for each user of a pass
-    one_shot_bytes: int  # longest vector that each GPU reads from all others whole, without scattering sums
+    one_shot_bytes: int  # longest vector that an all-reduce adds up in one step, where each GPU reads all others
     memory_ratio: float  # share of HBM that the stack takes
     workspace_bytes: int  # of that, on each GPU, for activations, captured graphs and communication

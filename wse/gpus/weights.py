@@ -58,8 +58,8 @@ FORMATS: Final = {
 
 
 def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
-    """The format of a name, by default that of the model's checkpoint. Raises UnknownName for another."""
-    name = name or spec.packing.method or spec.dtype
+    """Return the format of a name, by default that of the published weights. Raises UnknownName for another."""
+    name = name or spec.weight_type
     if name not in FORMATS:
         raise UnknownName("element type", name, FORMATS)
     return FORMATS[name]

@@ -118,6 +118,21 @@ class SourcedNumber:
     source: str
     range: tuple[float, float] | None = None
 
+    @property
+    def low(self) -> float:
+        """Low end of the range; the value where no range is stated."""
+        return self.value if self.range is None else self.range[0]
+
+    @property
+    def high(self) -> float:
+        """High end of the range; the value where no range is stated."""
+        return self.value if self.range is None else self.range[1]
+
+    @property
+    def low_value_high(self) -> tuple[float, float, float]:
+        """Low end of the range, value, and high end."""
+        return self.low, self.value, self.high
+
 
 def weakest(grades: Iterable[Grade]) -> Grade:
     """The grade of what follows from numbers of these ones: the last of them in the order of ``GRADES``."""

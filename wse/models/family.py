@@ -97,7 +97,6 @@ class Family:
         harmless_keys: Keys of its configs that are no part of the mathematics.
         harmless_tensors: File names that carry nothing trained.
         tied_copy: File name of the head that a tied checkpoint may hold as a second copy.
-        dtype: Element type of a model whose config, alone, names none.
     """
 
     model_types: tuple[str, ...]
@@ -106,4 +105,3 @@ class Family:
     harmless_keys: frozenset[str] = frozenset()
     harmless_tensors: Callable[[ModelSpec], re.Pattern[str]] = harmless_names()  # noqa: RUF009 (a function)
     tied_copy: str = "lm_head.weight"
-    dtype: str = "float32"

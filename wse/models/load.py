@@ -14,11 +14,12 @@ from wse.errors import BadModel, UnknownName
 from wse.files import path_exists
 from wse.known_names import known_name
 from wse.models.catalogue import BUNDLED, CONFIGURATIONS, name_of_repository, names
-from wse.models.configs.config import read_config, read_weight_packing
+from wse.models.configs.config import config_states_dtype, read_config
 from wse.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from wse.models.tensors.checkpoint import Checkpoint
+    from wse.models.tensors.tensor_entry import TensorEntry
     from wse.models.tokenizers.token_text import Tokenizer
 
 _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -26,18 +27,25 @@ _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedModel:
-    """A model as its files state it. Without a checkpoint it can be timed, not executed."""
+    """A model as its files state it. Without a checkpoint it can be timed, not executed.
+
+    Attributes:
+        path: The folder or the file.
+        note: A sentence on the element type where the files state none; None where they do.
+    """
 
     spec: ModelSpec
     checkpoint: Checkpoint | None
     tokenizer: Tokenizer | None
-    path: Path  # the folder or the file
+    path: Path
+    note: str | None = None
 
 
 def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
     """The model at ``where``: a bundled name, a folder with config.json and maybe safetensors, a GGUF or a config file.
 
-    Files of weights are not looked at but ``with_weights``; without them there is no checkpoint.
+    Files of weights are opened ``with_weights`` alone, or for their element type where config.json states none;
+    otherwise there is no checkpoint.
 
     A bundled name wins over a folder of the same name; write ``./name`` for the folder. The case of its letters counts
     for nothing where there is no folder or file that is so named. A config file, or the name of a bundled
@@ -61,7 +69,7 @@ def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
     if not has_config:
         msg = f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file"
         raise BadModel(msg)
-    return _folder(path, config) if with_weights else _folder_without_weights(path, config)
+    return _folder(path, config, with_weights=with_weights)
 
 
 def _named(where: str) -> tuple[str, Path]:
@@ -72,33 +80,45 @@ def _named(where: str) -> tuple[str, Path]:
     return where, bundled.get(where, Path(where))
 
 
-def _folder_without_weights(path: Path, config: Path) -> LoadedModel:
+def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
+    """Load a folder. An element type that config.json does not state is that of the weights, if there are any."""
     from wse.models.tokenizers.tokenizer import load_tokenizer
 
-    spec = read_config(config)
-    return LoadedModel(spec=spec, checkpoint=None, tokenizer=load_tokenizer(path, spec), path=path)
-
-
-def _folder(path: Path, config: Path) -> LoadedModel:
+    spec = read_config(config)  # its faults come first
+    states_dtype = config_states_dtype(config)
+    entries = _open_weights(path, spec) if with_weights or not states_dtype else None
+    if entries is None:
+        note = None if states_dtype else _dtype_note(config, spec)
+        return LoadedModel(spec=spec, checkpoint=None, tokenizer=load_tokenizer(path, spec), path=path, note=note)
     from wse.models.tensors.checkpoint import Checkpoint
-    from wse.models.tensors.packed_tensors import unpack
-    from wse.models.tensors.safetensors_file import open_model_files
     from wse.models.tensors.tensor_entry import FLOATS
-    from wse.models.tokenizers.tokenizer import load_tokenizer
 
-    read_config(config)  # its faults come first
-    stored_entries = open_model_files(path)
-    if stored_entries is None:
-        return _folder_without_weights(path, config)
-    entries = unpack(stored_entries, read_weight_packing(config))
     stored = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
     spec = read_config(config, unstated_dtype=stored)
-    return LoadedModel(spec=spec, checkpoint=Checkpoint(spec, entries), tokenizer=load_tokenizer(path, spec), path=path)
+    checkpoint = Checkpoint(spec, entries) if with_weights else None
+    return LoadedModel(spec=spec, checkpoint=checkpoint, tokenizer=load_tokenizer(path, spec), path=path)
+
+
+def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
+    """Open the tensors of a folder; None where it has no files of weights."""
+    from wse.models.tensors.packed_tensors import unpack
+    from wse.models.tensors.safetensors_file import open_model_files
+
+    entries = open_model_files(path)
+    return None if entries is None else unpack(entries, spec.packing)
+
+
+def _dtype_note(config: Path, spec: ModelSpec) -> str:
+    """Return the sentence on a config alone that states no element type."""
+    what = "weights are" if spec.weight_type == spec.dtype else f"all but the {spec.weight_type} weights is"
+    return f"{config.name} states no torch_dtype: {what} taken as {spec.dtype}"
 
 
 def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
     if path.suffix == ".json":
-        return LoadedModel(spec=read_config(path), checkpoint=None, tokenizer=None, path=path)
+        spec = read_config(path)
+        note = None if config_states_dtype(path) else _dtype_note(path, spec)
+        return LoadedModel(spec=spec, checkpoint=None, tokenizer=None, path=path, note=note)
     if path.suffix == ".safetensors":
         msg = f"{path}: weights alone say too little; give the folder {path.parent}, with its config.json"
         raise BadModel(msg)

@@ -88,15 +88,17 @@ class Packing:
     """The packing of a checkpoint's matrices; it changes no mathematics.
 
     Attributes:
-        method: ``fp8``, ``mxfp4`` or none ("").
+        method: Type of the packed matrices, as ``--dtype`` calls it: ``fp8``, ``mxfp4``, ``int4`` or none ("").
         block: (outputs, inputs) of the file's matrices that share a scale of fp8.
         runs: By name of a matrix of ours without its layer, how many neighbouring outputs share a scale of fp8 where
             these are not ``block[0]``, as its outputs are others or in another order than the file's.
+        unpacked: Our names, without the layer, of linear layers that the checkpoint stores in ``ModelSpec.dtype``.
     """
 
     method: str = ""
     block: tuple[int, int] = (128, 128)
     runs: tuple[tuple[str, int], ...] = ()
+    unpacked: tuple[str, ...] = ()
 
     def run_of(self, name: str) -> int:
         """Neighbouring outputs of a matrix that share a scale."""
@@ -107,8 +109,8 @@ class Packing:
 class ModelSpec:
     """The shape and the mathematics of one decoder-only transformer; the defaults are those of Llama.
 
-    Sizes count elements. ``dtype`` is the checkpoint's own element type (``float32``, ``float16`` or
-    ``bfloat16``). Query head h shares the keys and values of kv head ``h // queries_per_kv``.
+    Sizes count elements. ``dtype`` is the element type (``float32``, ``float16`` or ``bfloat16``) of all tensors of the
+    checkpoint that are not packed. Query head h shares the keys and values of kv head ``h // queries_per_kv``.
 
     Attributes:
         attention_scale: What scores are multiplied with.
@@ -173,6 +175,14 @@ class ModelSpec:
     embedding_scale: float = 1.0
     logit_cap: float | None = None
     packing: Packing = Packing()
+
+    @property
+    def weight_type(self) -> str:
+        """Type of the published weights of linear layers: that of the packed matrices, ``dtype`` where none is packed.
+
+        Every machine uses this type unless ``--dtype`` names another.
+        """
+        return self.packing.method or self.dtype
 
     @property
     def layer_count(self) -> int:

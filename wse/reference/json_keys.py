@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from wse.comparison.compare.curve.result import CurveResult
-from wse.comparison.compare.ranking.result import RankingResult
+from wse.comparison.compare.plan.result import PlanResult
 from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.explore.result import ExploreResult
@@ -55,7 +55,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "estimate --what-if": WhatIfResult,
     "compare": CompareResult,
     "compare --gpu": CurveResult,
-    "compare --ttft, --tpot, --lengths, --top, --pareto": RankingResult,
+    "compare --ttft, --tpot, --lengths, --top, --pareto": PlanResult,
     "compare TRACE TRACE": TracesComparison,
     "serve-sim": ServeResult,
     "claims": ClaimsResult,

@@ -27,6 +27,7 @@ class ComparisonRow(Result):
     mapping: Annotated[str, Doc("the mapping that was asked for")]
     chosen: Annotated[str | None, Doc("the mapping that it chose, where that is another")] = None
     wafers: Annotated[int, Doc("number of wafers")]
+    dtype: Annotated[str | None, Doc("element type of the weights of linear layers")] = None
     link_bytes_per_s: Annotated[float | None, Doc("rate of each link between wafers", "B/s")] = None
     link_latency_s: Annotated[float | None, Doc("latency of each link between wafers", "s")] = None
     tokens_per_s_per_user: Annotated[
@@ -34,12 +35,13 @@ class ComparisonRow(Result):
     ] = None
     tpot_s: Annotated[float | None, Doc("time of a generated token of one batch alone", "s")] = None
     users: Annotated[
-        int | None, Doc("in flight at once: as many as were asked for and as have room for their caches")
+        int | None, Doc("users at a time: those that saturate the machine, or as many as have room for their caches")
     ] = None
-    tokens_per_s: Annotated[float | None, Doc("tokens/s of them all", "1/s")] = None
+    tokens_per_s: Annotated[float | None, Doc("output tokens of them all, prompts read meanwhile", "1/s")] = None
     tokens_per_s_exact: Annotated[bool | None, Doc("false where `tokens_per_s` is an upper bound")] = None
     tokens_per_s_per_user_of_all: Annotated[float | None, Doc("tokens/s of each user, all in flight", "1/s")] = None
-    prefill_tokens_per_s: Annotated[float | None, Doc("tokens/s of a prompt alone on the machine", "1/s")] = None
+    ttft_s_of_all: Annotated[float | None, Doc("mean time to first token, all in flight", "s")] = None
+    prefill_tokens_per_s: Annotated[float | None, Doc("tokens of the prompts over TTFT", "1/s")] = None
     ttft_s: Annotated[float | None, Doc("time to the first token of a prompt alone", "s")] = None
     mesh_hops_per_token: Annotated[float | None, Doc("hops of 32-bit words over links of meshes")] = None
     wafer_link_bytes_per_token: Annotated[float | None, Doc("bytes of a token of each user of a batch", "B")] = None
@@ -49,15 +51,17 @@ class ComparisonRow(Result):
     sram_fullest_pe_fraction: Annotated[float | None, Doc("of the fullest PE in use")] = None
     power_w: Annotated[float | None, Doc("of all wafers", "W")] = None
     joules_per_token: Annotated[float | None, Doc("of a token at the wall, with all users in flight", "J")] = None
-    usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million tokens of all users", "USD")] = None
+    usd_per_million_tokens: Annotated[
+        float | None, Doc("price of a million output tokens of all users, prompts included", "USD")
+    ] = None
     usd_per_million_tokens_low: Annotated[
         float | None, Doc("dollars of a million tokens at the low end of the price's range", "USD")
     ] = None
     usd_per_million_tokens_high: Annotated[
         float | None, Doc("dollars of a million tokens at the high end of the price's range", "USD")
     ] = None
-    usd_per_million_tokens_of_one_stream: Annotated[
-        float | None, Doc("dollars of a million tokens with one batch in flight", "USD")
+    usd_per_million_tokens_of_one_user: Annotated[
+        float | None, Doc("price of a million output tokens of one user alone", "USD")
     ] = None
     limited_by: Annotated[str | None, Doc("the cause that takes most of a token's time")] = None
     users_limited_by: Annotated[str | None, Doc("what bounds how many users are served at once")] = None

@@ -35,11 +35,15 @@ def _table(table: Table) -> str:
         ]
         body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     else:
-        body = "\n".join(
-            f"- {' '.join(_escaped(str(c.text(row))) for c in table.columns).strip()}" for row in table.rows
-        )
-    footer = "\n".join(f"- {_escaped(f'{name} {text}')}" for name, text in table.footer)
+        body = "\n".join(_item([str(column.text(row)) for column in table.columns]) for row in table.rows)
+    footer = "\n".join(_item(pair) for pair in table.footer)
     return "\n\n".join(part for part in (title, body, footer) if part)
+
+
+def _item(texts: Sequence[str]) -> str:
+    """Return the first text as a name before the others."""
+    name, text = texts[0], " ".join(texts[1:])
+    return f"- {_escaped(f'{name}: {text}' if name and text else name or text)}"
 
 
 def _cell(column: Column, row: Row, best: object) -> str:

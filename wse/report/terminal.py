@@ -163,6 +163,15 @@ def three_figures(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
 
 
+def ranged(value: float, low: float, high: float, text: Callable[[float], str] = count) -> str:
+    """Return the text of a value with its range, or without where both ends of the range equal the value.
+
+    >>> ranged(64.45, 41.96, 99, "{:g}".format), ranged(60, 60, 60)
+    ('64.45 (41.96 to 99)', '60')
+    """
+    return text(value) if low == value == high else f"{text(value)} ({text(low)} to {text(high)})"
+
+
 def number_ranges(numbers: Iterable[int]) -> str:
     """Ascending whole numbers, three and more that follow each other as a range.
 
@@ -215,6 +224,11 @@ def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, join
 def hertz(number: float) -> str:
     """A clock."""
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
+
+
+def users_text(users: int) -> str:
+    """``one user``, ``8 users``."""
+    return "one user" if users == 1 else plural(users, "user")
 
 
 def plural(number: int, thing: str) -> str:

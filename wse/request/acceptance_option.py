@@ -9,9 +9,15 @@ from typing import Any, Final, NoReturn
 from wse.errors import BadInput, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
 from wse.serving.draft_tree import Shares, check_shares, shares_of, with_choices
-from wse.serving.speculation import Acceptance, acceptance_by_position, choice_shares, measured_curves, typical
+from wse.serving.speculation import (
+    TYPICAL,
+    Acceptance,
+    acceptance_by_position,
+    choice_shares,
+    measured_curves,
+    typical,
+)
 
-TYPICAL: Final = "typical"
 CONSTANT_POSITIONS: Final = 8
 """Positions of a single share: as many as the longest measured drafts have. It holds less and less further on."""
 
@@ -20,10 +26,25 @@ REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftAcceptance:
-    """The acceptance of drafts: ``curve`` of a single guess at each position, ``shares`` of several."""
+    """The acceptance of draft tokens.
+
+    Attributes:
+        curve: Tokens per pass by number of draft tokens, with one candidate at each position.
+        shares: Acceptance by position and candidate, for trees of draft tokens.
+    """
 
     curve: Acceptance
     shares: Shares
+
+    @property
+    def by_position(self) -> tuple[float, ...]:
+        """Probability that the draft token at each position is accepted, given that all before it were.
+
+        Positions end at the first number of draft tokens that was not measured, past which the curve is interpolated.
+        """
+        lengths = self.curve.draft_tokens
+        measured = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
+        return tuple(choices[0] for choices in self.shares[:measured])
 
 
 def known_acceptances() -> tuple[str, ...]:

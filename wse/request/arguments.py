@@ -226,7 +226,8 @@ def _document(field: RequestField) -> str:
     option = field.option
     doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)
     none = f" None is {option.none}." if option.none not in ("", "none") and field.default is None else ""
-    return f"{argument_name(field)}{_form(field)}: {doc}{none}"
+    unit = f" A number is in {option.unit}; a text has a unit." if field.type is float and option.unit else ""
+    return f"{argument_name(field)}{_form(field)}: {doc}{none}{unit}"
 
 
 def _form(field: RequestField) -> str:

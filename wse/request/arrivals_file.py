@@ -16,7 +16,7 @@ import numpy as np
 
 from wse.errors import BadInput, UnknownName
 from wse.files import read_file, short_repr
-from wse.request.option import whole_number
+from wse.hardware.quantity import whole_number
 from wse.serving.simulation.workload import FAST, NO_PREFIX, NORMAL, Workload
 
 LIMIT_BYTES: Final = 256 * 2**20

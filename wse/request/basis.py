@@ -15,7 +15,7 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
-from wse.number_formats import CODINGS
+from wse.number_formats import CODINGS, DTYPES
 from wse.program.line_patterns import kept_pattern
 from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
 from wse.request.mapping_file import Mapping, load_mapping
@@ -69,6 +69,11 @@ class Placeable:
     def fabric_shape(self) -> tuple[int, int]:
         """Rows and columns of PEs of each wafer, live or dead."""
         return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
+
+    @property
+    def note(self) -> str | None:
+        """A sentence on what was decided unasked; None where nothing was."""
+        return dtype_note(self.loaded, self.request.dtype)
 
     @property
     def middle_context(self) -> list[int]:
@@ -171,9 +176,14 @@ def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None
         raise BadInput(message)
 
 
+def dtype_note(loaded: LoadedModel, dtype: str | None) -> str | None:
+    """Return the sentence on an element type that the model's files do not state; None where ``dtype`` states it."""
+    return None if dtype in DTYPES else loaded.note
+
+
 def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
-    """The type of weights, by default the checkpoint's own, and that of activations where it is another."""
-    dtype = spec.dtype if request.dtype is None else request.dtype
+    """Return the type of weights, by default that of the published weights, and of activations where it differs."""
+    dtype = spec.weight_type if request.dtype is None else request.dtype
     activations = request.activations or (spec.dtype if dtype in CODINGS else None)
     check_types(dtype, activations)
     return dtype, activations

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.errors import BadInput
+from wse.hardware.quantity import COUNT, whole_number
 from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
-from wse.request.option import Option, OptionsOf, check_counts, options_of, whole_number
+from wse.request.option import Option, OptionsOf, check_counts, options_of, read_amount
 from wse.request.targets import NO_TARGETS, Targets, check_targets
+from wse.serving.goal import COST, LATENCY, Goal
+from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
 
 if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec
@@ -30,6 +33,7 @@ MOST_WAFERS: Final = 1_000
 MOST_ROWS: Final = 2_000
 BANDWIDTHS_GB_PER_S: Final = (0.1, 10_000.0)
 LATENCIES_US: Final = (0.0, 10_000.0)
+SPEEDS_TOKENS_PER_S: Final = (0.1, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class CompareRequest:
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
             link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
         gpu: GPUs that are set beside the wafers; None for wafers alone.
-        streams: Users' batches in flight at once; None for as many as have room for their caches.
+        plain_speed_tokens_per_s: Speed of the plain tier where GPUs are compared, tokens/s per user.
+        replicas: Equal machines that share the users; None for the fewest that keep the targets.
         targets: Times that rows are to keep, and which are shown; rows are ranked where any is given.
     """
 
@@ -93,21 +98,21 @@ class CompareRequest:
     link_gb_per_s: Annotated[
         tuple[float, ...] | None,
         Option(
-            doc="Of links between wafers. Default: the wafer's own, 8 and 150 GB/s.",
+            doc="Bandwidth of links between wafers. Default: the wafer's own, 8 and 150 GB/s.",
             panel="Wafer and mapping",
             metavar="GB/s,...",
             flag="--link-bandwidth",
-            read=partial(_numbers, "--link-bandwidth", "GB/s"),
+            read=partial(_amounts, "--link-bandwidth", "GB/s"),
         ),
     ] = None
     link_latency_us: Annotated[
         tuple[float, ...] | None,
         Option(
-            doc="Of links between wafers. Default: the wafer's own, 20 and 0.5 µs.",
+            doc="Latency of links between wafers, such as 5us. Default: the wafer's own, 20 and 0.5 µs.",
             panel="Wafer and mapping",
             metavar="µs,...",
             flag="--link-latency",
-            read=partial(_numbers, "--link-latency", "µs"),
+            read=partial(_amounts, "--link-latency", "µs"),
         ),
     ] = None
     own_link: bool = False
@@ -121,16 +126,43 @@ class CompareRequest:
             known_values=known_names.gpus,
         ),
     ] = None
-    streams: Annotated[
+    plain_speed_tokens_per_s: Annotated[
+        float,
+        Option(
+            doc="Speed of the plain tier with --gpu, tokens/s per user; the fast tier is 2.5 times that.",
+            panel="Serving",
+            metavar="TOKENS/S",
+            flag="--plain-speed",
+        ),
+    ] = PLAIN_SPEED_TOKENS_PER_S
+    replicas: Annotated[
         int | None,
-        Option(doc="Batches in flight at once. Default: as many as their caches fit.", panel="Prompt", metavar="N"),
+        Option(
+            doc="Equal machines that share the --users; auto: the fewest that keep the targets.",
+            panel="Serving",
+            metavar="N|auto",
+            none="auto",
+        ),
     ] = None
     targets: Annotated[Targets, OptionsOf()] = NO_TARGETS
 
     @property
     def is_ranked(self) -> bool:
-        """Whether rows are ranked by targets, in place of the verdict on wafers."""
-        return self.targets != NO_TARGETS
+        """Whether machines are ranked for users, targets or an objective, in place of the verdict on wafers."""
+        return self.targets != NO_TARGETS or self.base.users is not None or self.base.objective is not None
+
+    @property
+    def goal(self) -> Goal:
+        """What machines are ranked by: users, limits and the objective, which is cost where any of them is given."""
+        targets, users = self.targets, self.base.users
+        unasked = COST if users is not None or targets.times() else LATENCY
+        return Goal(
+            users=users,
+            replicas=self.replicas if users is not None else 1,
+            ttft_s=targets.ttft,
+            tpot_s=targets.tpot,
+            objective=self.base.objective or unasked,
+        )
 
     def names(self) -> tuple[str, ...]:
         """The mappings, each once."""
@@ -171,7 +203,16 @@ def check(request: CompareRequest) -> None:
         if count > MOST_WAFERS:
             message = f"--wafers {count}: give at most {MOST_WAFERS:,}"
             raise BadInput(message)
-    check_counts(streams=request.streams)
+    check_counts(users=request.base.users, replicas=request.replicas)
+    if request.replicas is not None and request.base.users is None:
+        message = f"--replicas {request.replicas}: replicas share users; give --users N too"
+        raise BadInput(message)
+    low, high = SPEEDS_TOKENS_PER_S
+    if not low <= request.plain_speed_tokens_per_s <= high:
+        message = (
+            f"--plain-speed {request.plain_speed_tokens_per_s:g}: give tokens/s per user from {low:g} to {high:,.0f}"
+        )
+        raise BadInput(message)
     check_targets(request.targets, request.base.prompt_len, request.base.new_tokens)
     _check_values("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
     _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
@@ -186,14 +227,14 @@ def check(request: CompareRequest) -> None:
 
 
 def check_question(question: str | None, request: CompareRequest) -> None:
-    """Refuse a question about wafers beside GPUs, and targets beside either. Raises BadInput."""
+    """Refuse a question about wafers together with GPUs, and users or targets with a question. Raises BadInput."""
     if question is not None and request.gpu is not None:
         message = f"--question {question}: is about wafers alone; leave it out, or leave out --gpu"
         raise BadInput(message)
-    if request.is_ranked and (question is not None or request.gpu is not None):
-        option = "--gpu" if question is None else f"--question {question}"
+    if request.is_ranked and question is not None:
         message = (
-            f"{option}: --ttft, --tpot, --lengths, --top and --pareto rank rows of wafers; leave out one or the other"
+            f"--question {question}: --users, --objective, --ttft, --tpot, --lengths, --top and --pareto rank "
+            "machines; leave out one or the other"
         )
         raise BadInput(message)
     if request.is_ranked:
@@ -224,7 +265,7 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
         if part == "auto":
             message = f"{option} {text!r}: auto stands alone; give whole numbers with commas between, or auto"
             raise BadInput(message)
-        count = whole_number(part)
+        count = whole_number(part, COUNT)
         if count is None:
             message = f"{option} {part!r}: give a whole number of at least 1, or auto"
             raise BadInput(message)
@@ -232,13 +273,6 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _numbers(option: str, unit: str, text: str) -> tuple[float, ...]:
-    """The numbers of a list. Raises BadInput where a part is none."""
-    numbers = []
-    for part in _parts(option, text):
-        try:
-            numbers.append(float(part))
-        except ValueError as error:
-            message = f"{option} {text!r}: {part!r} is no number; give {unit} with commas between, such as 8,32,150"
-            raise BadInput(message) from error
-    return tuple(numbers)
+def _amounts(option: str, unit: str, text: str) -> tuple[float, ...]:
+    """Return the numbers of a list, each in ``unit`` or with a unit of its own. Raises BadInput for another text."""
+    return tuple(read_amount(option, part, unit, metavar=unit) for part in _parts(option, text))

@@ -10,9 +10,12 @@ from wse.request.run_request import RunRequest
 NGRAM: Final = "ngram"
 """The draft that is looked up in the text so far."""
 
+HEAD: Final = "head"
+"""The name of the draft of an estimate that names no draft model: a head of one layer on the model's own PEs."""
+
 SAME, WAFER, HOST = "same", "wafer", "host"
 PLACES: Final = (SAME, WAFER, HOST)
-"""Where drafts are made: beside the model on its wafer, on another wafer, on the host."""
+"""Where a draft model runs: on PEs that the model leaves free on its wafers, on wafers of its own, on the host."""
 
 DRAFT_TOKENS: Final = 4
 """Tokens that are drafted for each pass where the request does not say how many, if the context has room for them."""

@@ -7,61 +7,76 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from wse.hardware.quantity import TOKEN
 from wse.request import known_names
 from wse.request.option import Option
-from wse.request.placement_request import (
-    ExpertPlacement,
-    MappingName,
-    PlacementRequest,
-    SoftwareName,
-    WaferCount,
-    WaferName,
-)
+from wse.request.placement_request import PlacementRequest
+from wse.serving.goal import OBJECTIVES
 
 LENGTH: Final = 1024
 """Tokens of a prompt, and generated ones, where neither was asked for and the model was made for both."""
+
+Objective = Annotated[
+    str | None,
+    Option(
+        doc="Choose the layout with the shortest request, the most tokens/s of all users, or the cheapest token. "
+        "Default: latency; of serve-sim throughput; of compare with users or targets cost.",
+        panel="Serving",
+        metavar="latency|throughput|cost",
+        known_values=OBJECTIVES,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest(PlacementRequest):
     """A model on full-size wafers, to be timed; None where the default is to be found."""
 
-    wafer: WaferName = "wse3"
-    mesh: Annotated[
-        str | None,
-        Option(
-            doc="Use a smaller mesh of the wafer's PEs. Default: the whole wafer.",
-            panel="Wafer and mapping",
-            metavar="ROWSxCOLS",
-        ),
-    ] = None
-    wafers: WaferCount = None
-    mapping: MappingName = "auto"
-    experts: ExpertPlacement = "auto"
-    software: SoftwareName = "production"
     prompt_len: Annotated[
         int | None,
         Option(
-            doc="Tokens of each user's prompt. Default: 1,024, or fewer where the model was made for fewer.",
+            doc="Tokens of each user's prompt, such as 4k (4,096). Default: 1,024, or fewer where the model was made "
+            "for fewer.",
             panel="Prompt",
-            metavar="N",
+            metavar="TOKENS",
+            unit=TOKEN,
         ),
     ] = None
     new_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens generated for each user. Default: 1,024, or fewer where the model was made for fewer.",
+            doc="Tokens generated for each user, such as 1k (1,024). Default: 1,024, or fewer where the model was made "
+            "for fewer.",
             panel="Prompt",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
+    ] = None
+    batch: Annotated[
+        int | None,
+        Option(
+            doc="Users whose tokens go through the stages in one pass. Default: 1, or with --users or --objective the "
+            "number that serves them best.",
+            panel="Serving",
             metavar="N",
         ),
     ] = None
-    batch: Annotated[int, Option(doc="Users whose tokens are decoded together.", panel="Prompt", metavar="N")] = 1
+    users: Annotated[
+        int | None,
+        Option(
+            doc="Users at a time: requests in flight. Default: those of one pass.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    objective: Objective = None
     verify_tokens: Annotated[
         int | None,
         Option(
             doc="Also a pass over so many new tokens of one user, as drafted ones are verified by.",
             panel="Prompt",
-            metavar="N",
+            metavar="TOKENS",
+            unit=TOKEN,
         ),
     ] = None
     draft: Annotated[
@@ -86,7 +101,8 @@ class EstimateRequest(PlacementRequest):
     draft_place: Annotated[
         str | None,
         Option(
-            doc="Where the draft model runs: on the model's wafer, another wafer, or the host. Default: same.",
+            doc="Where the draft model runs: on PEs that the model leaves free, on wafers of its own, which are "
+            "added to those of the model, or on the host. Default: same.",
             panel="Drafts",
             metavar="same|wafer|host",
         ),
@@ -141,6 +157,15 @@ class EstimateRequest(PlacementRequest):
             doc="Power and prices in a TOML file, in place of those of wse/data/economics.toml.",
             panel="Output",
             metavar="FILE",
+        ),
+    ] = None
+    price: Annotated[
+        str | Mapping[str, float] | None,
+        Option(
+            doc="USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. Replaces the assumed "
+            "price, its range, and that of --economics.",
+            panel="Output",
+            metavar="NAME=USD,...",
         ),
     ] = None
     network: Annotated[

@@ -16,11 +16,15 @@ from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.report.terminal import plural
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
+from wse.request.basis import dtype_note
 from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import check_counts, options_of
-from wse.request.prepare_estimate import MOST_USERS, check_drafts, load_draft_model
-from wse.serving.economics import Stated
+from wse.request.prepare_estimate import MOST_USERS, check_drafts, check_objective, load_draft_model
+from wse.serving.economics import Economics, load_gpu_economics
+from wse.serving.gpu_deployment import GpuDeployment
+from wse.serving.operating_point import RequestShape
+from wse.serving.prices import gpu_price
 
 STACK: Final = "vllm"
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
@@ -28,7 +32,18 @@ PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
 
 SHARED: Final = frozenset(
     (
-        *("model", "dtype", "batch", "prompt_len", "new_tokens", "verify_tokens", "economics"),
+        *(
+            "model",
+            "dtype",
+            "batch",
+            "users",
+            "objective",
+            "prompt_len",
+            "new_tokens",
+            "verify_tokens",
+            "economics",
+            "price",
+        ),
         *("gpu", "gpus", "stack", "parallelism", "draft", "draft_model", "draft_place"),
     )
 )
@@ -41,7 +56,7 @@ class PreparedGpuEstimate:
     """A request with everything loaded and its defaults filled in.
 
     The server has what drafts for it, ``draft_model`` is the name of a draft model, ``draft_acceptance`` what was asked
-    for as ``acceptance``.
+    for as ``acceptance``. ``economics`` is None where the GPU's power or price is stated nowhere.
     """
 
     server: GpuServer
@@ -55,8 +70,15 @@ class PreparedGpuEstimate:
     prompt_tokens: int
     new_tokens: int
     verify_tokens: int
-    economics: Stated | None
+    economics: Economics | None
     model: str
+    note: str | None = None
+
+    @property
+    def deployment(self) -> GpuDeployment:
+        """The model as it is served on the GPUs."""
+        shape = RequestShape(prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens)
+        return GpuDeployment(server=self.server, shape=shape, economics=self.economics)
 
     @property
     def middle_context(self) -> float:
@@ -99,11 +121,14 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     """
     check_machine(request)
     assert request.gpu is not None  # whoever calls this has looked
-    counts = {name: getattr(request, name) for name in ("gpus", "batch", "prompt_len", "new_tokens", "verify_tokens")}
+    counts = {
+        name: getattr(request, name) for name in ("gpus", "batch", "users", "prompt_len", "new_tokens", "verify_tokens")
+    }
     check_counts(**counts)
     parallelism = request.parallelism or TENSOR
     if parallelism not in PARALLELISMS:
         raise UnknownName("parallelism", parallelism, PARALLELISMS)
+    check_objective(request)
     check_drafts(request)
     if request.draft_place not in (None, SAME):
         msg = f"--draft-place {request.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
@@ -134,7 +159,8 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     if prompt + new > spec.context_limit:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
         raise BadInput(msg)
-    check_users(server, request.batch, prompt + new)
+    users = _users(request)
+    check_users(server, users, prompt + new, "--batch" if request.users is None else "--users")
     return PreparedGpuEstimate(
         server=server,
         draft_model=None if request.draft_model is None else str(request.draft_model),
@@ -143,12 +169,13 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         stack=str(request.stack or STACK),
         gpu=str(request.gpu),
         parallelism=parallelism,
-        users=request.batch,
+        users=users,
         prompt_tokens=prompt,
         new_tokens=new,
         verify_tokens=request.verify_tokens or 0,
-        economics=request.economics,
+        economics=load_gpu_economics(gpu, request.economics, gpu_price(request.price, gpu.name)),
         model=str(request.model),
+        note=dtype_note(loaded, request.dtype),
     )
 
 
@@ -170,6 +197,16 @@ def _draft(
         for n in (1, server.parallelism.gpus)
     )
     return min(apart, over_all, key=lambda one: one.draft_s(1, 1, context_tokens))
+
+
+def _users(request: EstimateRequest) -> int:
+    """Return the users of a request; those of a batch are all users at a time. Raises BadInput for two numbers."""
+    if request.users is not None and request.batch is not None and request.users != request.batch:
+        msg = (
+            f"--users {request.users} and --batch {request.batch}: GPUs decode for all users at once; leave out --batch"
+        )
+        raise BadInput(msg)
+    return request.users or request.batch or 1
 
 
 def _check_heads(server: GpuServer) -> None:

@@ -35,7 +35,7 @@ def changes() -> Iterable[str]:
 
 def sweep_columns() -> Iterable[str]:
     """Columns of a sweep by their short names."""
-    return ("wafers", "user", "users", "ttft", "fits", "cost")
+    return ("dtype", "wafers", "users", "ttft", "user", "throughput", "fits", "cost")
 
 
 def gpus() -> Iterable[str]:

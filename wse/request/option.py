@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 
 from wse.errors import BadInput
 from wse.files import path_exists
+from wse.hardware.quantity import COUNT, TOKEN, has_unit, read_quantity, whole_number
 from wse.known_names import known_name
 
 R = TypeVar("R")
@@ -25,8 +26,14 @@ Panel = Literal[
     "", "Model", "Wafer and mapping", "GPUs", "Prompt", "Serving", "Sampling", "Drafts", "Trace", "Machines", "Output"
 ]
 
-MOST_DIGITS: Final = 20
-"""A whole number with as many digits is a slip, and Python takes long to read millions of them."""
+_EXAMPLES: Final = {
+    "s": "200ms or 0.2s",
+    "µs": "5us or 500ns",
+    "GB/s": "150GB/s or 2.4TB/s",
+    COUNT: "8 or 10k",
+    TOKEN: "4096 or 128k",
+}
+"""Examples of values for each unit of an option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,8 @@ class Option:
         none: The word that stands for None on the command line, such as ``auto``; the option is left out where empty.
         repeats: Whether it may be given several times; the field then holds a tuple of what was given.
         read: Makes the field's value of a text, and raises BadInput; None where the field's type says how.
+        unit: The unit of the field's number: "token", of which k is 1,024, or the unit of a measured quantity, such as
+            "s". A text without a unit is accepted only where ``metavar`` names the unit. Empty for other counts.
         known_values: The names that can be completed, or a function that gives them; those of ``metavar`` where it
             lists them, as ``refuse|report``.
         short: A spelling of one letter, such as ``-o``.
@@ -57,6 +66,7 @@ class Option:
     none: str = ""
     repeats: bool = False
     read: Callable[[str], Any] | None = None
+    unit: str = ""
     known_values: Callable[[], Iterable[str]] | tuple[str, ...] = ()
     short: str = ""
     flag: str = ""
@@ -100,7 +110,7 @@ class RequestField:
     @property
     def is_text(self) -> bool:
         """Whether the command line hands on a text, which `value` reads."""
-        return bool(self.option.none or self.option.read)
+        return bool(self.option.none or self.option.read or self.option.unit or self.type is int)
 
     def value(self, argument: Any) -> Any:
         """The field's value of what was given on the command line.
@@ -131,11 +141,15 @@ class RequestField:
             return None
         if self.option.read is not None:
             return self.option.read(text)
+        if self.option.unit and self.type is float:
+            return read_amount(self.flag, text, self.option.unit, self.option.metavar)
         if self.type is not int:
             return text
-        number = whole_number(text)
+        number = whole_number(text, self.option.unit or COUNT)
         if number is None:
-            message = f"{self.flag} {text!r}: give a whole number of at least 1, or {self.option.none}"
+            tokens, examples = " of tokens" * (self.option.unit == TOKEN), _EXAMPLES[self.option.unit or COUNT]
+            others = f", or {self.option.none}" if self.option.none else ""
+            message = f"{self.flag} {text!r}: give a whole number{tokens}, such as {examples}{others}"
             raise BadInput(message)
         return number
 
@@ -182,11 +196,21 @@ def request_of(request: type[R], values: Mapping[str, Any]) -> R:
     return request(**arguments)
 
 
-def whole_number(text: str) -> int | None:
-    """The integer that a text is, in plain decimal digits of sane length; None where it is none."""
-    text = text.strip()
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < MOST_DIGITS else None
+def read_amount(flag: str, text: str, unit: str, metavar: str) -> float:
+    """Return the number in the text of an option such as ``--ttft 200ms``, converted to ``unit``.
+
+    Raises:
+        BadInput: The text is no such quantity, or it has no unit and ``metavar`` names none. Without this check,
+            ``--ttft 200`` would be wrong by a factor of 1,000 for a user who means milliseconds.
+    """
+    number = read_quantity(text, unit)
+    if number is None:
+        message = f"{flag} {text!r}: give a number with its unit, such as {_EXAMPLES[unit]}"
+        raise BadInput(message)
+    if metavar.partition(",")[0] != unit and not has_unit(text):
+        message = f"{flag} {text!r}: give a unit, such as {_EXAMPLES[unit]}"
+        raise BadInput(message)
+    return float(number)
 
 
 def check_counts(**counts: int | None) -> None:

@@ -8,9 +8,16 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from wse.errors import BadInput
+from wse.hardware.quantity import COUNT, whole_number
 from wse.request import known_names
-from wse.request.option import Option, whole_number
-from wse.request.placement_request import MachineSettings, SoftwareName, WaferName
+from wse.request.option import Option
+from wse.request.placement_request import (
+    DEFAULT_SOFTWARE,
+    DEFAULT_WAFER,
+    MachineSettings,
+    SoftwareName,
+    WaferName,
+)
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
 """The patterns that are looked at unasked."""
@@ -30,7 +37,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _counts(flag: str, text: str) -> tuple[int, ...]:
-    numbers = [whole_number(part) for part in text.split(",")]
+    numbers = [whole_number(part, COUNT) for part in text.split(",")]
     if None in numbers:
         message = f"{flag} {text!r}: give whole numbers with commas between them, such as 64,750"
         raise BadInput(message)
@@ -62,8 +69,8 @@ class PatternRequest:
             doc="32-bit words of each PE. Default: 1, 64, 1024.", metavar="1,1024", read=partial(_counts, "--words")
         ),
     ] = None
-    wafer: WaferName = "wse2"
-    software: SoftwareName = "tuned"
+    wafer: WaferName = DEFAULT_WAFER
+    software: SoftwareName = DEFAULT_SOFTWARE
     settings: MachineSettings = ()
     wavelet: Annotated[
         bool,

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
+from wse.hardware.quantity import TOKEN
 from wse.number_formats import CODINGS, DTYPES
 from wse.request import known_names
 from wse.request.option import Option
 
 Values = tuple[tuple[str, float], ...]
+
+DEFAULT_WAFER: Final = "wse3"
+DEFAULT_MAPPING: Final = "auto"
+DEFAULT_EXPERTS: Final = "auto"
+DEFAULT_SCHEDULE: Final = "fused"
+DEFAULT_SOFTWARE: Final = "production"
 
 MappingName = Annotated[
     str | Path,
@@ -78,7 +85,9 @@ MachineSettings = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """Options as given, None where the default is to be found. Defaults are those of ``wse run``.
+    """A model and its placement, as requested. A field is None where its default is derived from the model.
+
+    All commands share the defaults of these fields.
 
     ``wafer_values`` and ``software_values`` are numbers that take the place of those of ``wafer`` and ``software``, as
     those of ``settings`` do once a request is prepared.
@@ -95,22 +104,22 @@ class PlacementRequest:
             required=True,
         ),
     ] = "story"
-    wafer: WaferName = "wse2"
+    wafer: WaferName = DEFAULT_WAFER
     mesh: Annotated[
         str | None,
         Option(
-            doc="Use a smaller mesh of the wafer's PEs. Default: the smallest square, or what has the listed regions.",
+            doc="Use a smaller mesh of the wafer's PEs. Default: the whole wafer.",
             panel="Wafer and mapping",
             metavar="ROWSxCOLS",
         ),
     ] = None
-    wafers: WaferCount = 1
-    mapping: MappingName = "region"
+    wafers: WaferCount = None
+    mapping: MappingName = DEFAULT_MAPPING
     region: Annotated[
         str | None,
         Option(doc="PEs of one region. Default: the mapping's choice.", panel="Wafer and mapping", metavar="ROWSxCOLS"),
     ] = None
-    experts: ExpertPlacement = "spread"
+    experts: ExpertPlacement = DEFAULT_EXPERTS
     schedule: Annotated[
         str,
         Option(
@@ -119,7 +128,7 @@ class PlacementRequest:
             panel="Wafer and mapping",
             metavar="released|fused|REWRITES",
         ),
-    ] = "fused"
+    ] = DEFAULT_SCHEDULE
     all_reduce: Annotated[
         str | None,
         Option(
@@ -130,13 +139,13 @@ class PlacementRequest:
             known_values=known_names.patterns,
         ),
     ] = None
-    software: SoftwareName = "tuned"
+    software: SoftwareName = DEFAULT_SOFTWARE
     dtype: Annotated[
         str | None,
         Option(
             doc="float32, float16 or bfloat16 throughout; or weights of linear layers as int8 or fp8 (e4m3) with a "
             "scale an output, as int4 with a scale every 32 inputs, as mxfp4 (e2m1) with a power of two every 32 "
-            "inputs. FP8 and MXFP4 checkpoints keep their own. Default: the model's own.",
+            "inputs. FP8 and MXFP4 checkpoints keep their own scales. Default: the type of the published weights.",
             panel="Model",
             metavar="TYPE",
             known_values=(*DTYPES, *CODINGS),
@@ -161,7 +170,12 @@ class PlacementRequest:
     ] = None
     context: Annotated[
         int | None,
-        Option(doc="Tokens that the KV cache has room for. Default: prompt + new tokens.", panel="Model", metavar="N"),
+        Option(
+            doc="Tokens that the KV cache has room for, such as 128k (131,072). Default: prompt + new tokens.",
+            panel="Model",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
     ] = None
     settings: MachineSettings = ()
     wafer_values: Values = ()

@@ -54,8 +54,7 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
         software=request.software,
         software_values=request.software_values,
         mesh=request.draft_mesh or _default_mesh(target, place),
-        mapping="auto",  # which may take fewer PEs of the mesh
-        experts="auto",
+        wafers=1,
         schedule=request.schedule,
         weights=request.weights,
         allow_nonfinite=request.allow_nonfinite,

@@ -14,6 +14,7 @@ from wse.request.basis import (
     Placeable,
     check_context,
     check_pass,
+    dtype_note,
     load_basis,
     placement_options,
 )
@@ -25,10 +26,14 @@ from wse.request.option import check_counts
 from wse.request.settings import with_settings
 from wse.request.vocabulary import check_vocabulary
 from wse.serving.economics import Economics, load_economics
+from wse.serving.goal import LATENCY, OBJECTIVES, Goal
 from wse.serving.network import Network, load_network
+from wse.serving.prices import wafer_price
 
 MOST_USERS = 4096
-"""Users of one batch; more are a slip."""
+"""Maximum users of one batch."""
+MOST_USERS_OF_REPLICAS = 1_000_000
+"""Maximum users at a time, on however many machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,12 +46,23 @@ class PreparedEstimate(Placeable):
     acceptance: DraftAcceptance | None = None
 
     @property
+    def goal(self) -> Goal:
+        """What the layout is chosen for, on one deployment."""
+        return Goal(users=self.request.users, objective=self.request.objective or LATENCY)
+
+    @property
     def prompt_len(self) -> int:
         """Tokens of each user's prompt."""
         return self.options.prompt_tokens[0]
 
     @property
     def note(self) -> str | None:
+        """Sentences on lengths and types that nobody asked for and that are not the usual ones; None without them."""
+        notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.dtype)) if note]
+        return "; ".join(notes) or None
+
+    @property
+    def _lengths_note(self) -> str | None:
         """A sentence on lengths that nobody asked for and that are not the usual ones; None where there are none."""
         lengths = [
             ("of prompt", self.prompt_len, self.request.prompt_len),
@@ -76,10 +92,17 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         prompt_len=request.prompt_len,
         new_tokens=request.new_tokens,
         batch=request.batch,
+        users=request.users,
         context=request.context,
     )
-    if request.batch > MOST_USERS:
-        message = f"--batch {request.batch}: give at most {MOST_USERS:,} users"
+    numbers = (("--batch", request.batch, MOST_USERS), ("--users", request.users, MOST_USERS_OF_REPLICAS))
+    for option, users, most in numbers:
+        if users is not None and users > most:
+            message = f"{option} {users}: give at most {most:,} users"
+            raise BadInput(message)
+    check_objective(request)
+    if request.users is not None and request.users < (request.batch or 1):
+        message = f"--users {request.users}: a pass has --batch {request.batch} of them; give no fewer users than that"
         raise BadInput(message)
     if request.capacity not in (REFUSE, REPORT):
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
@@ -87,10 +110,11 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     basis = load_basis(request)
     if request.draft_model is not None:
         load_draft_model(request.draft_model, basis.loaded)
-    economics = load_economics(basis.whole, request.economics)
+    price = wafer_price(request.price, basis.whole.name)
+    economics = load_economics(basis.whole, request.economics, price)
     wafer = basis.mesh or basis.whole
     prompt_len, new_tokens = _lengths(request, basis.spec)
-    context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * request.batch
+    context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * (request.batch or 1)
     check_pass(request.verify_tokens, context, prompt_len)
     more = {"capacity": request.capacity, "verify_tokens": request.verify_tokens or 0}
     options = placement_options(request, basis, context, prompt_tokens, **more)
@@ -120,6 +144,12 @@ def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
     return draft
 
 
+def check_objective(request: EstimateRequest) -> None:
+    """Raise UnknownName for an objective that there is not."""
+    if request.objective not in (None, *OBJECTIVES):
+        raise UnknownName("objective", str(request.objective), OBJECTIVES, where="--objective")
+
+
 def check_drafts(request: EstimateRequest) -> None:
     """Check that the options of drafts go together.
 
@@ -135,7 +165,9 @@ def check_drafts(request: EstimateRequest) -> None:
     if request.draft_place not in (None, *PLACES):
         raise UnknownName("place of drafts", str(request.draft_place), PLACES)
     if request.draft_place not in (None, SAME) and request.draft_model is None:
-        message = f"--draft-place {request.draft_place}: a head is on the model's own PEs; give a --draft-model"
+        message = (
+            f"--draft-place {request.draft_place}: a head is a layer of the model, on its PEs; give a --draft-model"
+        )
         raise BadInput(message)
 
 

@@ -11,6 +11,7 @@ from wse.errors import BadInput, BadModel
 from wse.execute.sampling import Sampling
 from wse.execute.tiles import Source
 from wse.hardware.mesh import mesh_on
+from wse.hardware.quantity import whole_number
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
@@ -20,7 +21,7 @@ from wse.request.draft_option import HOST, NGRAM, check_draft, draft_name, draft
 from wse.request.engine_option import RAY
 from wse.request.live_mesh import logical_wafer
 from wse.request.mapping_file import check_listed, mesh_of_listed
-from wse.request.option import check_counts, whole_number
+from wse.request.option import check_counts
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
 from wse.request.settings import with_settings

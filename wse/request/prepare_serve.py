@@ -16,7 +16,8 @@ from wse.request.gpu_estimate_request import PreparedGpuEstimate, check_machine,
 from wse.request.option import check_counts
 from wse.request.prefill_options import prefill_errors
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.request.serve_request import BATCHING, LOAD, MAPPING, OWN, PREFILL_PLACES, STATIC, ServeRequest
+from wse.request.serve_request import BATCHING, LOAD, OWN, PREFILL_PLACES, STATIC, ServeRequest
+from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.serving.simulation.workload import ARRIVALS, Workload, WorkloadOptions, draw_workload
 
 REQUESTS: Final = 10_000
@@ -72,7 +73,7 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     workload, context = _drawn(request) if is_drawn else _read(request, _arrivals_path(request))
     _check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
-    placement = request.estimate_request(prompt_len=prompt, new_tokens=answer, context=context)
+    placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, context=context)
     return PreparedServe(
         request=request,
         decode=_prepare(placement),
@@ -91,7 +92,6 @@ def _check(request: ServeRequest) -> None:
         burst=request.burst,
         max_users=request.max_users,
         chunk=request.chunk,
-        streams=request.streams,
         prefill_wafers=request.prefill_wafers,
         prefill_gpus=request.prefill_gpus,
         prefix_tokens=request.prefix_tokens,
@@ -137,8 +137,6 @@ def _check(request: ServeRequest) -> None:
         ("--prefill-wafers", request.prefill_wafers is not None and request.prefill_wafer is None),
         ("--prefill-gpu", request.prefill_gpu is not None),
         ("--prefill-mesh", request.prefill_mesh is not None),
-        ("--streams", request.streams is not None),
-        ("--mapping", request.mapping != MAPPING),
     ):
         if is_given and on_gpus:
             message = f"{option}: is of wafers that decode; leave it out, or leave out --gpu"
@@ -223,7 +221,7 @@ def _drawn(request: ServeRequest) -> tuple[Workload, int]:
     spec = load_model(base.model, with_weights=False).spec
     check_context(base.context, spec)
     limit = base.context or spec.context_limit
-    lengths = request.estimate_request(prompt_len=base.prompt_len, new_tokens=base.new_tokens, context=base.context)
+    lengths = _decode_request(request, prompt_len=base.prompt_len, new_tokens=base.new_tokens, context=base.context)
     _prepare(lengths)  # refuses lengths that are more than the context
     prompt, answer = base.lengths(limit)
     if prompt + answer > limit:  # on GPUs, of which none is compiled
@@ -260,6 +258,17 @@ def _prepare(placement: EstimateRequest) -> Placement:
     return prepare_estimate(placement) if placement.gpu is None else prepare_gpu_estimate(placement)
 
 
+def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
+    """Return the placement that decodes, with the given prices of its machine alone."""
+    placement, gpu = request.estimate_request(**lengths), request.base.gpu
+    price = placement.price
+    if request.prefill_gpu is not None:
+        price = prices_without_gpus(price, [request.prefill_gpu])
+    elif request.prefill_wafer is not None and gpu is not None:
+        price = prices_of_gpu(price, gpu)
+    return replace(placement, price=price)
+
+
 def _other_machine(request: ServeRequest, placement: EstimateRequest) -> EstimateRequest:
     """The placement of the same model, types and lengths on GPUs where wafers decode, or on wafers where GPUs do."""
     shared = EstimateRequest(
@@ -270,9 +279,13 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
         economics=placement.economics,
     )
     if request.prefill_gpu is not None:
-        return replace(shared, gpu=request.prefill_gpu, gpus=request.prefill_gpus, stack=request.prefill_stack)
+        price = prices_of_gpu(request.base.price, request.prefill_gpu)
+        gpu, gpus, stack = request.prefill_gpu, request.prefill_gpus, request.prefill_stack
+        return replace(shared, gpu=gpu, gpus=gpus, stack=stack, price=price)
     assert request.prefill_wafer is not None
-    return replace(shared, wafer=request.prefill_wafer, wafers=request.prefill_wafers, mapping=MAPPING)
+    assert request.base.gpu is not None  # `_check` has refused the request otherwise
+    price = prices_without_gpus(request.base.price, [request.base.gpu])
+    return replace(shared, wafer=request.prefill_wafer, wafers=request.prefill_wafers, price=price)
 
 
 def _own_prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:

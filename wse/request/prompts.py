@@ -16,7 +16,7 @@ from wse.models.catalogue import BUNDLED
 from wse.models.configs.config import generation_end_ids
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
-from wse.request.run_request import CompileRequest, RunRequest
+from wse.request.run_request import RunRequest
 
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
 
@@ -24,7 +24,7 @@ Prompt = str | tuple[int, ...] | None
 """A text, token ids, or None for what the model begins with of its own accord."""
 
 
-def prompts_of(request: CompileRequest) -> list[Prompt]:
+def prompts_of(request: RunRequest) -> list[Prompt]:
     """Prompts by user.
 
     Raises:
@@ -85,7 +85,7 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tupl
         prompt = BUNDLED_PROMPT
     if prompt is None:
         if spec.bos_token_id is None and loaded.checkpoint is None:
-            return (0,)  # nothing will be executed: any id stands for a prompt
+            return (0,)  # weights are random, so any id serves as a prompt
         if spec.bos_token_id is None:
             message = f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids"
             raise BadInput(message)

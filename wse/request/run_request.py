@@ -1,4 +1,4 @@
-"""RunRequest and CompileRequest: the options of ``wse run`` and ``wse compile``, and their arguments from Python."""
+"""RunRequest: the options of ``wse run``, and its arguments from Python."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from wse.errors import BadInput
+from wse.hardware.quantity import TOKEN, whole_number
 from wse.request import known_names
 from wse.request.engine_option import LOCAL, EngineName, RayAddress
-from wse.request.option import Option, whole_number
-from wse.request.placement_request import ExpertPlacement, MappingName, PlacementRequest
+from wse.request.option import Option
+from wse.request.placement_request import PlacementRequest
 
 if TYPE_CHECKING:
     from wse.execute.sampling import Sampling
@@ -31,14 +32,31 @@ def read_ids(text: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompileRequest(PlacementRequest):
-    """A model, where it goes and what it continues; None where the default is to be found.
+class RunRequest(PlacementRequest):
+    """A run: the model and its placement, the prompts, the choice of tokens, and the files to write.
 
-    ``prompt`` and ``prompt_ids`` are of one user, or a sequence with one for each of several.
+    ``prompt`` and ``prompt_ids`` hold the prompt of one user, or a sequence with a prompt for each of several users.
     """
 
-    mapping: MappingName = "auto"
-    experts: ExpertPlacement = "auto"
+    model: Annotated[
+        str | Path,
+        Option(
+            doc="A model folder, or a name of `wse models`.",
+            panel="Model",
+            metavar="MODEL",
+            known_values=known_names.models,
+            positional=True,
+        ),
+    ] = "story"
+    mesh: Annotated[
+        str | None,
+        Option(
+            doc="Use a smaller mesh of the wafer's PEs. Default: the smallest square that holds the model, or the "
+            "mesh of the listed regions.",
+            panel="Wafer and mapping",
+            metavar="ROWSxCOLS",
+        ),
+    ] = None
     prompt: Annotated[
         str | Sequence[str] | None,
         Option(
@@ -69,40 +87,14 @@ class CompileRequest(PlacementRequest):
     new_tokens: Annotated[
         int | None,
         Option(
-            doc="Stop after N tokens, if no end token came before. Default: 256, or what fits.",
+            doc="Stop after this number of tokens, if no end token came before. Default: 256, or what fits.",
             panel="Prompt",
-            metavar="N",
+            metavar="TOKENS",
+            unit=TOKEN,
             old=("--max-new-tokens",),
         ),
     ] = None
 
-    def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Fewer new tokens too, where as many were asked for."""
-        if self.new_tokens is not None and prompt_tokens + self.new_tokens > context:
-            return f"--context {context} --new-tokens {context - prompt_tokens}"
-        return f"--context {context}"
-
-    def as_run(self) -> RunRequest:
-        """The run that takes the likeliest token at each step."""
-        return RunRequest(**{field.name: getattr(self, field.name) for field in fields(CompileRequest)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest(CompileRequest):
-    """A run: what is compiled, how tokens are chosen, and what is kept of it."""
-
-    model: Annotated[
-        str | Path,
-        Option(
-            doc="A model folder, or a name of `wse models`.",
-            panel="Model",
-            metavar="MODEL",
-            known_values=known_names.models,
-            positional=True,
-        ),
-    ] = "story"
-    mapping: MappingName = "region"
-    experts: ExpertPlacement = "spread"
     weights: Annotated[
         str | None,
         Option(
@@ -158,7 +150,12 @@ class RunRequest(CompileRequest):
     ] = None
     draft_tokens: Annotated[
         int | None,
-        Option(doc="Tokens that are drafted for each pass. Default: 4, or what fits.", panel="Drafts", metavar="N"),
+        Option(
+            doc="Tokens that are drafted for each pass. Default: 4, or what fits.",
+            panel="Drafts",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
     ] = None
     draft_place: Annotated[
         str | None,
@@ -183,7 +180,8 @@ class RunRequest(CompileRequest):
             doc="Generate by passes over so many tokens of the user: the next one, and those of --draft ngram. "
             "1: a pass for each user's next token, so that several users can be streams on several wafers.",
             panel="Drafts",
-            metavar="N",
+            metavar="TOKENS",
+            unit=TOKEN,
         ),
     ] = None
     logits: Annotated[bool, Option(doc="Also report the logits after the prompt.", panel="Output")] = False
@@ -225,7 +223,8 @@ class RunRequest(CompileRequest):
         ),
     ] = None
     checkpoint_every: Annotated[
-        float, Option(doc="Seconds between two times that --checkpoint is written.", panel="Output", metavar="S")
+        float,
+        Option(doc="Time between two writes of --checkpoint, such as 5s.", panel="Output", metavar="s", unit="s"),
     ] = 60.0
     profile: Annotated[
         bool,
@@ -247,3 +246,9 @@ class RunRequest(CompileRequest):
         from wse.execute.sampling import Sampling
 
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})
+
+    def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
+        """Return the options that fit this context, with fewer new tokens where ``new_tokens`` is too large."""
+        if self.new_tokens is not None and prompt_tokens + self.new_tokens > context:
+            return f"--context {context} --new-tokens {context - prompt_tokens}"
+        return f"--context {context}"

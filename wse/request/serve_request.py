@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
+from wse.hardware.quantity import TOKEN
 from wse.request import known_names
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import Option, OptionsOf
-from wse.request.placement_request import MappingName
-from wse.request.targets import read_time
+from wse.serving.goal import THROUGHPUT
 
 CONTINUOUS: Final = "continuous"
 STATIC: Final = "static"
@@ -19,7 +18,6 @@ BATCHING: Final = (CONTINUOUS, STATIC)
 SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
-MAPPING: Final = "bands"
 LOAD: Final = 0.7
 """Offered load where neither it nor a rate was asked for."""
 
@@ -28,19 +26,18 @@ LOAD: Final = 0.7
 class ServeRequest:
     """A model on wafers or GPUs that serves requests over time; None where the default is to be found.
 
-    ``base`` has the model, the wafers and the mean lengths of requests; its ``mapping`` does not count.
+    ``base`` has the model, the wafers and the mean lengths of requests; its objective is throughput by default.
     """
 
     base: Annotated[
         EstimateRequest,
         OptionsOf(
             without=(
-                *("mapping", "batch", "verify_tokens", "draft"),
+                *("verify_tokens", "draft"),
                 *("capacity", "network", "sensitivity", "trace"),
             )
         ),
     ]
-    mapping: MappingName = MAPPING
     draft: Annotated[
         str | None,
         Option(
@@ -56,7 +53,8 @@ class ServeRequest:
         Option(
             doc="Tokens that are drafted for each pass. Default: as many as gain most for a user who is alone.",
             panel="Drafts",
-            metavar="N",
+            metavar="TOKENS",
+            unit=TOKEN,
         ),
     ] = None
     arrivals: Annotated[
@@ -69,7 +67,10 @@ class ServeRequest:
         ),
     ] = "poisson"
     rate: Annotated[
-        float | None, Option(doc="Requests a second. Default: by --load.", panel="Serving", metavar="R")
+        float | None,
+        Option(
+            doc="Requests a second. Default: those that --users make, else by --load.", panel="Serving", metavar="R"
+        ),
     ] = None
     load: Annotated[
         float | None,
@@ -108,21 +109,20 @@ class ServeRequest:
     batch_wait: Annotated[
         float | None,
         Option(
-            doc="Seconds after which a static batch begins though it is not full. Default: never.",
+            doc="Time after which a static batch begins though it is not full, such as 500ms. Default: never.",
             panel="Serving",
-            metavar="S",
+            metavar="s",
+            unit="s",
         ),
     ] = None
     chunk: Annotated[
-        int,
-        Option(doc="Tokens of prompts that are read between two tokens of others.", panel="Serving", metavar="N"),
-    ] = 512
-    streams: Annotated[
         int | None,
         Option(
-            doc="Passes in flight through the stages, at most. Default: as many as make tokens come soonest.",
+            doc="Tokens of prompts that are read between two tokens of others. Default: on wafers as many as stages "
+            "have time for while they wait, on GPUs 8,192.",
             panel="Serving",
-            metavar="N",
+            metavar="TOKENS",
+            unit=TOKEN,
         ),
     ] = None
     prefill: Annotated[
@@ -163,17 +163,19 @@ class ServeRequest:
     kv_bandwidth: Annotated[
         float | None,
         Option(
-            doc="GB/s of the link that caches move over to where they are decoded. Default: the machine's own link.",
+            doc="Bandwidth of the link that moves caches to where they are decoded. Default: the machine's own link.",
             panel="Serving",
             metavar="GB/s",
+            unit="GB/s",
         ),
     ] = None
     kv_latency: Annotated[
         float | None,
         Option(
-            doc="µs of that link's latency. Default: that of the machine's own.",
+            doc="Latency of that link, such as 5us. Default: that of the machine's own.",
             panel="Serving",
             metavar="µs",
+            unit="µs",
         ),
     ] = None
     prefill_wafers: Annotated[
@@ -203,7 +205,12 @@ class ServeRequest:
     prefix_cache: Annotated[bool, Option(doc="Keep prefixes of prompts for later ones.", panel="Serving")] = False
     prefix_tokens: Annotated[
         int | None,
-        Option(doc="Tokens that each prompt has in common with others. Default: none.", panel="Serving", metavar="N"),
+        Option(
+            doc="Tokens that each prompt has in common with others. Default: none.",
+            panel="Serving",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
     ] = None
     prefixes: Annotated[int, Option(doc="Different prefixes of so many tokens.", panel="Serving", metavar="N")] = 1
     fast_share: Annotated[
@@ -213,19 +220,19 @@ class ServeRequest:
     ttft: Annotated[
         float | None,
         Option(
-            doc="Time to the first token that is promised, for goodput, such as 200ms; without a unit seconds.",
+            doc="Time to the first token that is promised, for goodput, such as 200ms.",
             panel="Serving",
             metavar="TIME",
-            read=partial(read_time, "--ttft"),
+            unit="s",
         ),
     ] = None
     tpot: Annotated[
         float | None,
         Option(
-            doc="Time per further token that is promised, for goodput, such as 2ms; without a unit seconds.",
+            doc="Time per further token that is promised, for goodput, such as 2ms.",
             panel="Serving",
             metavar="TIME",
-            read=partial(read_time, "--tpot"),
+            unit="s",
         ),
     ] = None
     seed: Annotated[
@@ -237,4 +244,8 @@ class ServeRequest:
     ) -> EstimateRequest:
         """The placement that serves, with other lengths than ``base``; on GPUs no context is compiled."""
         lengths = replace(self.base, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft)
-        return lengths if self.base.gpu is not None else replace(lengths, mapping=self.mapping, context=context)
+        return (
+            lengths
+            if self.base.gpu is not None
+            else replace(lengths, objective=self.base.objective or THROUGHPUT, context=context)
+        )

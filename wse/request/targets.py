@@ -7,38 +7,29 @@ from functools import partial
 from typing import Annotated, Final
 
 from wse.errors import BadInput
-from wse.hardware.quantity import read_quantity
-from wse.request.option import Option, whole_number
+from wse.hardware.quantity import TOKEN, whole_number
+from wse.request.option import Option
 
 LONGEST_S: Final = 1e6
 MOST_LENGTHS: Final = 50
 MOST_TOP: Final = 2_000
 
 
-def read_time(option: str, text: str) -> float:
-    """Seconds of a text such as ``200ms``. Raises BadInput where it is none."""
-    value = read_quantity(text, "s")
-    if value is None:
-        message = f"{option} {text!r}: give a time, such as 200ms, 2ms or 0.2 (seconds)"
-        raise BadInput(message)
-    return float(value)
-
-
 def read_parts(option: str, text: str) -> tuple[str, ...]:
     """The parts of a text with commas between. Raises BadInput where there is none, or a part is empty."""
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
-        message = f"{option} {text!r}: give PROMPT/NEW with commas between, such as 128/128,2048/512"
+        message = f"{option} {text!r}: give PROMPT/NEW with commas between, such as 128/128,8k/1k"
         raise BadInput(message)
     return parts
 
 
 def read_lengths(text: str) -> tuple[int, int]:
-    """The tokens of a prompt and generated ones of ``2048/512``. Raises BadInput where it is no such text."""
+    """The tokens of a prompt and generated ones of ``2048/512`` or ``2k/512``. Raises BadInput for another text."""
     prompt, _, new = text.partition("/")
-    lengths = whole_number(prompt), whole_number(new)
+    lengths = whole_number(prompt, TOKEN), whole_number(new, TOKEN)
     if lengths[0] is None or lengths[1] is None or lengths[0] < 1 or lengths[1] < 2:
-        message = f"--lengths {text!r}: give tokens of a prompt, at least 1, and new ones, at least 2, such as 2048/512"
+        message = f"--lengths {text!r}: give tokens of a prompt, at least 1, and new ones, at least 2, such as 8k/512"
         raise BadInput(message)
     return lengths[0], lengths[1]
 
@@ -53,7 +44,7 @@ class Targets:
             doc="Rank rows: the cheapest that give the first token within this time, such as 200ms.",
             panel="Serving",
             metavar="TIME",
-            read=partial(read_time, "--ttft"),
+            unit="s",
         ),
     ] = None
     tpot: Annotated[
@@ -62,7 +53,7 @@ class Targets:
             doc="Likewise each further token, such as 2ms; and no more users at once than leaves them that.",
             panel="Serving",
             metavar="TIME",
-            read=partial(read_time, "--tpot"),
+            unit="s",
         ),
     ] = None
     lengths: Annotated[

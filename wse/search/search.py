@@ -54,6 +54,26 @@ request: what trials in small are off, one beside the other (the median of 45 pa
 that saves no more on some columns is compiled whole on all as well."""
 
 
+class Breadth(NamedTuple):
+    """The layouts that a search compiles fully.
+
+    Attributes:
+        finalists: Number of layouts at most.
+        margin: Largest relative excess of the cycles of a request over the fastest layout, both on reduced models.
+    """
+
+    finalists: int = FINALISTS
+    margin: float = MARGIN
+
+
+class Candidate(NamedTuple):
+    """A layout that was compiled fully: its Program, and what `compile_choice` makes it from."""
+
+    program: Program
+    options: Options
+    choice: Choice
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Compilation:
     """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
@@ -61,7 +81,7 @@ class Compilation:
     ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has those of ``trials`` that were
     compiled whole, the chosen one first, with the costs of their Programs; None where there was one alone. ``rewrites``
     are those that pay, ``verify_rewrites`` those that pay in a pass over several tokens of one user, None where that
-    has the same.
+    has the same. ``candidates`` are the Programs of ``compiled``, without the indices of their tiles.
     """
 
     program: Program
@@ -71,6 +91,7 @@ class Compilation:
     compiled: tuple[tuple[Trial, float | None], ...]
     rewrites: tuple[RewriteTrial, ...] = ()
     verify_rewrites: tuple[RewriteTrial, ...] | None = None
+    candidates: tuple[Candidate, ...] = ()
 
 
 def compile_model(
@@ -87,6 +108,7 @@ def search(
     options: Options,
     cost: Cost | None = None,
     timing: Timer | None = None,
+    breadth: Breadth = Breadth(),  # noqa: B008
 ) -> Compilation:
     """Compile the best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
 
@@ -134,7 +156,7 @@ def search(
     finalists: list[_Finalist] = []
     failures: list[DoesNotFit] = []
     for products in _fastest_request_first(setup, fitting):
-        if finalists and (cost is None or _is_settled(setup, finalists, products)):
+        if finalists and (cost is None or _is_settled(setup, finalists, products, breadth)):
             break
         for trial in products:
             trials = [other for other in trials if not other.is_of(trial)] + [trial]
@@ -165,6 +187,10 @@ def search(
         compiled=tuple((finalists[i].trial, costs[i] if len(costs) > 1 else None) for i in order),
         rewrites=(*rewritten, *best_finalist.unpacking, *_trials_of(trees, DECODE)),
         verify_rewrites=None if of_pass is None else (*of_pass, *_trials_of(trees, VERIFY)),
+        candidates=tuple(
+            Candidate(finalists[i].program, setup.options_on(finalists[i].trial.layout), finalists[i].trees.choice)
+            for i in order
+        ),
     )
 
 
@@ -335,10 +361,11 @@ def _longer_cycles(trial: Trial) -> float:
     return trial.dominant_cycles or 0.0
 
 
-def _is_settled(setup: TrialSetup, finalists: Sequence[_Finalist], products: Sequence[Trial]) -> bool:
-    """Whether a layout need not be compiled whole beside others: these are enough, or it is too slow in small."""
-    enough = len({one.trial.layout for one in finalists}) == FINALISTS
-    return enough or setup.request_cycles(products[0]) > (1 + MARGIN) * setup.request_cycles(finalists[0].trial)
+def _is_settled(setup: TrialSetup, finalists: Sequence[_Finalist], products: Sequence[Trial], breadth: Breadth) -> bool:
+    """Return whether a layout need not be compiled fully: there are enough others, or it is too slow."""
+    enough = len({one.trial.layout for one in finalists}) == breadth.finalists
+    most_cycles = (1 + breadth.margin) * setup.request_cycles(finalists[0].trial)
+    return enough or setup.request_cycles(products[0]) > most_cycles
 
 
 def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:

@@ -1,19 +1,23 @@
-"""Joules of a token and dollars of a million: from the power and the price of whole systems, and from below.
+"""Joules per token and USD per million tokens, from the power and price of wafers or GPUs, and energy from below.
 
-The power of systems is what a user pays for, with the peak that vendors state in place of the draw while serving, which
-nobody has published. From below joules are those of what PEs and links do, which leaves out what no published figure
-covers (control, clocks of busy PEs, the host): real energy lies between the two.
+The power of a wafer is the peak that its vendor states, because its draw while serving is not published. The estimate
+from below adds up what PEs and links do. It leaves out what no published figure covers (control, clocks of busy PEs,
+the host), so the real energy of a wafer lies between the two.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from wse.hardware.number import SourcedNumber
-from wse.serving.economics import Economics, spread
+from wse.hardware.number import SourcedNumber, weakest
+from wse.serving.economics import ACTIVITY_KEYS, Economics
 
 ENERGY_UNIT: Final = "J/token"
+PRICE_UNIT: Final = "USD/million tokens"
+SECONDS_PER_HOUR: Final = 3600
+MILLION: Final = 1e6
 BITS_PER_BYTE: Final = 8
 
 
@@ -32,90 +36,104 @@ class Activity:
     pe_s: float = 0
 
 
-def joules_per_token(wafers: int, wafer_power_w: float, tokens_per_s: float) -> float:
-    """wafers × power / tokens a second of all users together.
+def joules_per_token(machines: int, power_w: float, tokens_per_s: float) -> float:
+    """Return machines × power / tokens per second of all users together.
 
     >>> round(joules_per_token(1, 23_000, 1_800), 1)
     12.8
     """
-    return wafers * wafer_power_w / tokens_per_s
+    return machines * power_w / tokens_per_s
 
 
-def system_energy(wafers: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """`joules_per_token` at the assumed power of a wafer's system, with its range, grade and source."""
-    return spread(
-        lambda changed: joules_per_token(wafers, changed.wafer_power_w, tokens_per_s),
-        economics,
-        ("wafer_power_w",),
-        ENERGY_UNIT,
-    )
-
-
-def activity_joules(activity: Activity, economics: Economics) -> dict[str, float]:
-    """Joules at the wall of one token's activity by use: arithmetic, SRAM, fabric, issue, idle.
-
-    Each count times the energy of one, times ``wall_ratio``.
-    """
-    at_pes = {
-        "arithmetic": activity.macs_fp16 * economics.mac_fp16_joules
-        + activity.macs_fp16_fp32 * economics.mac_fp16_fp32_joules
-        + activity.macs_fp32 * economics.mac_fp32_joules,
-        "sram": BITS_PER_BYTE
-        * (
-            activity.sram_read_bytes * economics.sram_read_joules_per_bit
-            + activity.sram_written_bytes * economics.sram_write_joules_per_bit
-        ),
-        "fabric": activity.wavelet_hops * economics.hop_joules_per_wavelet
-        + activity.ramp_wavelets * economics.ramp_joules_per_wavelet,
-        "issue": activity.vector_operations * economics.issue_joules,
-        "idle": activity.pe_s * economics.idle_w_per_pe,
-    }
-    return {use: joules * economics.wall_ratio for use, joules in at_pes.items()}
-
-
-def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
-    """The sum of `activity_joules`, with its range, grade and sources: an estimate from below."""
-    used = (
-        *("mac_fp16_joules", "mac_fp16_fp32_joules", "mac_fp32_joules"),
-        *("sram_read_joules_per_bit", "sram_write_joules_per_bit"),
-        *("hop_joules_per_wavelet", "ramp_joules_per_wavelet", "issue_joules", "idle_w_per_pe", "wall_ratio"),
-    )
-    return spread(lambda changed: sum(activity_joules(activity, changed).values()), economics, used, ENERGY_UNIT)
-
-
-PRICE_UNIT: Final = "USD/million tokens"
-SECONDS_PER_HOUR: Final = 3600
-MILLION: Final = 1e6
-
-
-def usd_per_million_tokens(wafers: int, wafer_usd_per_hour: float, tokens_per_s: float) -> float:
-    """wafers × dollars an hour / (3,600 × tokens a second of all users together) × 10⁶.
+def usd_per_million_tokens(machines: int, usd_per_hour: float, tokens_per_s: float) -> float:
+    """Return machines × USD per hour / (3,600 × tokens per second of all users together) × 10⁶.
 
     >>> round(usd_per_million_tokens(1, 41.96, 1_800), 2)
     6.48
     """
-    return wafers * wafer_usd_per_hour / (SECONDS_PER_HOUR * tokens_per_s) * MILLION
+    return machines * usd_per_hour / (SECONDS_PER_HOUR * tokens_per_s) * MILLION
 
 
-def system_cost(wafers: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """`usd_per_million_tokens` at the assumed price of a wafer's hour, with its range, grade and source."""
-    return spread(
-        lambda changed: usd_per_million_tokens(wafers, changed.wafer_usd_per_hour, tokens_per_s),
-        economics,
-        ("wafer_usd_per_hour",),
-        PRICE_UNIT,
+def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
+    """Return `joules_per_token` on wafers or GPUs, at the assumed power and at both ends of its range."""
+    number = economics.power_w
+    low, value, high = (joules_per_token(machines, power, tokens_per_s) for power in number.low_value_high)
+    return _from(f"{economics.kind}_power_w", number, ENERGY_UNIT, value, (low, high))
+
+
+def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
+    """Return `usd_per_million_tokens` on wafers or GPUs, at the assumed price and at both ends of its range."""
+    number = economics.usd_per_hour
+    low, value, high = (usd_per_million_tokens(machines, price, tokens_per_s) for price in number.low_value_high)
+    return _from(f"{economics.kind}_usd_per_hour", number, PRICE_UNIT, value, (low, high))
+
+
+def _from(key: str, number: SourcedNumber, unit: str, value: float, ends: tuple[float, float]) -> SourcedNumber:
+    """Return a value that is proportional to a number, with the number's grade and source."""
+    return SourcedNumber(value=value, unit=unit, grade=number.grade, source=_source(key, number), range=ends)
+
+
+def _source(key: str, number: SourcedNumber) -> str:
+    return f"{key} {number.value:g} {number.unit}: {number.source}"
+
+
+def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[str, float]:
+    """Return joules at the wall of the activity of one token, by use: arithmetic, SRAM, fabric, issue, idle.
+
+    Each count is multiplied by the energy of one, and by ``wall_ratio``.
+
+    Args:
+        activity: Counts for one token.
+        energies: Values of `ACTIVITY_KEYS`.
+    """
+    at_pes = {
+        "arithmetic": activity.macs_fp16 * energies["mac_fp16_joules"]
+        + activity.macs_fp16_fp32 * energies["mac_fp16_fp32_joules"]
+        + activity.macs_fp32 * energies["mac_fp32_joules"],
+        "sram": BITS_PER_BYTE
+        * (
+            activity.sram_read_bytes * energies["sram_read_joules_per_bit"]
+            + activity.sram_written_bytes * energies["sram_write_joules_per_bit"]
+        ),
+        "fabric": activity.wavelet_hops * energies["hop_joules_per_wavelet"]
+        + activity.ramp_wavelets * energies["ramp_joules_per_wavelet"],
+        "issue": activity.vector_operations * energies["issue_joules"],
+        "idle": activity.pe_s * energies["idle_w_per_pe"],
+    }
+    return {use: joules * energies["wall_ratio"] for use, joules in at_pes.items()}
+
+
+def activity_energies(economics: Economics) -> dict[str, float]:
+    """Return the values of `ACTIVITY_KEYS` of a wafer."""
+    return {key: economics.sources[key].value for key in ACTIVITY_KEYS}
+
+
+def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
+    """Return the sum of `activity_joules` of a wafer: an estimate from below.
+
+    The range has all energies at the low end of theirs, and all at the high end.
+    """
+    numbers = {key: economics.sources[key] for key in ACTIVITY_KEYS}
+    low, value, high = (
+        sum(activity_joules(activity, dict(zip(numbers, values, strict=True))).values())
+        for values in zip(*(number.low_value_high for number in numbers.values()), strict=True)
+    )
+    return SourcedNumber(
+        value=value,
+        unit=ENERGY_UNIT,
+        grade=weakest(number.grade for number in numbers.values()),
+        source="; ".join(_source(key, number) for key, number in numbers.items()),
+        range=(low, high),
     )
 
 
-def power_and_cost(wafers: int, tokens_per_s: float, of_one_stream: float, economics: Economics) -> dict[str, float]:
-    """Power at the wall, and joules and dollars of tokens, at the assumptions and at the ends of their range."""
+def power_and_cost(wafers: int, tokens_per_s: float, economics: Economics) -> dict[str, float]:
+    """Return power at the wall, joules per token and USD per million tokens, at the assumptions and at their ends."""
     cost = system_cost(wafers, tokens_per_s, economics)
-    low, high = cost.range or (cost.value, cost.value)
     return {
-        "power_w": wafers * economics.wafer_power_w,
+        "power_w": wafers * economics.power_w.value,
         "joules_per_token": system_energy(wafers, tokens_per_s, economics).value,
         "usd_per_million_tokens": cost.value,
-        "usd_per_million_tokens_low": low,
-        "usd_per_million_tokens_high": high,
-        "usd_per_million_tokens_of_one_stream": system_cost(wafers, of_one_stream, economics).value,
+        "usd_per_million_tokens_low": cost.low,
+        "usd_per_million_tokens_high": cost.high,
     }

@@ -75,12 +75,14 @@ class DraftMachine:
         ways_s: Seconds that come besides with a pass over so many tokens, of which all but one are drafted, such as ids
             on their way.
         shared_s: Seconds that pass for each token besides, with drafts as without, such as prompts of other users.
+        has_one_peak: Whether the speed-up over draft lengths only falls after its first peak.
     """
 
     verify_s: Callable[[int], float]
     draft_s: Callable[[int], float]
     ways_s: Callable[[int], float] = field(default=lambda _: 0.0)
     shared_s: float = 0.0
+    has_one_peak: bool = True
 
     @property
     def token_s(self) -> float:

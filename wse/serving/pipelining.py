@@ -100,29 +100,3 @@ def _in_line(routes: Sequence[Route]) -> bool:
         return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)
 
     return all(follows(b, a) for a, b in set(pairwise(routes)))
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """Requests that streams make one after another: how long one takes alone, and the work of the busiest server."""
-
-    alone: CycleEstimate
-    busiest_cycles: float
-
-    def cycles_between(self, streams: int) -> CycleEstimate:
-        """Cycles from one finished request to the next, of any stream, in the steady state.
-
-        Prompts and tokens of different streams mix on the servers, so this is a bound: no stream is faster than alone,
-        no server does more than one thing at a time. For one stream it is exact if ``alone`` is.
-        """
-        cycles = max(self.alone.cycles / streams, self.busiest_cycles)
-        return CycleEstimate(cycles, exact=streams == 1 and self.alone.exact)
-
-
-def requests(prompt: Sequence[Route], token: Route, tokens: int) -> Requests:
-    """Requests that read a prompt in chunks and then make tokens."""
-    reading, work = chunks_cycles(prompt), busy_cycles(prompt)
-    for server, cycles in busy_cycles([token]).items():
-        work[server] = work.get(server, 0.0) + tokens * cycles
-    alone = CycleEstimate(reading.cycles + tokens * alone_cycles(token), reading.exact)
-    return Requests(alone, max(work.values()))

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from wse.errors import BadInput
 from wse.hardware.number import Grade, weakest
@@ -50,40 +50,109 @@ def speed_up(
 
 
 def best_draft(
-    curve: Acceptance, draft_cost: float, verify_cost: Callable[[int], float], shared_cost: float = 0.0
+    curve: Acceptance,
+    draft_cost: float,
+    verify_cost: Callable[[int], float],
+    shared_cost: float = 0.0,
+    *,
+    has_one_peak: bool = True,
 ) -> tuple[int, float]:
-    """The draft length with the largest `speed_up` on a curve, and that speed-up; (0, 1.0) where none gains.
+    """Return the draft length with the largest `speed_up` on a curve, and that speed-up; (0, 1.0) if none gains.
 
-    ``verify_cost`` gives the cost of a pass over so many tokens, the drafted ones and one more. Drafts are tried up to
-    the first that gains less than a shorter one, or to the longest that the curve was measured at: further drafted
-    tokens yield less and less, and none costs less than the one before, so there is one peak.
+    Lengths are tried up to the longest that the curve was measured at.
+
+    Args:
+        curve: Tokens per pass by draft length.
+        draft_cost: Time of drafting one token over the time of a plain pass.
+        verify_cost: Returns the time of a pass over a number of tokens, over the time of a plain pass.
+        shared_cost: Time that passes for each token with and without drafts, over the time of a plain pass.
+        has_one_peak: Whether the speed-up only falls after its first peak, so that the search may stop there. Further
+            draft tokens yield less and less, so this holds if none costs less than the one before.
     """
     best, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):
         gain = speed_up(curve.at(n), n, draft_cost, verify_cost(n + 1), shared_cost)
-        if gain <= best and length:
+        if has_one_peak and gain <= best and length:
             break
         if gain > best:
             best, length = gain, n
     return length, best
 
 
+TYPICAL: Final = "typical"
+"""Name of the geometric mean of the measured acceptances."""
+
+MISMATCH_GRADE: Final[Grade] = "I"
+"""Grade of an acceptance that is applied to another kind of draft, or another model, than it was measured with."""
+
 _BUNDLED: Final = Path(__file__).parents[1] / "data" / "acceptance.toml"
+
+
+DraftKind = Literal["head", "model", "any"]
+"""What proposes draft tokens: a draft head of the model, a separate draft model; ``any`` where it is not stated."""
+
+HEAD_KIND: Final[DraftKind] = "head"
+MODEL_KIND: Final[DraftKind] = "model"
+ANY_KIND: Final[DraftKind] = "any"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Tokens per pass, the pass's own among them, for each of ``draft_tokens`` proposed ones, in rising order.
+    """Tokens per verification pass by number of draft tokens, and what they were measured with.
 
-    ``model`` and ``head`` (the draft head) are what it was measured on.
+    Attributes:
+        model: The model that verified the draft tokens, or a name such as ``typical``.
+        kind: The kind of draft that proposed them.
+        draft: The name of the draft: a type of head such as ``MTP``, or a draft model.
+        size_ratio: Parameters of a draft model over those of the model; None for other kinds.
+        draft_tokens: Draft tokens per pass, in rising order.
+        tokens_per_pass: Tokens that a pass yields for each of ``draft_tokens``, its own token included.
+        grade: How well the numbers are known.
+        source: Where the numbers are from.
     """
 
     model: str
-    head: str
+    kind: DraftKind
+    draft: str
+    size_ratio: float | None = None
     draft_tokens: tuple[int, ...]
     tokens_per_pass: tuple[float, ...]
     grade: Grade
     source: str
+
+    @property
+    def measured_with(self) -> str:
+        """The kind of draft in words, such as ``a draft head (MTP) of DeepSeek-R1``."""
+        if self.kind == ANY_KIND:
+            return "any draft, as given"
+        if self.model == TYPICAL:
+            return f"{'draft heads' if self.kind == HEAD_KIND else 'draft models'} ({self.draft}) of several models"
+        if self.kind == HEAD_KIND:
+            return f"a draft head ({self.draft}) of {self.model}"
+        size = "" if self.size_ratio is None else f", {self.size_ratio:.3g} times the size"
+        return f"a draft model ({self.draft}{size}) of {self.model}"
+
+    def mismatch(self, kind: DraftKind, model: str) -> str | None:
+        """Return how a draft differs from the one that was measured; None where it does not.
+
+        Args:
+            kind: The kind of the draft that the acceptance is applied to.
+            model: The model that verifies its draft tokens.
+        """
+        if self.kind == ANY_KIND:
+            return None
+        differences = []
+        if kind != self.kind:
+            differences.append({HEAD_KIND: "a draft head", MODEL_KIND: "a draft model"}[kind])
+        if self.model != TYPICAL and not _plain(model).startswith(_plain(self.model)):
+            differences.append(f"the model {model}")
+        if not differences:
+            return None
+        return f"measured with {self.measured_with}, applied to {' and '.join(differences)}: graded {MISMATCH_GRADE}"
+
+    def grade_for(self, kind: DraftKind, model: str) -> Grade:
+        """Return the grade of the acceptance for a draft: no better than an estimate where the draft differs."""
+        return self.grade if self.mismatch(kind, model) is None else weakest((self.grade, MISMATCH_GRADE))
 
     def at(self, draft_tokens: int) -> float:
         """Tokens per pass with drafts of a length; 1 without a draft.
@@ -107,8 +176,14 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceShares:
-    """How often each choice of a draft, the likeliest first, is what its model says."""
+    """How often each choice of a draft is the model's token, the most likely choice first.
 
+    ``kind``, ``draft`` and ``size_ratio`` are those of `Acceptance`.
+    """
+
+    kind: DraftKind
+    draft: str
+    size_ratio: float | None = None
     shares: tuple[float, ...]
     grade: Grade
     source: str
@@ -132,7 +207,8 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
     products = itertools.accumulate(acceptances, operator.mul)
     return Acceptance(
         model=model,
-        head="any",
+        kind=ANY_KIND,
+        draft="any",
         draft_tokens=tuple(range(1, len(acceptances) + 1)),
         tokens_per_pass=tuple(itertools.accumulate(products, initial=1.0))[1:],
         grade=grade,
@@ -149,10 +225,12 @@ def typical(curves: Sequence[Acceptance]) -> Acceptance:
     """
     lengths = tuple(sorted({length for curve in curves for length in curve.draft_tokens}))
     means = tuple(math.exp(math.fsum(math.log(curve.at(n)) for curve in curves) / len(curves)) for n in lengths)
-    named = ", ".join(f"{curve.model} {curve.head}" for curve in curves)
+    named = ", ".join(f"{curve.model} {curve.draft}" for curve in curves)
+    kinds = {curve.kind for curve in curves}
     return Acceptance(
-        model="typical",
-        head="any",
+        model=TYPICAL,
+        kind=kinds.pop() if len(kinds) == 1 else ANY_KIND,
+        draft=", ".join(sorted({curve.draft for curve in curves})),
         draft_tokens=lengths,
         tokens_per_pass=means,
         grade=weakest(("I", *(curve.grade for curve in curves))),

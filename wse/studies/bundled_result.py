@@ -25,7 +25,7 @@ class ConfigurationResult(Result):
     family: Annotated[str, Doc("Its ``model_type``")]
     parameters: Annotated[int, Doc("Weights in all")]
     parameters_per_token: Annotated[int, Doc("Weights that a token goes through")]
-    dtype: Annotated[str, Doc("Element type of its weights")]
+    dtype: Annotated[str, Doc("Type of its published weights, the default of ``--dtype``")]
     layer_count: Annotated[int, Doc("Layers")]
     hidden_size: Annotated[int, Doc("Width of the residual stream", "element")]
     head_count: Annotated[int, Doc("Heads of queries")]

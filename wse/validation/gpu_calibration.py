@@ -171,8 +171,14 @@ class LeaveOut(Result):
         return (Table(columns=columns, rows=self.tests, title="Rows that constants of stacks were not fitted on"),)
 
 
-def fit_stack(stack: str, rows: Sequence[FitRow]) -> tuple[dict[str, float], LeftOut]:
-    """The constants of a stack, and the errors of the rows that they are fitted on."""
+def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> tuple[dict[str, float], LeftOut]:
+    """Return fitted constants of a stack, and the errors on the rows that they are fitted on.
+
+    Args:
+        stack: The name of the stack.
+        rows: Measured rows of any stack.
+        keys: The constants to fit; by default those of `CALIBRATIONS`. All others keep their bundled values.
+    """
     used = calibration_rows(stack, rows)
-    constants = fit(used, CALIBRATIONS[stack].keys)
+    constants = fit(used, keys or CALIBRATIONS[stack].keys)
     return constants, _errors(stack, "fitted on", len(used), used, constants)

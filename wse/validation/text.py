@@ -23,10 +23,10 @@ CALIBRATED: Final = """
   comes out 14 % too short; without any MeshGEMM row nothing fixes its loop, and it comes out 19 % off.
 - The software of services on wafers, profile `production`, by `tools/calibrate_production.py`, on two figures of August
   2024 that state wafers and no drafts: 8B on one WSE-3 at 1,800 tokens a second of a user, 70B on four at 450. Two
-  constants: 94 cycles for the tasks of a step, which are two completions at what is measured for one, and 24 for exp, a
+  constants: 93 cycles for the tasks of a step, which are two completions at what is measured for one, and 25 for exp, a
   square root or a reciprocal. Two figures cannot test two constants, and other
-  pairs fit as well: this one is taken for what it says of the code. With the tasks alone, 8B fixes 138 cycles and
-  predicts 70B 1.9 % fast; 70B fixes 153 and predicts 8B 2.9 % slow. The bytes of code are what the four wafers leave
+  pairs fit as well: this one is taken for what it says of the code. With the tasks alone, 8B fixes 160 cycles and
+  predicts 70B 1.0 % slow; 70B fixes 153 and predicts 8B 1.6 % fast. The bytes of code are what the four wafers leave
   beside the weights of 70B.
 - 33 cycles around a message between two PEs of WSE-3 silicon, from the fit that its source publishes, and 7 for the
   words of its short messages, which it does not state.
@@ -49,10 +49,10 @@ PREDICTED: Final = """
   wafers that hold the model, 1,024 tokens in and out; weights as the checkpoint has them; the context of a row is the
   cache of a user, at most what the model was made for. Rows that say that they use speculative decoding, and rows that
   do not say but are later than September 2024, are predicted with the measured acceptance of drafts, and without beside
-  it. An undated row is no older than its model's weights. Drafts are of a head of one layer, which with the model's
-  embedding and head takes its share of a token's time (assumed, grade I; no such cost is published for wafers); the
-  pass that checks n + 1 tokens is compiled, with the rewrites that pay for it. What drafts need of SRAM is not asked
-  for.
+  it. An undated row is no older than its model's weights. Drafts are of a head of one layer, which is compiled with the
+  model as one more layer, of the kind of its last one (assumed, grade I; nothing is published about drafts on wafers).
+  The pass that verifies n + 1 tokens is compiled, with the rewrites that pay for it. A head that has no room on the
+  wafers of a row is timed all the same, where `wse estimate` refuses it.
 - WaferLLM where a row gives no grid: the best of those that the source swept.
 - Stencils: vector operations counted from the description of the programs, with no constant of their own.
 - Products of local tiles: a multiply-add for each k and output column.

@@ -1,75 +1,55 @@
-"""Wafers beside GPUs: streams against closed forms, tiers, frontiers, and the rules of the verdict."""
+"""Wafers beside GPUs: rows, tiers, frontiers, crossovers that are known in closed form, and the verdict."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from wse.comparison.compare.curve.frontier import cheaper_from, cheapest_at, frontier, with_best
-from wse.comparison.compare.curve.machine import Service, curve_of, fast_batch
-from wse.comparison.compare.curve.public import public_points
-from wse.comparison.compare.curve.row import FAST, GPU, PLAIN, WAFER, CurveRow
+from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
+from wse.comparison.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
+from wse.comparison.compare.curve.frontier import frontier, with_best
+from wse.comparison.compare.curve.points import curve_rows, users_at_speed
+from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.comparison.compare.curve.verdict import curve_verdict
-from wse.comparison.compare.curve.wafers import WaferMachine
-from wse.hardware.load import load_wafer
-from wse.hardware.number import SourcedNumber
+from wse.comparison.compare.machine import GPU, WAFER, Kind, Machine
 from wse.models.load import load_model
-from wse.serving.economics import load_economics
+from wse.studies.results.placement import ModelResult
+from wse.studies.results.published import public_points
 
-WAFERS = WaferMachine(
-    name="wse3",
-    chips=4,
-    software="bands",
-    link="",
-    users_per_batch=1,
-    most=20,
-    new_tokens=100,
-    token_s=0.002,
-    prompt_s=0.05,
-    busiest_token_s=0.0005,
-    busiest_request_s=0.06,
-    economics=load_economics(load_wafer("wse3")),
+MACHINES = st.builds(
+    gpu,
+    st.floats(1e-4, 0.1),
+    st.floats(1e-6, 1e-2),
+    room=st.integers(1, 3_000),
+    usd_per_hour=st.floats(0.5, 500),
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A machine of which each user gets 100 tokens a second over 1 + users / 10."""
-
-    machine: str = "8 gpus"
-    kind: str = GPU
-    name: str = "gpu"
-    chips: int = 8
-    software: str = "stack"
-    users_per_batch: int = 1
-    most: int = 100
-
-    def service(self, batch: int) -> Service:
-        speed = 100 / (1 + batch / 10)
-        number = SourcedNumber(value=1 / (batch * speed), unit="1", grade="I", source="test", range=None)
-        return Service(tokens_per_s_per_user=speed, tokens_per_s=batch * speed, exact=True, cost=number, energy=number)
-
-
-def row(kind: str, users: int, speed: float, usd: float, **changes: object) -> CurveRow:
+def row(kind: Kind, users: int, speed: float, usd_per_million: float, tier: str | None = None) -> CurveRow:
     machine = "4 wse3, bands" if kind == WAFER else "8 h200, trtllm"
     return CurveRow(
         machine=machine,
         kind=kind,
-        name=machine.split()[1],
+        name=machine.split()[1].rstrip(","),
         chips=4,
+        dtype="fp8",
         software="",
         users=users,
+        ttft_s=0.1,
         tokens_per_s_per_user=speed,
         tokens_per_s=users * speed,
-        exact=True,
-        usd_per_million_tokens=usd,
-        usd_per_million_tokens_low=usd / 1.1,
-        usd_per_million_tokens_high=usd * 1.1,
-        joules_per_token=usd,
-        joules_per_token_low=usd,
-        joules_per_token_high=usd,
-        **changes,  # type: ignore[arg-type]
+        usd_per_million_tokens=usd_per_million,
+        usd_per_million_tokens_low=usd_per_million / 1.1,
+        usd_per_million_tokens_high=usd_per_million * 1.1,
+        joules_per_token=usd_per_million,
+        joules_per_token_low=usd_per_million,
+        joules_per_token_high=usd_per_million,
+        tier=tier,
     )
 
 
@@ -77,42 +57,87 @@ WAFER_ROWS = (row(WAFER, 1, 1000, 50), row(WAFER, 20, 900, 4))
 GPU_ROWS = (row(GPU, 1, 120, 100), row(GPU, 16, 90, 8), row(GPU, 64, 50, 3), row(GPU, 512, 10, 1))
 
 
-def test_one_stream_is_as_fast_as_alone_and_pays_for_its_prompt() -> None:
-    alone = WAFERS.service(1)
-    assert alone.tokens_per_s_per_user == pytest.approx(500)
-    assert alone.tokens_per_s == pytest.approx(100 / 0.25)
-    assert alone.exact
-    assert alone.cost.value == pytest.approx(4 * 41.96 / 3600 / 400 * 1e6)
-    assert alone.energy.value == pytest.approx(4 * 23_000 / 400)
+def test_rows_have_the_operating_points_of_their_machine() -> None:
+    rows = curve_rows(gpu(0.004, 0.0001, room=150, usd_per_hour=2, ends=(1, 5)), 50)
+    assert [one.users for one in rows] == [1, 2, 4, 8, 16, 32, 40, 64, 128, 150]
+    for one in rows:
+        tpot_s = 0.004 + one.users * 0.0001
+        cost = usd(0.004, 0.0001, one.users)
+        assert one.tokens_per_s_per_user == pytest.approx(1 / tpot_s)
+        assert one.ttft_s == pytest.approx(tpot_s)
+        assert one.tokens_per_s == pytest.approx(one.users / tpot_s)
+        assert one.usd_per_million_tokens == pytest.approx(2 * cost)
+        assert (one.usd_per_million_tokens_low, one.usd_per_million_tokens_high) == pytest.approx((cost, 5 * cost))
+        assert one.joules_per_token == pytest.approx(POWER_W * tpot_s / one.users)
+        assert (one.machine, one.kind, one.chips, one.dtype) == ("1 h200, vllm", GPU, 1, "fp8")
 
 
-def test_streams_share_the_busiest_stage_prompts_included() -> None:
-    """Four fit beside each other: 0.25 s alone over 0.06 s. Ten take turns, and decode in what the prompt leaves."""
-    four, ten = WAFERS.service(4), WAFERS.service(10)
-    assert four.tokens_per_s_per_user == pytest.approx(500)
-    assert four.tokens_per_s == pytest.approx(4 * 400)
-    assert ten.tokens_per_s == pytest.approx(100 / 0.06)
-    assert ten.tokens_per_s_per_user == pytest.approx(100 / (10 * 0.06 - 0.05))
-    assert not ten.exact
+def test_rows_end_where_more_users_only_wait() -> None:
+    assert [one.users for one in curve_rows(gpu(0.004, room=150, saturated_from=21), 50)] == [1, 2, 4, 8, 16, 21]
 
 
-def test_a_stage_that_tokens_keep_busy_bounds_them() -> None:
-    busy = replace(WAFERS, busiest_token_s=0.001, prompt_s=0.0, busiest_request_s=0.01)
-    assert busy.service(10).tokens_per_s_per_user == pytest.approx(100)
+@given(MACHINES, st.floats(1, 20_000))
+def test_users_at_a_speed_are_the_most_that_get_it(machine: Machine, speed: float) -> None:
+    users = users_at_speed(machine, speed)
+    assert 0 <= users <= machine.useful_users
+    if users:
+        assert (machine.point(users).tokens_per_s_per_user or 0.0) >= speed
+    if users < machine.useful_users:
+        assert (machine.point(users + 1).tokens_per_s_per_user or 0.0) < speed
 
 
-def test_tiers_are_the_most_users_and_the_most_that_are_fast_enough() -> None:
-    rows = curve_of(Line(most=101))
-    assert [r.users for r in rows] == sorted({r.users for r in rows})
-    plain, fast = (next(r for r in rows if r.tier == tier) for tier in (PLAIN, FAST))
-    assert plain.users == 101
-    assert fast.users == 34  # 1 + u / 10 <= 11.1 / 2.5
-    assert fast.tokens_per_s_per_user >= 2.5 * plain.tokens_per_s_per_user > Line().service(35).tokens_per_s_per_user
+@pytest.mark.parametrize(
+    ("plain_speed", "room", "tiers"),
+    [
+        (50.0, 1_000, {PLAIN: 160, FAST: 40}),  # 1/50 = 4 ms + 160 * 0.1 ms; 1/125 = 4 ms + 40 * 0.1 ms
+        (40.0, 1_000, {PLAIN: 210, FAST: 60}),
+        (100.0, 1_000, {PLAIN: 60}),  # one user alone gets 243.9 tokens/s, less than 250
+        (50.0, 12, {PLAIN: 12, FAST: 12}),
+        (300.0, 12, {}),
+    ],
+)
+def test_tiers_are_the_most_users_that_get_a_speed(plain_speed: float, room: int, tiers: dict[str, int]) -> None:
+    rows = curve_rows(gpu(0.004, 0.0001 * (1 - 1e-9), room=room), plain_speed)
+    assert {tier: one.users for one in rows for tier in one.tiers} == tiers
 
 
-def test_there_is_no_fast_tier_where_one_user_alone_is_not_fast_enough() -> None:
-    assert fast_batch(Line(), 10) is None
-    assert all(r.tier != FAST for r in curve_of(Line(most=10)))
+def test_rows_and_the_heading_state_the_type_of_each_machine() -> None:
+    model = ModelResult(name="big", parameters=1, dtype="fp8", activations="bfloat16", accumulate="float32", bytes=2)
+    result = CurveResult(
+        inputs={"prompt_len": 8, "new_tokens": 9, "plain_speed": 50.0},
+        model=model,
+        wafer={},
+        economics={},
+        rows=(WAFER_ROWS[0], GPU_ROWS[0]),
+        public=(),
+        verdict=(),
+    )
+    assert result.title == "big as fp8 on wafers and GPUs; 8 + 9 tokens"
+    other = replace(result, rows=(replace(WAFER_ROWS[0], dtype="bfloat16"), GPU_ROWS[0]))
+    assert other.title == "big as bfloat16 on wafers and as fp8 on GPUs; 8 + 9 tokens"
+    for table in other.tables(detail=True)[:2]:
+        assert "type" in [column.title for column in table.columns]
+
+
+def test_the_fast_tier_of_a_machine_follows_its_plain_tier() -> None:
+    rows = with_best([*curve_rows(wafer(1e-3, room=4), 50), *curve_rows(gpu(0.004, 0.0001, room=500), 50)])
+    result = CurveResult(
+        inputs={"prompt_len": 8, "new_tokens": 9, "plain_speed": 50.0},
+        model=ModelResult(name="m", parameters=1, dtype="fp8", activations="fp8", accumulate="float32", bytes=2),
+        wafer={},
+        economics={},
+        rows=rows,
+        public=(),
+        verdict=(),
+    )
+    tiers = result.tables()[0]
+    machines = [(one.machine, one.tier) for one in tiers.rows]
+    assert machines == [(name, tier) for name in ("1 wse3, bands", "1 h200, vllm") for tier in (PLAIN, FAST)]
+    assert "50 tokens/s each; fast: of 125 tokens/s" in tiers.note
+    speed, cost = ([str(c.text(one)) for one in tiers.rows] for c in tiers.columns if c.key.endswith("_over_plain"))
+    assert speed == ["", "1 x", "", "2.5 x"]
+    plain, fast = (usd(0.004, 0.0001, one.users) for one in tiers.rows[2:])
+    assert cost == ["", "1 x", "", f"{fast / plain:.2g} x"]
 
 
 def test_frontier_leaves_out_what_is_slower_and_no_cheaper() -> None:
@@ -122,50 +147,116 @@ def test_frontier_leaves_out_what_is_slower_and_no_cheaper() -> None:
     assert [r.best for r in marked] == [True, True, False, True, True, True, True]
 
 
-def test_cheapest_at_a_speed() -> None:
-    cheapest = cheapest_at(GPU_ROWS, 50)
-    assert cheapest is not None
-    assert cheapest.users == 64
-    assert cheapest_at(GPU_ROWS, 121) is None
+def test_the_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> None:
+    slow, quick = gpu(0.01, 0.001, room=100, ends=(0.5, 3)), gpu(0.002, 0.001, room=5, usd_per_hour=1)
+    assert cheapest_token([slow, quick], 21) == pytest.approx(usd(0.01, 0.001, 37))  # 1/21 = 10 ms + 37.6 ms
+    assert cheapest_token([slow, quick], 21, "low") == pytest.approx(usd(0.01, 0.001, 37, 0.5))
+    assert cheapest_token([slow], 21, "high") == pytest.approx(usd(0.01, 0.001, 37, 3))
+    assert cheapest_token([slow, quick], 95) == pytest.approx(usd(0.002, 0.001, 5))
+    assert cheapest_token([slow, quick], 500) == math.inf
 
 
-def test_wafers_are_cheaper_from_the_first_speed_that_gpus_reach_at_a_higher_price() -> None:
-    assert cheaper_from(WAFER_ROWS, GPU_ROWS) == 90
-    assert cheaper_from(WAFER_ROWS, [replace(GPU_ROWS[0], usd_per_million_tokens=1)]) == 900
-    assert cheaper_from([replace(WAFER_ROWS[0], tokens_per_s_per_user=9)], GPU_ROWS) is None
+COST = usd(0.001, 0.0, 1, 10.0)  # a wafer with room for one user of 1,000 tokens/s, at 10 USD/h
 
 
-def test_verdict_follows_from_the_rows() -> None:
-    first, second = curve_verdict([*WAFER_ROWS, *GPU_ROWS])
+@pytest.mark.parametrize("users", [3, 20, 333])
+def test_wafers_become_cheaper_where_too_few_users_share_a_gpu(users: int) -> None:
+    """A token would cost the same with ``users - 1/2`` users of a GPU; above the speed of ``users`` fewer share it."""
+    per_user_s, base_s = 1e-4, 5e-3
+    price = COST / usd(base_s, per_user_s, users - 0.5)
+    gpus = gpu(base_s, per_user_s, room=5_000, usd_per_hour=price)
+    (interval,) = cheaper_speeds([wafer(0.001, usd_per_hour=10)], [gpus])
+    assert interval.from_speed == pytest.approx(1 / (base_s + users * per_user_s), rel=1e-5)
+    assert interval.to_speed == math.inf
+
+
+def test_wafers_are_cheaper_up_to_the_speed_that_they_give() -> None:
+    cheap = wafer(0.1, room=100, usd_per_hour=0.5)  # 10 tokens/s for each of 100 users
+    (interval,) = cheaper_speeds([cheap], [gpu(0.001)])
+    assert interval.from_speed <= 1
+    assert interval.to_speed == pytest.approx(10, rel=1e-5)
+
+
+def test_wafers_are_cheaper_at_two_ranges_of_speed() -> None:
+    """Slow wafers are the cheapest up to 10 tokens/s, GPUs up to 100, and fast wafers give 1,000."""
+    machines = [wafer(0.1, room=100), wafer(0.001, usd_per_hour=10)]
+    first, second = cheaper_speeds(machines, [gpu(0.01, room=5)])
+    assert first.to_speed == pytest.approx(10, rel=1e-5)
+    assert second == Interval(pytest.approx(100, rel=1e-5), math.inf)
+
+
+def test_speeds_at_the_ends_of_prices() -> None:
+    one, other = wafer(0.001, usd_per_hour=2, ends=(1, 4)), gpu(0.001, usd_per_hour=3, ends=(2.5, 3.5))
+    assert cheaper_speeds([one], [other]) == (Interval(1.0, math.inf),)
+    assert cheaper_speeds([one], [other], ("high", "low")) == ()
+    assert cheaper_speeds([one], [other], ("low", "high")) == (Interval(1.0, math.inf),)
+
+
+@given(st.lists(MACHINES, min_size=1, max_size=3), st.lists(MACHINES, min_size=1, max_size=3))
+def test_at_each_end_of_an_interval_the_cheaper_group_changes(ones: list[Machine], others: list[Machine]) -> None:
+    def is_cheaper(speed: float) -> bool:
+        return cheapest_token(ones, speed) < cheapest_token(others, speed)
+
+    for low, high in cheaper_speeds(ones, others):
+        assert low < high
+        if low > 1:
+            assert is_cheaper(low)
+            assert not is_cheaper(low * (1 - 1e-5))
+        if not math.isinf(high):
+            assert not is_cheaper(high)
+            assert is_cheaper(high * (1 - 1e-5))
+
+
+def test_the_verdict_has_the_figures_of_the_machines() -> None:
+    wafers, gpus = wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
+    assert curve_verdict([wafers, gpus]) == (
+        "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
+        "A token is cheapest on 1 h200, vllm, 0.0448 USD (0.0448 to 0.0448) per million with 31 users of 20 tokens/s, "
+        "against 2.78 USD (1.39 to 5.56) per million on 1 wse3, bands.",
+        "At central prices wafers have the cheaper token only where GPUs are too slow; at the lowest price of wafers "
+        "and the highest of GPUs only where GPUs are too slow; at the highest of wafers and the lowest of GPUs only "
+        "where GPUs are too slow. Above 50 tokens/s a user only wafers are fast enough.",
+    )
+
+
+def test_the_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
+    """At 10 USD/h a GPU's token is dearer below 5 users, 1 / (9 ms + 5 ms); at 20 below 3; at 5 below 18."""
+    wafers = wafer(0.001, usd_per_hour=10, ends=(5, 20))
+    gpus = gpu(0.009, 0.001, room=31, usd_per_hour=3.6)
+    *_, crossover = curve_verdict([wafers, gpus])
+    speeds = {price: _first_cheaper(price) for price in (5, 10, 20)}
+    assert crossover == (
+        f"At central prices wafers have the cheaper token from {speeds[10]:.3g} tokens/s a user on; at the lowest "
+        f"price of wafers and the highest of GPUs from {speeds[5]:.3g} tokens/s a user on; at the highest of wafers "
+        f"and the lowest of GPUs from {speeds[20]:.3g} tokens/s a user on. Above 100 tokens/s a user only wafers are "
+        "fast enough."
+    )
+
+
+def _first_cheaper(usd_per_hour: float) -> float:
+    """Return the speed from which a wafer of one user is cheaper: that of the fewest users that beat it on GPUs."""
+    cost = usd(0.001, 0.0, 1, usd_per_hour)
+    users = next(users for users in range(1, 32) if usd(0.009, 0.001, users, 3.6) <= cost)
+    return 1 / (0.009 + users * 0.001)
+
+
+def test_the_verdict_where_wafers_are_cheaper_at_every_speed_and_prices_overlap() -> None:
+    _, cheapest, crossover = curve_verdict(
+        [wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.002, usd_per_hour=12, ends=(8, 12))]
+    )
+    assert cheapest.startswith("A token is cheapest on 1 wse3, bands, 2.78 USD")
+    assert cheapest.endswith(" (within the published range of prices it may be the other way round).")
+    assert crossover.startswith("At central prices wafers have the cheaper token at every speed; ")
+    assert "the lowest of GPUs only where GPUs are too slow" in crossover
+
+
+def test_the_verdict_where_gpus_are_faster() -> None:
+    first, _, crossover = curve_verdict([wafer(0.02), gpu(0.01)])
     assert first == (
-        "One user is 8.3 times as fast on 4 wse3, bands as on 8 h200, trtllm: 1,000 tokens/s against 120 tokens/s."
+        "One user is 2.0 times as fast on 1 h200, vllm as on 1 wse3, bands: 100 tokens/s against 50 tokens/s."
     )
-    assert second == (
-        "A token is cheapest on 8 h200, trtllm, 1.00 USD a million with 512 users of 10 tokens/s, against 4.00 USD a "
-        "million on 4 wse3, bands; from 90 tokens/s a user on wafers are the cheaper ones whatever is known of "
-        "prices, and above 120 tokens/s a user wafers are the only ones."
-    )
-
-
-def test_verdict_tells_the_speed_at_the_prices_that_favour_gpus() -> None:
-    dear = [replace(r, usd_per_million_tokens_high=20) for r in WAFER_ROWS]
-    assert "ones (from 120 tokens/s at the prices" in curve_verdict([*dear, *GPU_ROWS])[1]
-    dearest = [replace(r, usd_per_million_tokens_high=200) for r in WAFER_ROWS]
-    assert "ones (at no speed of GPUs at the prices" in curve_verdict([*dearest, *GPU_ROWS])[1]
-
-
-def test_verdict_where_wafers_are_cheaper_at_every_speed() -> None:
-    _, second = curve_verdict([*(replace(r, usd_per_million_tokens=0.5) for r in WAFER_ROWS), *GPU_ROWS])
-    assert second.startswith("A token is cheapest on 4 wse3, bands")
-    assert "GPUs are" not in second
-
-
-def test_verdict_where_gpus_are_faster_and_prices_overlap() -> None:
-    close = [replace(WAFER_ROWS[1], tokens_per_s_per_user=60.0, usd_per_million_tokens_low=1.05)]
-    first, second = curve_verdict([*close, *GPU_ROWS])
-    assert first.startswith("One user is 2.0 times as fast on 8 h200, trtllm")
-    assert "it may be the other way round" in second
-    assert "wafers are the only ones" not in second
+    assert crossover.startswith("At central prices wafers have the cheaper token at no speed; ")
+    assert "only wafers are fast enough" not in crossover
 
 
 def test_published_speeds_are_those_of_models_of_the_same_layers() -> None:

@@ -13,11 +13,11 @@ from tests.comparison.compare.test_table import LESS, RESULT, ROW
 from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested, wait_for
 from wse.comparison.compare.curve.frontier import with_best
 from wse.comparison.compare.curve.page import curve_as_html
-from wse.comparison.compare.curve.public import PublicPoint
 from wse.comparison.compare.curve.result import CurveResult
-from wse.comparison.compare.curve.row import WAFER
+from wse.comparison.compare.machine import WAFER
 from wse.comparison.compare.page.page import as_html, traces_as_html
 from wse.inspect.query.compare import compare_traces
+from wse.studies.results.published import PublicPoint
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
@@ -61,14 +61,14 @@ def test_it_loads_without_a_complaint_or_a_request_and_texts_are_texts(page: Any
 
 
 def test_tables_sort_by_value_and_the_best_is_marked(page: Any) -> None:
-    cells = "#table-0 tbody td:nth-child(4)"
+    cells = "#table-0 tbody td:nth-child(5)"
     assert texts(page, cells) == ["12,346", "1.5", "7"]
-    head = found(page, "#table-0 th:nth-child(4) button")
+    head = found(page, "#table-0 th:nth-child(5) button")
     head.click()
     assert texts(page, cells) == ["12,346", "7", "1.5"]
     head.click()
     assert texts(page, cells) == ["1.5", "7", "12,346"]
-    assert texts(page, "#table-0 td:nth-child(4).best") == ["12,346"]
+    assert texts(page, "#table-0 td:nth-child(5).best") == ["12,346"]
 
 
 def test_limits_are_shown_in_full(page: Any) -> None:
@@ -108,7 +108,7 @@ def test_curves_of_wafers_and_gpus_tell_their_numbers(browser: Any, tmp_path: Pa
     rows = with_best([row(WAFER, 1, 900, 50, tier="plain"), *(replace(r, machine=IMAGE) for r in GPU_ROWS)])
     public = PublicPoint(model=SCRIPT, system=IMAGE, tokens_per_s_per_user=450.0, by="vendor", date="2024", source="a")
     result = CurveResult(
-        inputs={"prompt_len": 5, "new_tokens": 9},
+        inputs={"prompt_len": 5, "new_tokens": 9, "plain_speed": 50.0},
         model=replace(RESULT.model, name=SCRIPT),
         wafer={},
         economics={},

@@ -55,7 +55,8 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
         f"One user is fastest on 1 wafer (region) with {one['tokens_per_s_per_user']:,.0f} tokens/s"
     )
     assert f"{cheapest['tokens_per_s']:,.0f} tokens/s for {cheapest['users']:,} users, " in first
-    assert f"{cheapest['usd_per_million_tokens']:,.2f} USD a million" in first
+    low, high = (cheapest[f"usd_per_million_tokens_{end}"] for end in ("low", "high"))
+    assert f"{cheapest['usd_per_million_tokens']:,.2f} ({low:,.2f} to {high:,.2f}) USD a million" in first
     change, slow, most = (
         row["tokens_per_s_per_user"] / one["tokens_per_s_per_user"] - 1 for row in (two, slow_two, four)
     )

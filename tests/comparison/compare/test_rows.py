@@ -25,8 +25,11 @@ from wse.report.comparison_row import ALL_USERS, COLUMNS, ONE_USER
 from wse.report.limits import StreamLimits, limits_of
 from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics
-from wse.studies.estimate.estimate import estimate
+from wse.serving.operating_point import operating_point
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.estimate import TimedEstimate, estimate, timed_estimate
 from wse.studies.estimate.stage_times import Server
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
@@ -65,9 +68,10 @@ def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: 
         assert row["tokens_per_s_per_user"] == decode["tokens_per_s_per_user"]
         assert row["tpot_s"] == report["latency"]["tpot_s"]
         assert row["ttft_s"] == report["latency"]["ttft_s"]
-        assert row["users"] == report["schedule"]["kv_limited_streams"] > 1
-        most = report["schedule"]["rows"][-1]
-        assert row["tokens_per_s"] == pytest.approx(most["tokens_per_s"], rel=0.02), "there midway, here the mean token"
+        alone, *_, most = report["serving"]["points"]
+        assert 1 < row["users"] <= report["serving"]["max_users"]
+        assert row["tokens_per_s"] == pytest.approx(most["tokens_per_s"], rel=0.03), "nearly all of what can be served"
+        assert row["usd_per_million_tokens_of_one_user"] == alone["usd_per_million_tokens"]
         assert row["crossing_fraction"] == by["crossing"] / sum(by.values())
         assert row["wafer_link_bytes_per_token"] == report["crossing"]["bytes_per_token"]
         assert row["mesh_hops_per_token"] == report["fabric"]["wavelet_hops_per_token"]
@@ -123,29 +127,49 @@ def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) 
     assert 0 < extra[0] < 0.1 * layer_cycles
 
 
-@pytest.mark.slow
-def test_more_streams_until_a_stage_is_busy(base: EstimateRequest) -> None:
-    rows = {
-        streams: here(CompareRequest(base=base, wafers=(4,), mappings=("region",), streams=streams))["rows"][0]
-        for streams in (1, 2, 1000)
-    }
-    assert rows[1]["tokens_per_s"] == rows[1]["tokens_per_s_per_user"]
-    assert rows[2]["tokens_per_s"] == 2 * rows[1]["tokens_per_s"]
-    assert rows[2]["users"] == 2
-    most = rows[1000]
-    assert most["users"] < 1000
-    assert 2 * rows[1]["tokens_per_s"] < most["tokens_per_s"] < most["users"] * rows[1]["tokens_per_s"]
+def timed(base: EstimateRequest) -> TimedEstimate:
+    """The estimate of a request, with its deployment."""
+    prepared = prepare_estimate(base)
+    return timed_estimate(prepared, compile_fastest(prepared).program)
+
+
+def test_users_of_a_row_are_the_fewest_that_saturate_the_machine(compared: Report, base: EstimateRequest) -> None:
+    for row in compared["rows"]:
+        if row.get("link_latency_s") in (SLOWEST.latency_s, FASTEST.latency_s):
+            continue
+        deployment = timed(replace(base, mapping=row["mapping"], wafers=row["wafers"])).deployment
+        points = [operating_point(deployment, row["users"] + more) for more in (-1, 0, 100)]
+        assert [point.saturated for point in points] == [False, True, True]
+        assert points[2].tokens_per_s == pytest.approx(row["tokens_per_s"], rel=0.03)
+        assert points[1].tokens_per_s_per_user == row["tokens_per_s_per_user_of_all"]
+        assert points[1].ttft_s == row["ttft_s_of_all"] > row["ttft_s"]
+        assert f"KV cache: {deployment.max_concurrency:,} users of 25 tokens fit" in row["limit"]
+
+
+def test_users_of_a_row_are_no_more_than_have_room(base: EstimateRequest) -> None:
+    estimated, economics = timed(replace(base, wafers=2)), load_economics(load_wafer("wse3"))
+    for room in (3, 0):
+        smaller = replace(estimated, deployment=replace(estimated.deployment, max_concurrency=room))
+        row = row_of(smaller, "region", WaferLink(1e9, 1e-6), economics)
+        assert row.users == room
+        assert (row.usd_per_million_tokens is None) == (room == 0)
+        if room:
+            point = operating_point(smaller.deployment, room)
+            assert (row.tokens_per_s, row.tokens_per_s_per_user_of_all) == (
+                point.tokens_per_s,
+                point.tokens_per_s_per_user,
+            )
 
 
 def test_power_and_dollars_are_those_of_all_tokens(compared: Report) -> None:
     economics = load_economics(load_wafer("wse3"))
     for row in compared["rows"]:
-        assert row["power_w"] == row["wafers"] * economics.wafer_power_w
+        assert row["power_w"] == row["wafers"] * economics.power_w.value
         assert row["joules_per_token"] == pytest.approx(row["power_w"] / row["tokens_per_s"])
         hours = 1e6 / row["tokens_per_s"] / 3600
-        assert row["usd_per_million_tokens"] == pytest.approx(row["wafers"] * economics.wafer_usd_per_hour * hours)
+        assert row["usd_per_million_tokens"] == pytest.approx(row["wafers"] * economics.usd_per_hour.value * hours)
         assert row["usd_per_million_tokens_low"] <= row["usd_per_million_tokens"] <= row["usd_per_million_tokens_high"]
-        assert row["usd_per_million_tokens_of_one_stream"] >= row["usd_per_million_tokens"]
+        assert row["usd_per_million_tokens_of_one_user"] >= row["usd_per_million_tokens"]
     assert compared["economics"]["wafer_power_w"].keys() >= {"value", "unit", "grade", "source"}
 
 
@@ -170,15 +194,13 @@ def test_the_sentence_for_each_cause(cause: str) -> None:
     assert limits.users_limited_by is None
 
 
-def test_the_sentence_says_how_many_users_have_room(compared: Report, base: EstimateRequest) -> None:
+def test_the_sentence_says_how_many_users_have_room() -> None:
     streams = StreamLimits("KV cache", 2, 5, 3, 2048, "link out of wafer 0")
     by = dict.fromkeys(CAUSES, 1.0)
     limits = limits_of(by, longest_line=4, layers=0, crossing_bytes=0.0, streams=streams)
     assert limits.users_limited_by == "KV cache"
     told = "KV cache: 6 users of 2,048 tokens fit, 10 would keep the link out of wafer 0 busy"
     assert limits.limit.endswith(told)
-    for row in compared["rows"]:
-        assert re.search(rf"KV cache: {row['users']:,} users of 25 tokens fit", row["limit"]), row["limit"]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +259,6 @@ def test_nothing_that_fits(base: EstimateRequest) -> None:
         ({"link_gb_per_s": (0.0,)}, BadInput, "--link-bandwidth 0: "),
         ({"link_latency_us": (-1.0,)}, BadInput, "--link-latency -1: give numbers from 0 to 10000 µs"),
         ({"link_latency_us": (math.inf,)}, BadInput, "--link-latency inf: "),
-        ({"streams": 0}, BadInput, "--streams 0: give a number of at least 1"),
         ({"link_gb_per_s": tuple(map(float, range(1, 2002)))}, BadInput, "rows: give fewer wafers, mappings or links"),
     ],
     ids=lambda value: str(value)[:40],
@@ -250,14 +271,6 @@ def test_what_is_refused(base: EstimateRequest, changes: dict[str, Any], error: 
 def test_a_single_new_token_is_refused(base: EstimateRequest) -> None:
     with pytest.raises(BadInput, match="--new-tokens 1: the prompt gives the first token"):
         here(CompareRequest(base=replace(base, new_tokens=1)))
-
-
-def test_a_row_knows_no_more_streams_than_have_room(base: EstimateRequest) -> None:
-    result = estimate(replace(base, wafers=2))
-    economics = load_economics(load_wafer("wse3"))
-    row = row_of(result, "region", WaferLink(1e9, 1e-6), economics, 10**9)
-    assert result.schedule is not None
-    assert row.users == result.schedule.kv_limited_streams
 
 
 def test_the_best_of_each_machine_is_marked(compared: Report) -> None:
@@ -326,7 +339,7 @@ def test_a_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch
 
 
 def test_wafers_that_change_nothing_are_said_to(base: EstimateRequest) -> None:
-    one = row_of(estimate(base), "region", None, load_economics(load_wafer("wse3")))
+    one = row_of(timed(base), "region", None, load_economics(load_wafer("wse3")))
     two, four = (replace(one, wafers=wafers, link_bytes_per_s=1e9) for wafers in (2, 4))
     faster = replace(two, tokens_per_s_per_user=1.5 * (one.tokens_per_s_per_user or 0.0))
     assert verdict((one, two, four))[1].endswith("; 4 make no difference.")

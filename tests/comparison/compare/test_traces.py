@@ -112,7 +112,7 @@ def test_a_run_does_not_differ_from_itself(runs: Runs) -> None:
 def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
     mine = tmp_path / "mine.toml"
-    mine.write_text('base = "wse2"\n')
+    mine.write_text('base = "wse3"\n')
     model = str(path.parent)
     prepared = prepare(
         RunRequest(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=9, schedule="released")
@@ -160,6 +160,6 @@ def test_another_clock_is_the_cause(tmp_path: Path) -> None:
         sentences.append(change_of_runs(*compare_traces(tmp_path / "0.h5", path).rows))
     same, faster, longer = sentences
     assert same.startswith("One user gets ")
-    assert faster.endswith("tokens/s, at 1.7 GHz in place of 850 MHz.")
+    assert faster.endswith("tokens/s, at 1.75 GHz in place of 875 MHz.")
     assert "because" not in faster
-    assert re.search(r"at 1\.7 GHz in place of 850 MHz; a token takes [\d.]+ % more cycles, because words on", longer)
+    assert re.search(r"at 1\.75 GHz in place of 875 MHz; a token takes [\d.]+ % more cycles, because words on", longer)

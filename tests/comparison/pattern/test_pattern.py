@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from placements import WSE2
 
 import wse
 from wse.comparison.pattern.plot import pattern_figure
@@ -22,7 +23,7 @@ WAFER = load_wafer("wse2")
 
 
 def test_cases_have_the_numbers_of_their_models() -> None:
-    result = wse.pattern("chain,star,multicast,gather", pes=[8], words=[16], wavelet=True)
+    result = wse.pattern("chain,star,multicast,gather", pes=[8], words=[16], wavelet=True, **WSE2)
     by_name = {case.pattern: case for case in result.cases}
     one = by_name["chain"]
     assert (one.collective, one.root, one.best, one.stalls) == ("reduce", 0, True, False)
@@ -50,14 +51,15 @@ def test_the_best_of_a_size_is_among_those_that_do_the_same() -> None:
 
 
 def test_numbers_of_the_machine_are_set() -> None:
-    slow, usual = wse.pattern("chain", pes=[64], words=[4], set="wafer.hop_cycles=x3"), wse.pattern("chain", words=[4])
+    slow = wse.pattern("chain", pes=[64], words=[4], set="wafer.hop_cycles=x3", **WSE2)
+    usual = wse.pattern("chain", words=[4], **WSE2)
     (case,), (as_it_is,) = slow.cases, usual.cases
     assert case.cycles == as_it_is.cycles + 2 * WAFER.hop_cycles * 63  # hops of the line
     assert (case.bound_cycles or 0) > (as_it_is.bound_cycles or 0)
     assert (slow.settings, usual.settings) == ({"wafer.hop_cycles": 3 * WAFER.hop_cycles}, {})
     assert "--set wafer.hop_cycles=3" in str(slow.tables()[0].note)
-    gaps = wse.pattern("star", pes=[8], words=[4], set=["software.reduce_gap_cycles=x4", "wafer.clock_hz=x2"])
-    assert gaps.cases[0].cycles != wse.pattern("star", pes=[8], words=[4]).cases[0].cycles
+    gaps = wse.pattern("star", pes=[8], words=[4], set=["software.reduce_gap_cycles=x4", "wafer.clock_hz=x2"], **WSE2)
+    assert gaps.cases[0].cycles != wse.pattern("star", pes=[8], words=[4], **WSE2).cases[0].cycles
     with pytest.raises(UnknownName, match=r"unknown setting 'wafer.foo'"):
         wse.pattern("chain", set="wafer.foo=1")
 

@@ -83,7 +83,7 @@ PIECES = ("<scr", "ipt>a", "lert(1", ")</sc", "ript>")
 def race() -> RaceResult:
     quick = Pace(name="<i>wafer</i>", first_token_s=0.1, queue_s=0.0, step_s=0.01)
     slow = Pace(name="GPUs", first_token_s=0.5, queue_s=0.2, step_s=0.1)
-    lanes = tuple(lane_result(pace, len(PIECES), usd_per_million_tokens=None, note="n") for pace in (quick, slow))
+    lanes = tuple(lane_result(pace, len(PIECES), cost=None, note="n") for pace in (quick, slow))
     return RaceResult(model="m", tokens=len(PIECES), prompt_tokens=8, lanes=lanes)
 
 

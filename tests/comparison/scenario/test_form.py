@@ -83,6 +83,11 @@ def test_a_slip_is_one_line(changes: dict[str, Any], kind: type[BadInput], says:
     assert len(text) < 900
 
 
+def test_numbers_may_have_prefixes() -> None:
+    form = read_scenario(scenario(prompt_len=["4k", 64], new_tokens="0.5k", batch={"users": "1k"})).form
+    assert (form.prompt_len, form.new_tokens, form.batch.users) == ([4_096, 64], 512, [1_000])
+
+
 def test_files_are_read_with_a_limit(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     assert "does not exist" in refusal(BadInput, read_scenario, file)

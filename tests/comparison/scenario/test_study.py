@@ -89,7 +89,7 @@ def test_a_stage_that_drafts_keep_busy_bounds_streams() -> None:
     assert gains[0] > 1
     prediction = together[1].prediction
     assert prediction is not None
-    assert prediction.users == prediction.most_users > 1
+    assert 1 < prediction.users <= prediction.most_users  # more would only wait
     assert prediction.tokens_per_s_per_user <= speed(alone[1])
 
 
@@ -150,7 +150,7 @@ def test_a_scenario_of_which_nothing_can_be_is_refused() -> None:
 def test_prices_of_a_scenario_take_the_place_of_those_of_wse() -> None:
     machines = [WAFER, GPU]
     plain = answer(scenario(machines=machines), jobs=1)
-    prices = {"wafer_usd_per_hour": 4.196, "gpu_usd_per_hour": {"h100": 61.6}}
+    prices = {"wafer_usd_per_hour": 6.445, "gpu_usd_per_hour": {"h100": 29.5}}
     dear = answer(scenario(machines=machines, prices=prices), jobs=1)
     ratios = [
         after.prediction.usd_per_million_tokens / before.prediction.usd_per_million_tokens
@@ -158,7 +158,7 @@ def test_prices_of_a_scenario_take_the_place_of_those_of_wse() -> None:
         if before.prediction and after.prediction
     ]
     assert ratios == pytest.approx([0.1, 10])
-    assert dear.economics["wafer_usd_per_hour.wse3"].value == 4.196
+    assert dear.economics["wafer_usd_per_hour.wse3"].value == 6.445
     assert dear.economics["gpu_usd_per_hour.h100"].grade == "U"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,18 +35,26 @@ def published(**changes: Any) -> PublishedResult:
     return PublishedResult(**FIGURE | own | changes)
 
 
-def combination(model: str, billions: float, speed: float, **changes: Any) -> CombinationResult:
+def costs(low: float, value: float, high: float, tier: str = "") -> dict[str, float]:
+    """Costs of a million tokens by key, of a tier if it is named."""
+    key = f"{tier}usd_per_million_tokens"
+    return {f"{key}_low": low, key: value, f"{key}_high": high}
+
+
+COSTS = costs(15, 20, 40)
+
+
+def combination(
+    model: str, billions: float, speed: float, dollars: Mapping[str, float] = COSTS, **changes: Any
+) -> CombinationResult:
     prediction = PredictionResult(
         chips=2,
         users=1,
         most_users=9,
         tokens_per_s_per_user=speed,
         tokens_per_s=speed,
-        exact=True,
         ttft_s=0.2,
-        usd_per_million_tokens=20.0,
-        usd_per_million_tokens_low=20.0,
-        usd_per_million_tokens_high=40.0,
+        **dollars,
         joules_per_token=10.0,
         grade="I",
     )
@@ -60,7 +69,7 @@ def combination(model: str, billions: float, speed: float, **changes: Any) -> Co
         "users": 1,
         "drafts": "none",
         "prediction": prediction,
-        "curve": (PointResult(users=1, tokens_per_s_per_user=speed, usd_per_million_tokens=20.0),),
+        "curve": (PointResult(users=1, tokens_per_s_per_user=speed, **dollars),),
     }
     return CombinationResult(**values | changes)
 
@@ -132,10 +141,10 @@ def test_the_verdict_on_tiers() -> None:
     tiers = TiersResult(
         ordinary_users=64,
         ordinary_tokens_per_s_per_user=40.0,
-        ordinary_usd_per_million_tokens=5.0,
+        **costs(4, 5, 8, "ordinary_"),
         fast_users=8,
         fast_tokens_per_s_per_user=104.0,
-        fast_usd_per_million_tokens=15.0,
+        **costs(12, 15, 24, "fast_"),
         speed_up=2.6,
         cost_ratio=3.0,
         reached=True,
@@ -154,13 +163,33 @@ def test_the_verdict_on_tiers() -> None:
     first, second = made.verdict
     assert first == (
         "2.5 times the speed of the ordinary tier is reached in 2 of 2 combinations, with 8 users at a time in place "
-        "of 64, and a token then costs 3.0 to 6.0 times as much."
+        "of 64, and a token then costs 3.0 to 6.0 times as much, at any price of the machines."
     )
     assert "1 more are within the tolerance" in second
     assert second.endswith("ruled out are 1: 1 by cost of a fast token above 2.8 times.")
     (ratios, _) = drawings_of(made)
     assert [(point.x, point.y) for point in ratios.published] == [(2.5, 2.8)]
     assert [(point.x, point.y) for point in ratios.lines[0].points] == [(1, 4), (2.6, 3), (1, 1)]
+
+
+def _cheapest(*combinations: CombinationResult) -> str:
+    """The sentence on the cheapest token."""
+    return result(*combinations, figures=()).verdict[1]
+
+
+def test_the_verdict_on_cost_says_whether_it_holds_over_all_prices() -> None:
+    wafers = combination("m", 8, 1100, chip="wse3")
+    gpus = combination("m", 8, 40, costs(2, 4, 14), chip="h200", machine="eight", kind="gpu")
+    assert _cheapest(wafers, gpus).endswith(
+        "eight, 2 GPUs, 4.00 (2.00 to 14.00) USD a million at 40 tokens/s a user, over the whole range of all prices."
+    )
+    overlapping = combination("m", 8, 40, costs(2, 4, 16), chip="h200", machine="eight", kind="gpu")
+    assert _cheapest(wafers, overlapping).endswith(
+        "a user, at central prices; with its price at the high end and the others' at the low end, with m as int8 on "
+        "wafers, 2 wafers, 15.00 against 16.00 USD a million."
+    )
+    slower = combination("m", 8, 900, costs(30, 40, 80), chip="wse3", machine="four")
+    assert _cheapest(wafers, slower).endswith("1,100 tokens/s a user, at any price of the machines.")
 
 
 def test_what_is_ruled_out_is_grey_and_speeds_without_a_price_stand_at_the_edge() -> None:

@@ -1,4 +1,4 @@
-"""What a sweep prints: the axes and six columns, sorted, the best marked; what its table and its picture have."""
+"""What a sweep prints: the axes and seven columns, sorted, the best marked; what its table and its picture have."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import wse
 from tests.comparison.sweep.conftest import axes
+from wse.comparison.sweep.grid import Axis, Grid
 from wse.comparison.sweep.plot import check_axis, figure_of
 from wse.comparison.sweep.row import Entry
 from wse.comparison.sweep.shown import SHORT, SweepView, check_columns, check_view, rows_table, shown_rows, sweep_view
@@ -20,7 +21,8 @@ from wse.report.terminal import console_on
 from wse.report.terminal_table import print_table
 
 REPORTS = [
-    {"system_wafers": 1, "decode_tokens_per_s_per_user": 900.0, "latency_ttft_s": 0.08, "sram_fits": True},
+    {"model_dtype": "fp8", "system_wafers": 1, "decode_tokens_per_s_per_user": 900.0}
+    | {"latency_ttft_s": 0.08, "sram_fits": True},
     {"system_wafers": 2, "decode_tokens_per_s_per_user": 500.5, "latency_ttft_s": 0.02, "sram_fits": True},
     {"system_wafers": 4, "decode_tokens_per_s_per_user": 950.0, "latency_ttft_s": 0.2, "sram_fits": False},
 ]
@@ -33,10 +35,10 @@ def order(**view: object) -> list[float | str]:
     return [row.setting["batch"] for row in shown_rows(GRID, ENTRIES, SweepView(**view))]  # type: ignore[arg-type]
 
 
-def test_rows_have_the_axes_with_several_values_and_six_columns() -> None:
+def test_rows_have_the_axes_with_several_values_and_seven_columns() -> None:
     first, *_, last = shown_rows(GRID, ENTRIES, SweepView())
     assert first.setting == {"batch": 1}
-    assert first.values == {"wafers": 1, "user": 900.0, "ttft": 0.08, "fits": True}
+    assert first.values == {"dtype": "fp8", "wafers": 1, "user": 900.0, "ttft": 0.08, "fits": True}
     assert (last.error, last.values) == ("too\nlarge", {})
 
 
@@ -52,10 +54,18 @@ def test_a_column_that_is_an_axis_is_told_once() -> None:
         check_columns(SweepView(columns=("nope",)), axes(wafers=2), REPORTS[0])
 
 
-def test_all_users_are_those_whose_caches_fit_or_those_of_a_batch() -> None:
-    both = {"schedule_tokens_per_s_at_kv_limit": 7.0, "decode_tokens_per_s": 3.0}
+def test_the_type_is_a_column_unless_all_rows_have_that_of_an_axis() -> None:
+    rows = [Entry(setting=at, row={"model_dtype": dtype}) for at, dtype in enumerate(("fp8", "int4"))]
+    for grid, titles in ((axes(batch=2), ["batch", "type"]), (Grid((Axis("dtype", ("fp8", "int4")),)), ["dtype"])):
+        shown = shown_rows(grid, rows, SweepView())
+        assert [row.values["dtype"] for row in shown] == ["fp8", "int4"]
+        assert [column.title for column in rows_table(shown, ("dtype",), 2).columns] == titles
+
+
+def test_throughput_is_that_of_the_operating_point() -> None:
+    both = {"serving_tokens_per_s": 7.0, "decode_tokens_per_s": 3.0}
     rows = [Entry(setting=0, row=both), Entry(setting=1, row={"decode_tokens_per_s": 3.0})]
-    assert [row.values["users"] for row in shown_rows(axes(batch=2), rows, SweepView())] == [7.0, 3.0]
+    assert [row.values["throughput"] for row in shown_rows(axes(batch=2), rows, SweepView())] == [7.0, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +101,7 @@ def test_the_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
     assert "too\\nlarge" in " ".join(printed.split())
     assert "5 more settings" in " ".join(printed.split())
     assert "…" not in printed
-    assert ("first token" in printed) == (width > 40)
+    assert ("TTFT" in printed) == (width > 60)
 
 
 def test_bad_views_are_one_line() -> None:
@@ -129,7 +139,7 @@ def test_a_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
 
 
 def test_bad_pictures_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="--png: one setting makes no picture"):
+    with pytest.raises(BadInput, match="one setting makes no picture; give an axis several values"):
         check_axis(axes(batch=1), None)
     with pytest.raises(BadInput, match="are too many to draw"):
         check_axis(axes(batch=200, context=200), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 from compiler_states import before, begin
@@ -93,9 +94,11 @@ def test_every_buffer_has_an_aligned_address() -> None:
 def test_too_much_is_refused_with_the_bytes_unless_it_is_only_to_be_told() -> None:
     spec = tiny_spec(ffn=4000)
     state = before("allocate", begin((1, 1), spec, sram_bytes=49152))
-    with pytest.raises(SramOverflow, match=r"needs ([0-9,]+) of 49,152 bytes, .* the largest is layers\.") as refusal:
+    with_largest = r"needs ([0-9,]+) of 49,152 bytes, .* the largest is gate\+up of 2 layers \(weights\) with"
+    with pytest.raises(SramOverflow, match=with_largest) as refusal:
         allocate(state)
     told = allocate(replace(state, options=replace(state.options, capacity=REPORT)))
+    assert refusal.value.largest_use == "weights"
     assert told.stages[0].sram_top_byte == refusal.value.needed > refusal.value.available == 49152
 
 
@@ -131,3 +134,25 @@ def test_a_place_is_the_lowest_that_clashes_with_nothing(
     first = next(address for address in range(5, 60) if not clashes(address))
     intervals = [_Interval(begin, begin + length, live) for begin, length, live in placed]
     assert _lowest(intervals, [_Need(size, during) for size, during in needed], start=5) == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "largest_use", "says"),
+    [
+        ({}, "weights", "its weights are too large"),
+        ({"context": 4_000}, "KV cache", "its KV cache is too large"),
+        (
+            {"prompt_tokens": (1,) * 900, "context": 1},
+            "activations and buffers",
+            "its activations and buffers are too large",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_largest_use_is_named_first(changes: dict[str, Any], largest_use: str, says: str) -> None:
+    spec = tiny_spec(ffn=4000) if largest_use == "weights" else tiny_spec()
+    state = before("allocate", begin((1, 1), spec, sram_bytes=24_000, **changes))
+    with pytest.raises(SramOverflow, match=says) as refusal:
+        allocate(state)
+    assert refusal.value.largest_use == largest_use
+    assert "every PE of stage 0 (layers 0 to 1, embedding, head; first: row 0, col 0) needs" in str(refusal.value)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from placements import ONE_REGION
 from tiers import slow_but
 
 from tests.models.helpers import write_model
@@ -37,7 +38,8 @@ Move = tuple[int, ...]
 def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path, list[Move]]:
     """A run on two wafers with its last pass logged: its report, its trace, and the moves as they lie in the file."""
     folder = tmp_path_factory.mktemp("logged")
-    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3)
+    placed = ONE_REGION | {"wafers": 2, "mesh": "3x3"}
+    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), new_tokens=3, **placed)
     prepared = prepare(request)
     path = folder / "run.h5"
     report = execute(prepared, compile_program(prepared), trace=path, wavelets=True).to_dict()

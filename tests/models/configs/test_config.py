@@ -40,9 +40,9 @@ def test_absent_keys_have_the_meaning_that_the_format_gives_them(tmp_path: Path)
     )
     spec = read_config(path)
     assert (spec.kv_head_count, spec.head_size) == (4, 4)
-    assert (spec.rope, spec.tied_embedding, spec.dtype) == (plain_rope(4, 1e4), False, "float32")
+    assert (spec.rope, spec.tied_embedding, spec.dtype) == (plain_rope(4, 1e4), False, "bfloat16")
     assert (spec.bos_token_id, spec.eos_token_ids) == (None, ())
-    assert read_config(path, unstated_dtype="bfloat16").dtype == "bfloat16"
+    assert read_config(path, unstated_dtype="float16").dtype == "float16"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         (
             "-",
             {"quantization_config": {"quant_method": "gptq"}},
-            "quantization_config.quant_method = 'gptq': supported: fp8, mxfp4",
+            "quantization_config.quant_method = 'gptq': supported: fp8, mxfp4, compressed-tensors",
         ),
         (
             "-",

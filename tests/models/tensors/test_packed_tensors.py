@@ -13,8 +13,10 @@ from safetensors_writer import write_safetensors
 
 from tests.models.helpers import refusal, tiny_tensors, write_config, write_model
 from wse.errors import BadModel
-from wse.models.configs.config import read_config, read_weight_packing
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
 from wse.models.load import load_model
+from wse.models.tensors.model_tensors import coding_of, is_linear, tensor_shapes
 from wse.models.tensors.packed_tensors import unpack
 from wse.models.tensors.packing import Packing
 from wse.models.tensors.safetensors_file import open_safetensors
@@ -135,8 +137,8 @@ def test_an_fp8_folder_is_loaded_as_the_configs_own_type(tmp_path: Path) -> None
     ("table", "tail"),
     [
         ("fp8", "quantization_config = 'fp8': give an object or null"),
-        ({"quant_method": "gptq"}, "quantization_config.quant_method = 'gptq': supported: fp8, mxfp4"),
-        ({}, "has no quantization_config.quant_method; add it: one of fp8, mxfp4"),
+        ({"quant_method": "gptq"}, "quant_method = 'gptq': supported: fp8, mxfp4, compressed-tensors"),
+        ({}, "has no quantization_config.quant_method; add it: one of fp8, mxfp4, compressed-tensors"),
         (FP8 | {"weight_block_size": [128]}, "weight_block_size = [128]: give two sizes from 1 to 65,536"),
         (FP8 | {"weight_block_size": [0, 1]}, "weight_block_size = [0, 1]: give two sizes from 1 to 65,536"),
         (FP8 | {"fmt": "e5m2"}, "quantization_config.fmt = 'e5m2': supported: e4m3"),
@@ -150,7 +152,97 @@ def test_other_packings_are_refused(tmp_path: Path, table: Any, tail: str) -> No
 
 
 def test_the_size_of_a_block_is_read_from_the_config(tmp_path: Path) -> None:
-    assert read_weight_packing(write_config(tmp_path, quantization_config=FP8)) == Packing(method="fp8", block=(4, 5))
+    spec = read_config(write_config(tmp_path, quantization_config=FP8))
+    assert (spec.packing.method, spec.packing.block, spec.packing.unpacked) == ("fp8", (4, 5), ())
+    assert (spec.weight_type, spec.dtype) == ("fp8", "float32")
     del_block = {key: value for key, value in FP8.items() if key != "weight_block_size"}
-    assert read_weight_packing(write_config(tmp_path, quantization_config=del_block)).block == (128, 128)
-    assert read_weight_packing(write_config(tmp_path)) == Packing()
+    assert read_config(write_config(tmp_path, quantization_config=del_block)).packing.block == (128, 128)
+    plain = read_config(write_config(tmp_path))
+    assert (plain.packing, plain.weight_type) == (Packing(), "float32")
+
+
+WEIGHTS = {"type": "int", "num_bits": 4, "symmetric": True, "strategy": "group", "group_size": 32, "dynamic": False}
+GROUP = {"targets": ["Linear"], "weights": WEIGHTS, "input_activations": None}
+INT4 = {
+    "quant_method": "compressed-tensors",
+    "format": "pack-quantized",
+    "quantization_status": "compressed",
+    "config_groups": {"group_0": GROUP},
+    "ignore": ["lm_head"],
+}
+
+
+@pytest.mark.parametrize(
+    ("ignore", "unpacked"),
+    [
+        (["lm_head"], ()),
+        (["re:.*self_attn.*", "model.layers.0.mlp.down_proj"], ("q", "k", "v", "o", "down")),
+        (["self_attn", "re:self_attn"], ()),  # a name is a whole one, an expression matches from the beginning
+    ],
+)
+def test_int4_of_compressed_tensors_packs_all_but_what_is_ignored(
+    tmp_path: Path, ignore: list[str], unpacked: tuple[str, ...]
+) -> None:
+    spec = read_config(write_config(tmp_path, quantization_config=INT4 | {"ignore": ignore}))
+    assert (spec.weight_type, spec.dtype, spec.packing.unpacked) == ("int4", "float32", unpacked)
+    packed = {name for name in tensor_shapes(spec) if coding_of(spec, name, "int4") is not None}
+    linear = {name for name in tensor_shapes(spec) if is_linear(name)}
+    assert packed == {name for name in linear if name.split(".")[2] not in unpacked}
+    assert all(coding_of(spec, name, "int8") is not None for name in linear)  # another type is of all of them
+
+
+@pytest.mark.parametrize(
+    ("name", "weight_type", "packed"),
+    [
+        ("gpt-oss-20b", "mxfp4", {"experts.gate", "experts.up", "experts.down"}),
+        ("kimi-k2.6", "int4", {"experts.gate", "experts.up", "experts.down"}),
+        ("kimi-k2", "fp8", None),
+        ("deepseek-r1", "fp8", None),
+        ("llama-3.1-70b", "bfloat16", set()),
+    ],
+)
+def test_a_published_configuration_has_the_type_of_its_weights(
+    name: str, weight_type: str, packed: set[str] | None
+) -> None:
+    """None: all linear layers."""
+    spec = read_config(CONFIGURATIONS[name])
+    assert (spec.weight_type, spec.dtype) == (weight_type, "bfloat16")
+    linear = [tensor for tensor in tensor_shapes(spec) if is_linear(tensor)]
+    found = {t.split(".", 2)[-1] for t in linear if coding_of(spec, t, spec.weight_type) is not None}
+    assert found == ({t.split(".", 2)[-1] for t in linear} if packed is None else packed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tail"),
+    [
+        (
+            {"config_groups": {"group_0": GROUP | {"weights": WEIGHTS | {"group_size": 128}}}},
+            "config_groups.group_0.weights.group_size = 128: supported: 32; without quantization_config, --dtype names "
+            "the type",
+        ),
+        ({"config_groups": {"group_0": GROUP | {"weights": WEIGHTS | {"type": "float"}}}}, "supported: int; without"),
+        ({"config_groups": {"a": GROUP, "b": GROUP}}, "give one group for all linear layers"),
+        ({"config_groups": None}, "config_groups = None: give one group for all linear layers"),
+        ({"config_groups": {"a": {"targets": ["Linear"]}}}, "give an object with targets and weights"),
+        ({"config_groups": {"a": GROUP | {"targets": ["Conv"]}}}, "a.targets = ['Conv']: supported: [\"Linear\"]"),
+        (
+            {"config_groups": {"a": GROUP | {"input_activations": {"num_bits": 8}}}},
+            "a.input_activations = {'num_bits': 8}: this key is not understood",
+        ),
+        ({"format": "marlin-24"}, "format = 'marlin-24': supported: pack-quantized"),
+        ({"ignore": ["re:("]}, "holds no regular expression"),
+        ({"ignore": [3]}, "give a list of names of modules"),
+        ({"ignore": ["re:.*"]}, "leaves no linear layer to pack; leave out quantization_config"),
+    ],
+)
+def test_other_compressed_tensors_are_refused(tmp_path: Path, changes: dict[str, Any], tail: str) -> None:
+    path = write_config(tmp_path, quantization_config=INT4 | changes)
+    assert tail in refusal(BadModel, read_config, path)
+
+
+def test_weights_of_compressed_tensors_are_timed_and_not_read(tmp_path: Path) -> None:
+    folder = write_model(tmp_path, quantization_config=INT4)
+    message = refusal(BadModel, load_model, folder)
+    assert message.startswith(f"{folder / 'model.safetensors'}: weights of compressed-tensors cannot be read; ")
+    assert load_model(folder / "config.json").spec.weight_type == "int4"
+    assert load_model(folder, with_weights=False).spec.weight_type == "int4"

@@ -41,14 +41,13 @@ def workloads(draw: st.DrawFn) -> Workload:
     st.integers(80, 300),
     st.sampled_from([1, 16]),
     st.sampled_from(["same", "kept prefixes", "own"]),
-    st.sampled_from(["longest", "mean"]),
 )
 @settings(max_examples=60, deadline=None)
 def test_every_request_is_served_once_and_none_beyond_the_room(
-    work: Workload, seats: int, room: int, block: int, prefill: str, use: str
+    work: Workload, seats: int, room: int, block: int, prefill: str
 ) -> None:
     room = -(-room // block) * block
-    costs = replace(COSTS, kv_capacity_tokens=room, kv_block_tokens=block, context_use=use)
+    costs = replace(COSTS, kv_capacity_tokens=room, kv_block_tokens=block)
     policy = ContinuousPolicy(most_users=seats, prompt_tokens=16, prefix_cache=prefill == "kept prefixes")
     machine = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_token=1e-4) if prefill == "own" else None
     outcome = simulate_continuous(work, costs, policy, prefill=machine)

@@ -114,16 +114,13 @@ def test_answers_of_drawn_passes_wait_by_pollaczek_and_khinchine() -> None:
 @given(
     st.lists(st.tuples(st.floats(0, 0.3), st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=25),
     st.integers(1, 6),
-    st.sampled_from(["longest", "mean"]),
     st.sampled_from(["continuous", "own", "static"]),
 )
 @settings(max_examples=40, deadline=None)
-def test_every_token_comes_whatever_the_drafts(
-    asked: list[tuple[float, int, int]], seats: int, use: str, policy: str
-) -> None:
+def test_every_token_comes_whatever_the_drafts(asked: list[tuple[float, int, int]], seats: int, policy: str) -> None:
     gaps, prompts, answers = (np.array(column) for column in zip(*asked, strict=True))
     work = plain_workload(gaps.cumsum(), prompts, answers)
-    costs = PlainCosts(pass_s=0.01, user_s=0.001, context_s=1e-4, prompt_s=0.002, context_use=use)  # type: ignore[arg-type]
+    costs = PlainCosts(pass_s=0.01, user_s=0.001, context_s=1e-4, prompt_s=0.002)
     if policy == "static":
         outcome = simulate_static(work, costs, StaticPolicy(seats=seats), drafts=DRAFTS)
     else:

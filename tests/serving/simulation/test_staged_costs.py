@@ -21,19 +21,18 @@ def time_of(route: tuple[Visit, ...], factor: float = 1.0) -> PassTime:
 
 
 ONE = time_of(ROUTE)
-TWO = time_of(ROUTE, 1.6)  # a pass of two users
+TWO = time_of(ROUTE, 1.6)  # a pass with two slots
 FIRST, LAST = time_of(CHUNK), time_of(CHUNK, 1.5)
 REST = (time_of(CHUNK, 0.25), time_of(CHUNK, 0.375))
 
 
-def costs(*, users: tuple[int, ...] = (1,), streams: int | None = None) -> StagedCosts:
-    grid = {1: (ONE, time_of(ROUTE, 3.0)), 2: (TWO, time_of(ROUTE, 4.0))}
+def costs(slots: int = 1) -> StagedCosts:
+    passes = {1: (ONE, time_of(ROUTE, 3.0)), 2: (TWO, time_of(ROUTE, 4.0))}
     return StagedCosts(
-        decode=DecodeGrid(users=users, contexts=(0, 100), passes=tuple(grid[count] for count in users)),
+        decode=DecodeGrid(slots=slots, contexts=(0, 100), passes=passes[slots]),
         prefill=ChunkGrid(chunk_tokens=8, chunks=(FIRST, FIRST, LAST), last_tokens=(2, 8), lasts=(REST, (FIRST, LAST))),
         kv_capacity_tokens=1000,
         most_users=16,
-        streams=streams,
     )
 
 
@@ -46,11 +45,13 @@ def test_a_round_of_single_users_is_that_of_streams_in_a_pipeline(users: int) ->
     assert costs().round_s(users, 0, ()) == users * cycles_between_passes(ROUTE, users).cycles
 
 
-def test_users_share_passes_as_makes_the_round_shortest() -> None:
-    both = costs(users=(1, 2))
-    assert both.round_s(2, 0, ()) == ONE.latency_s  # two streams are not slower than one
-    assert both.round_s(8, 0, ()) == 4 * TWO.busy_s < 8 * ONE.busy_s
-    assert costs(users=(1, 2), streams=1).round_s(2, 0, ()) == TWO.latency_s
+def test_users_fill_the_slots_of_passes() -> None:
+    """A pass takes as long with an empty slot; users beyond a whole number of passes take turns in them."""
+    two = costs(slots=2)
+    assert two.round_s(1, 0, ()) == two.round_s(2, 0, ()) == TWO.latency_s
+    assert two.work_s(1, 0, ()) == TWO.busy_s
+    assert two.round_s(8, 0, ()) == 4 * TWO.busy_s < 8 * ONE.busy_s
+    assert two.round_s(9, 0, ()) == pytest.approx(4.5 * TWO.busy_s)
 
 
 def test_rounds_between_contexts_are_on_a_line() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from placements import ONE_REGION
 from tiers import slow_but
 
 from tests.models.helpers import write_model
@@ -73,12 +74,12 @@ def of(request: RunRequest) -> Placed:
 @pytest.fixture(scope="module", params=slow_but(REQUESTS, *REQUESTS[:2]), ids=str)
 def placed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Placed:
     model = str(write_model(tmp_path_factory.mktemp("model")))
-    return of(RunRequest(model=model, prompt_ids=(1, 2, 3), schedule="released", **request.param))
+    return of(RunRequest(model=model, prompt_ids=(1, 2, 3), schedule="released", **(ONE_REGION | request.param)))
 
 
 @pytest.fixture(scope="module")
 def story() -> Placed:
-    return of(RunRequest(model="story", prompt_ids=(1, 2, 3)))
+    return of(RunRequest(model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
 
 
 def cycles(prepared: PreparedRun, pattern: LineSchedule, words: int) -> float:
@@ -211,7 +212,7 @@ def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
 ) -> None:
     monkeypatch.setattr(reduces, "MOST_PES", limit)
     monkeypatch.setenv("COLUMNS", "100")
-    prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3)))
+    prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
     report = compile_result(prepared, compile_program(prepared))
     rows = report.fabric.reduces
     print_result(report, sys.stdout)

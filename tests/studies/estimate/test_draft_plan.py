@@ -20,10 +20,12 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.draft_tree import DraftMachine
 from wse.serving.speculation import acceptance_of
-from wse.studies.compile.choose import compile_fastest, pass_cost
+from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
-from wse.studies.estimate.draft_plan import DraftPlanResult
+from wse.studies.estimate.draft_placement import place_head
 from wse.studies.estimate.draft_plan import plan_of as plan_of_machine
+from wse.studies.estimate.draft_result import DraftPlaceResult, DraftPlanResult
+from wse.studies.estimate.drafting import HeadPasses, PassTimes, layer_cycles
 from wse.studies.estimate.estimate import estimate
 
 REQUEST = EstimateRequest(
@@ -47,16 +49,21 @@ def plan_of(**wanted: Any) -> DraftPlanResult:
 
 def test_each_length_is_timed_by_its_own_pass() -> None:
     prepared = prepare_estimate(REQUEST)
-    chosen, clock_hz = compile_fastest(prepared), prepared.wafer.clock_hz
-    plan = plan_of()
+    chosen, head = compile_fastest(prepared), place_head(prepared)
+    assert head.compilation is not None
+    passes, plain_s = HeadPasses(head.prepared, head.compilation), PassTimes(prepared, chosen)(1)
+    result = estimate(REQUEST)
+    plan = result.drafts
+    assert plan is not None
     assert plan.lengths
     for row in plan.lengths:
-        assert row.verify_s == pytest.approx(pass_cost(prepared, chosen, row.draft_tokens + 1).cycles / clock_hz)
+        assert row.verify_s == pytest.approx(passes.model_s(row.draft_tokens + 1))
+        assert row.draft_s == pytest.approx(row.draft_tokens * passes.head_s(1))
         assert row.tokens_per_pass == pytest.approx(sum(0.9**n for n in range(row.draft_tokens + 1)))
-    plain = plan.speed_up / plan.tokens_per_s_per_user
-    for row in plan.lengths:
-        assert row.speed_up == pytest.approx(row.tokens_per_pass * plain / (row.verify_s + row.draft_s))
+        assert row.speed_up == pytest.approx(row.tokens_per_pass * plain_s / (row.verify_s + row.draft_s))
     assert plan.speed_up == max(1.0, *(row.speed_up for row in plan.lengths))
+    assert result.decode is not None
+    assert plan.tokens_per_s_per_user == pytest.approx(plan.speed_up * result.decode.tokens_per_s_per_user)
     if plan.tree is not None:
         assert plan.tree.speed_up >= plan.speed_up - 1e-9
         assert len(plan.tree.parents) == plan.tree.nodes
@@ -66,9 +73,12 @@ def test_users_have_their_passes_one_after_another() -> None:
     """So that a larger batch, whose tokens share a pass without drafts, gains less."""
     one, four = plan_of(), plan_of(batch=4)
     assert four.speed_up <= one.speed_up
-    prepared = prepare_estimate(replace(REQUEST, batch=4))
-    cost = pass_cost(prepared, compile_fastest(prepared), 2).cycles / prepared.wafer.clock_hz
-    assert four.lengths[0].verify_s == pytest.approx(4 * cost)
+    head = place_head(prepare_estimate(replace(REQUEST, batch=4)))
+    assert head.compilation is not None
+    fabric = pass_fabric(head.prepared, head.compilation, 2)
+    cost = fabric.verify_cost(head.prepared.middle_context[0])
+    layers = cost.cycles - layer_cycles(fabric.program, fabric.program.verify[0], cost, 5)
+    assert four.lengths[0].verify_s == pytest.approx(4 * layers / head.prepared.wafer.clock_hz)
 
 
 def test_a_draft_model_has_times_of_its_own_and_of_its_place() -> None:
@@ -152,7 +162,7 @@ def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) 
         ),
         (
             {"draft_place": "host"},
-            "--draft-place host: a head is on the model's own PEs; give a --draft-model",
+            "--draft-place host: a head is a layer of the model, on its PEs; give a --draft-model",
         ),
     ):
         assert refusal(BadInput, prepare_estimate, replace(REQUEST, **wanted)) == says
@@ -175,7 +185,8 @@ def test_gpus_are_asked_the_same_way() -> None:
             verify_s=lambda tokens: server.verify_s(users, tokens, 1024),
             draft_s=lambda tokens: head.verify_s(users, tokens, 1024),
         )
-        return plan_of_machine(read_acceptance("typical"), times, "head", "same")
+        place = DraftPlaceResult(draft="head", place="same")
+        return plan_of_machine(read_acceptance("typical"), times, place, "llama-3-8b")
 
     one, many = plan(1), plan(256)
     wafer = estimate(EstimateRequest(model="llama-3-8b", schedule="released", draft="typical")).drafts

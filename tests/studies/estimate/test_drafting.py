@@ -1,4 +1,4 @@
-"""What a drafted token costs beside one of the model, and what drafts gain."""
+"""The times of a draft head, which is compiled as one more layer of the model, and what drafts gain."""
 
 from __future__ import annotations
 
@@ -6,46 +6,67 @@ from dataclasses import replace
 
 import pytest
 
+from wse.errors import DoesNotFit
+from wse.fabric.model import Fabric
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.speculation import acceptance_of
-from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.drafting import best_drafting, draft_cost, head_machine
-from wse.studies.estimate.estimate import estimate, estimate_of
-from wse.studies.results.phases import DecodeResult
+from wse.studies.compile.choose import compile_fastest, pass_cost
+from wse.studies.estimate.draft_placement import place_head
+from wse.studies.estimate.drafting import OUTSIDE, HeadPasses, best_drafting, head_machine, layer_cycles
+from wse.studies.estimate.estimate import estimate
 
 REQUEST = EstimateRequest(model="story", mesh="12x12", mapping="region", prompt_len=8, new_tokens=8, software="tuned")
 
 
-def test_a_draft_is_a_layer_without_crossings_and_what_is_outside_of_layers() -> None:
-    rates = {"tokens_per_s": 1.0, "tokens_per_s_per_user": 1.0}
-    decode = DecodeResult(cycles_per_token=100.0, cycles_per_layer=20.0, cycles_by={"crossing": 40.0}, **rates)
-    assert draft_cost(decode, 4) == pytest.approx((20 - 10 + 20) / 100)
-
-
-def test_crossings_of_many_wafers_make_a_draft_no_dearer() -> None:
-    one, five = (estimate(replace(REQUEST, wafers=wafers)).decode for wafers in (1, 5))
-    assert one is not None
-    assert five is not None
-    assert five.cycles_by["crossing"] > one.cycles_by["crossing"]
-    assert 0 < draft_cost(five, 5) < draft_cost(one, 5) <= 1
+@pytest.mark.parametrize("wafers", [1, 5])
+def test_a_head_takes_the_steps_of_its_layer_and_those_outside_of_layers(wafers: int) -> None:
+    head = place_head(prepare_estimate(replace(REQUEST, wafers=wafers)))
+    assert head.compilation is not None
+    prepared, program = head.prepared, head.compilation.program
+    assert prepared.spec.layer_count == 6
+    cost = Fabric(program, prepared.wafer, prepared.software).decode_cost(*prepared.middle_context)
+    by_layer = [layer_cycles(program, program.decode, cost, layer) for layer in (*range(6), OUTSIDE)]
+    assert sum(by_layer) == pytest.approx(cost.cycles)
+    passes = HeadPasses(prepared, head.compilation)
+    clock_hz = prepared.wafer.clock_hz
+    assert passes.head_s(1) == pytest.approx((by_layer[5] + by_layer[6]) / clock_hz)
+    assert passes.model_s(1) == pytest.approx((cost.cycles - by_layer[5]) / clock_hz)
 
 
 @pytest.mark.slow
-def test_the_pass_that_checks_drafts_is_the_one_that_an_estimate_reports() -> None:
-    """Compiled for the regions of the model, for as many tokens as are drafted and one more."""
+def test_the_pass_that_verifies_drafts_is_compiled_with_the_head() -> None:
+    """Its time is that of all layers except for the head's, and about the one that an estimate of a pass reports."""
     request = replace(REQUEST, wafers=2)
     prepared = prepare_estimate(request)
-    chosen = compile_fastest(prepared)
-    decode = estimate_of(prepared, chosen.program).decode
-    assert decode is not None
-    drafting = best_drafting(acceptance_of("DeepSeek-R1"), head_machine(prepared, chosen, decode))
+    chosen, head = compile_fastest(prepared), place_head(prepared)
+    assert head.compilation is not None
+    machine = head_machine(prepared, chosen, head)
+    drafting = best_drafting(acceptance_of("DeepSeek-R1"), machine)
     assert drafting.draft_tokens > 0
-    asked = estimate(replace(request, verify_tokens=drafting.draft_tokens + 1)).verify
+    tokens = drafting.draft_tokens + 1
+    whole = pass_cost(head.prepared, head.compilation, tokens).cycles / prepared.wafer.clock_hz
+    assert machine.verify_s(tokens) < whole
+    asked = estimate(replace(request, verify_tokens=tokens)).verify
     assert asked is not None
-    assert drafting.check_cost == pytest.approx(asked.ratio_to_decode, rel=0.02)  # heads may project less at once
-    assert 1 < drafting.check_cost < drafting.draft_tokens + 1
+    assert drafting.check_cost == pytest.approx(asked.ratio_to_decode, rel=0.1)  # another layout, with a layer more
+    assert 1 < drafting.check_cost < tokens
     assert drafting.gain == pytest.approx(
         acceptance_of("DeepSeek-R1").at(drafting.draft_tokens)
         / (drafting.draft_tokens * drafting.draft_cost + drafting.check_cost)
     )
+
+
+def test_a_head_that_has_no_room_is_refused_with_what_would_hold_it() -> None:
+    """10x10 PEs hold the five layers of the story model with their caches of 1,024 tokens, and not six."""
+    request = EstimateRequest(model="story", mesh="10x10", draft="0.9")
+    assert estimate(replace(request, draft=None)).system.wafers == 1
+    with pytest.raises(DoesNotFit) as caught:
+        estimate(request)
+    message = str(caught.value)
+    assert message.startswith("--draft: no room for a draft head, one more layer of the model: story does not fit")
+    assert "needs 49,844 of 49,152 bytes" in message
+    assert "any of these would make it fit: --mesh 11x11, --wafers 2," in message
+    held = estimate(replace(request, mesh="11x11")).drafts
+    assert held is not None
+    assert (held.draft, held.wafers) == ("head", 0)

@@ -65,8 +65,6 @@ def test_a_model_estimated_and_the_same_model_executed(
     assert [len(user["tokens"]) for user in executed["users"]] == [new] * batch
     request = EstimateRequest(
         model=str(tmp_path / "config.json"),
-        wafer="wse2",
-        software="tuned",
         prompt_len=len(prompt),
         new_tokens=new,
         batch=batch,
@@ -105,7 +103,7 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
     spec = mixture_spec(MIXTURES["shared"], layers=3)
     prompt, new, whole = (5, 17, 40, 9, 33), 6, load_wafer("wse2")
     loaded: Any = SimpleNamespace(
-        spec=spec, checkpoint=SimpleNamespace(rows=tensors(spec).__getitem__), tokenizer=None, path=tmp_path
+        spec=spec, checkpoint=SimpleNamespace(rows=tensors(spec).__getitem__), tokenizer=None, path=tmp_path, note=None
     )
     common: dict[str, Any] = {
         "loaded": loaded,

@@ -80,6 +80,8 @@ def test_what_a_user_waits_for_adds_up(report: dict[str, Any]) -> None:
     assert latency["ttft_s"] == pytest.approx(sum(latency["ttft_by"].values()))
     assert latency["ttft_s"] == report["schedule"]["ttft_s"] < report["schedule"]["ttft_sequential_s"]
     assert report["schedule"]["ttft_sequential_s"] == pytest.approx(prefill["s"] + wafer_trip / 2)
+    assert prefill["ttft_s"] == latency["ttft_s"]
+    assert prefill["tokens_per_s"] == 2 * 30 / latency["ttft_s"]
     assert latency["ttft_by"]["handshake_in_s"] == latency["ttft_by"]["first_token_out_s"] == wafer_trip / 2
     assert 0 <= latency["ttft_by"]["prompt_in_s"] < 1e-6
     assert latency["prompt_in_bytes"] == 2 * 30 * 4
@@ -148,12 +150,13 @@ def test_the_busiest_links_are_where_they_are_said_to_be(tmp_path: Path) -> None
 
 
 def test_joules_and_dollars_follow_from_power_price_and_rate(report: dict[str, Any]) -> None:
-    energy, cost, rate = report["energy"], report["cost"], report["decode"]["tokens_per_s"]
+    energy, cost, serving = report["energy"], report["cost"], report["serving"]
+    rate = serving["tokens_per_s"]
+    assert energy["users"] == cost["users"] == serving["users"] == report["batch"]
     assert energy["joules_per_token"] == pytest.approx(2 * energy["wafer_power_w"] / rate)
     dollars = 2 * cost["wafer_usd_per_hour"] / 3600 / rate * 1e6
     assert cost["usd_per_million_tokens"] == pytest.approx(dollars)
-    saturated = max(row["tokens_per_s"] for row in report["schedule"]["rows"])
-    assert energy["joules_per_token_saturated"] == pytest.approx(2 * energy["wafer_power_w"] / saturated)
+    assert serving["usd_per_million_tokens"] == pytest.approx(dollars)
     below = energy["from_below"]
     assert below["joules_per_token"] == pytest.approx(sum(below["joules_by"].values()))
     assert min(below["joules_by"].values()) > 0
@@ -164,13 +167,14 @@ def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequ
     file = tmp_path / "power.toml"
     file.write_text("wafer_power_w = 11_500\n")
     found = estimate(replace(request_, batch=1, new_tokens=2, schedule="released", economics=str(file))).to_dict()
-    assert found["energy"]["joules_per_token"] == pytest.approx(2 * 11_500 / found["decode"]["tokens_per_s"])
+    assert found["energy"]["joules_per_token"] == pytest.approx(2 * 11_500 / found["serving"]["tokens_per_s"])
     assert found["energy"]["grade"] == "U"
 
 
-def test_auto_says_what_was_tried(request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wse.search.search.MARGIN", 1.0)  # two are compiled whole
-    found = estimate(replace(request_, mapping="auto", wafers=1, batch=1, new_tokens=2)).to_dict()
+def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
+    """With an objective of all users several layouts are compiled fully."""
+    asked = replace(request_, mapping="auto", wafers=1, batch=1, new_tokens=2, objective="throughput")
+    found = estimate(asked).to_dict()
     search = found["search"]
     rows = search["layouts"]
     assert len(rows) == search["tried"] > 3
@@ -178,7 +182,6 @@ def test_auto_says_what_was_tried(request_: EstimateRequest, monkeypatch: pytest
     assert any("mesh_rows" not in row for row in rows)
     whole = [row["request_cycles"] for row in rows if "request_cycles" in row]
     assert len(whole) == search["compiled"] > 1
-    assert whole == sorted(whole)
     assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
 
 

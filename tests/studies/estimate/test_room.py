@@ -13,10 +13,11 @@ from wse.fabric.model import Fabric
 from wse.report.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.search.search import Compilation
+from wse.search.search import Candidate, Compilation
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.choose_layout import ALL_COLUMNS, FEW_CODES, ChosenLayout, variants_of
 from wse.studies.estimate.estimate import estimate
-from wse.studies.estimate.room import ALL_COLUMNS, CHOSEN, FEW_CODES, cache_room
+from wse.studies.estimate.room import CHOSEN, cache_room
 from wse.studies.results.users import users_at
 
 REQUEST = EstimateRequest(model="story", dtype="int4", mesh="14x14", prompt_len=16, new_tokens=16)
@@ -33,7 +34,9 @@ def with_narrow_attention() -> tuple[PreparedEstimate, Compilation]:
 
 def test_rows_are_those_of_programs_without_what_takes_room() -> None:
     prepared, compilation = with_narrow_attention()
-    rows = cache_room(prepared, compilation)
+    candidate = Candidate(compilation.program, compilation.options, compilation.choice)
+    variants = variants_of(prepared, candidate)
+    rows = cache_room(ChosenLayout(prepared=prepared, compilation=compilation, variants=variants))
     assert rows is not None
     choice = compilation.choice
     narrow = replace(choice, rewrites=tuple(one for one in choice.rewrites if one[0] != WIDE_UNPACKING))

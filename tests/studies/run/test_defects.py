@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from placements import ONE_REGION
 from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
@@ -45,7 +46,7 @@ ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12, "schedu
 @pytest.fixture(scope="module")
 def tokens_in_one_region() -> list[int]:
     """What the model says on one whole wafer."""
-    prepared = prepare(RunRequest(**ASKED))
+    prepared = prepare(RunRequest(**ONE_REGION, **ASKED))
     tokens: list[int] = list(execute(prepared, compile_program(prepared)).users[0].tokens)
     return tokens
 
@@ -61,7 +62,7 @@ def listed(tmp_path: Path) -> str:
 def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     name: str, listed: str, tmp_path: Path, tokens_in_one_region: list[int]
 ) -> None:
-    options = {**REQUESTS[name], **ASKED}
+    options = {**ONE_REGION, **REQUESTS[name], **ASKED}
     whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects=listed))
     path = tmp_path / "run.h5"
     plain, result = (
@@ -107,8 +108,8 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
     placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
     prepared = prepare(RunRequest(model=str(tmp_path), prompt_ids=(3, 5, 7, 9), new_tokens=9, **placed))
     executed = execute(prepared, compile_program(prepared)).to_dict()
-    wafer = {"wafer": "wse2", "software": "tuned", "prompt_len": 4, "new_tokens": 9}
-    estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **wafer, **placed)).to_dict()
+    lengths = {"prompt_len": 4, "new_tokens": 9}
+    estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **lengths, **placed)).to_dict()
     for section in ("prefill", "decode", "fabric", "crossing", "system"):
         assert {key: estimated[section][key] for key in executed[section]} == executed[section]
     told = ("dead_pes", "pes_lost", "extra_hops", "longest_detour_hops")
@@ -126,7 +127,7 @@ def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_s
 
 
 def test_a_rate_that_draws_no_dead_pe_says_so_and_its_trace_has_no_dead_ones(tmp_path: Path) -> None:
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=2, mesh="10x10", defects="1e-2"))
+    prepared = prepare(RunRequest(prompt="Once", new_tokens=2, mesh="10x10", defects="1e-2", **ONE_REGION))
     assert not prepared.meshes
     result = execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
     assert result.defects is not None
@@ -182,8 +183,8 @@ def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
 
 def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
     with pytest.raises(BadDefects, match="leaves no mesh of live PEs on 1 x 1x1 PEs of wse2"):
-        prepare(RunRequest(mesh="1x1", defects="0.999999"))
-    prepared = prepare(RunRequest(mesh="7x7", defects=listed, new_tokens=4))
+        prepare(RunRequest(mesh="1x1", defects="0.999999", **ONE_REGION))
+    prepared = prepare(RunRequest(mesh="7x7", defects=listed, new_tokens=4, **ONE_REGION))
     with pytest.raises(DoesNotFit) as caught:
         compile_program(prepared)
     assert "--mesh" not in str(caught.value)

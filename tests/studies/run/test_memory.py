@@ -115,9 +115,9 @@ def _compiled(request: RunRequest) -> Any:
 def test_a_smaller_model_is_named_where_weights_are_random(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 1 << 30)
     with pytest.raises(InsufficientMemory, match="the model smollm2-135m; or free some memory") as refused:
-        wse.run("llama-3-8b", weights="random:7", wafer="wse3", dtype="float16", new_tokens=4, trace=None, **RELEASED)
+        wse.run("llama-3-8b", weights="random:7", dtype="float16", new_tokens=4, trace=None, **RELEASED)
     assert "--dtype" not in str(refused.value)
-    assert needed(model="smollm2-135m", weights="random:7", wafer="wse3", dtype="float16", new_tokens=4) <= 1 << 30
+    assert needed(model="smollm2-135m", weights="random:7", dtype="float16", new_tokens=4) <= 1 << 30
 
 
 @pytest.mark.slow
@@ -131,9 +131,9 @@ def test_where_nothing_fits_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_a_command_under_a_limit_is_refused_in_one_line(tmp_path: Path) -> None:
     """It is not killed, and allocates nothing."""
-    line = "run tinyllama-1.1b --weights random:7 --wafer wse3 --dtype float16 --new-tokens 2 --trace none"
+    line = "run tinyllama-1.1b --weights random:7 --mapping region --software tuned --dtype float16 --new-tokens 2"
     done = subprocess.run(
-        [sys.executable, "-m", "wse", *shlex.split(line), "--schedule", "released"],
+        [sys.executable, "-m", "wse", *shlex.split(line), "--schedule", "released", "--trace", "none"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

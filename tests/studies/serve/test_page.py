@@ -16,7 +16,7 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 
 def test_hostile_names_are_text() -> None:
-    service = serve(ServeRequest(base=BASE, mapping="region", requests=50))
+    service = serve(ServeRequest(base=BASE, requests=50))
     inputs: dict[str, Any] = {**service.result.inputs, "model": HOSTILE}
     model = replace(service.result.model, name=HOSTILE)
     page = as_html(replace(service, result=replace(service.result, model=model, inputs=inputs))).decode()
@@ -28,6 +28,6 @@ def test_hostile_names_are_text() -> None:
 
 
 def test_a_page_of_an_overloaded_service_says_so(tmp_path: Path) -> None:
-    page = as_html(serve(ServeRequest(base=BASE, mapping="region", requests=50, load=3.0))).decode()
+    page = as_html(serve(ServeRequest(base=BASE, requests=50, load=3.0))).decode()
     assert "Overloaded" in page
     assert '"panels": []' in page

@@ -11,6 +11,7 @@ import pytest
 
 import wse
 from wse.errors import BadInput, DoesNotFit
+from wse.report.terminal import count
 
 STORY: dict[str, Any] = {
     "model": "story",
@@ -51,11 +52,49 @@ def test_more_requests_than_can_be_served_are_reported_and_not_simulated() -> No
     assert "the queue grows as long as they come" in result.verdict
 
 
+@pytest.mark.parametrize(("load", "replicas"), [(1.01, 2), (1.8, 2), (1.81, 3), (9.0, 10)])
+def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(load: float, replicas: int) -> None:
+    result = wse.serve_sim(**STORY | {"requests": 50}, load=load)
+    capacity, rate = result.load.capacity_requests_per_s, result.requests.rate_per_s
+    assert rate is not None
+    assert result.load.stable_requests_per_s == 0.9 * capacity
+    assert result.load.replicas_needed == replicas
+    assert rate / replicas <= 0.9 * capacity * (1 + 1e-9) < rate / (replicas - 1)
+    assert result.verdict.endswith(
+        f"{count(0.9 * capacity)} requests/s are a load of 0.9; {count(rate)} requests/s at no more than that load "
+        f"need {replicas} replicas, {replicas} wafers wse3 in all."
+    )
+    replica = wse.serve_sim(**STORY | {"requests": 50}, rate=rate / replicas)
+    assert replica.load.stable
+    assert replica.load.offered <= 0.9 * (1 + 1e-9)
+
+
+def test_a_stable_service_needs_no_more_than_itself() -> None:
+    result = wse.serve_sim(**STORY | {"requests": 50}, load=0.5)
+    assert result.load.replicas_needed == 1
+    assert "replicas" not in result.verdict
+
+
+def test_replicas_with_prompts_on_wafers_of_their_own_count_both() -> None:
+    result = wse.serve_sim(**STORY | {"requests": 50}, prefill="own", load=1.7)
+    assert "need 2 replicas, 2 wafers wse3 and 2 wafers wse3 in all." in result.verdict
+
+
+def test_room_is_told_as_sequences_of_the_mean_length_and_slots_are_no_peak() -> None:
+    result = wse.serve_sim(**STORY | {"requests": 50}, max_users=3)
+    block, room = result.machine.kv_block_tokens, result.machine.kv_capacity_tokens
+    assert result.machine.sequences_that_fit(128) == room // (-(-128 // block) * block)
+    texts = [str(row) for table in result.tables() for row in table.rows]
+    assert any(f"{result.machine.sequences_that_fit(128):,} sequences of 128 tokens fit" in text for text in texts)
+    assert any("on average in 3 batch slots" in text for text in texts)
+    assert not any("at most" in text for text in texts)
+
+
 def test_just_below_capacity_a_queue_is_served_and_waits_longer() -> None:
     some, most = (wse.serve_sim(**STORY, load=load).served for load in (0.5, 0.97))
     assert some is not None
     assert most is not None
-    assert most.all.queueing.mean > 3 * some.all.queueing.mean
+    assert most.all.ttft.mean > 1.5 * some.all.ttft.mean
     assert most.tokens_per_s > some.tokens_per_s
     assert most.usd_per_million_tokens.value < some.usd_per_million_tokens.value
 
@@ -243,6 +282,23 @@ def test_drafts_that_never_gain_are_not_made() -> None:
 
 
 @pytest.mark.slow
+def test_a_draft_model_on_a_wafer_of_its_own_is_counted_and_paid_for() -> None:
+    """The same tokens in each place, but for an exchange over the link, on one wafer or on two."""
+    asked = STORY | {"mesh": "96x96", "rate": 20.0, "draft": "0.95,0.9,0.9", "draft_model": "story-draft"}
+    beside, apart = (wse.serve_sim(**asked, draft_tokens=2, draft_place=place) for place in ("same", "wafer"))
+    assert (beside.drafts.wafers, apart.drafts.wafers) == (0, 1)
+    assert (beside.machine.wafers, apart.machine.wafers) == (1, 2)
+    assert (beside.drafts.region.rows, beside.drafts.region.cols) == (96, 96)
+    assert apart.drafts.acceptance_by_position == (0.95, 0.9, 0.9)
+    cost, twice = (one.served.usd_per_million_tokens.value for one in (beside, apart))
+    assert twice == pytest.approx(2 * cost, rel=0.02)
+    rows = {row["name"]: row["text"] for row in apart.tables()[-1].rows}
+    assert "story-draft on 1 wafer of its own" in rows["drafts"]
+    assert rows["drafts: accepted"] == "95% 90% 90% by position, where all before were (U)"
+    assert rows["drafts: draft"] == "any draft, as given"
+
+
+@pytest.mark.slow
 def test_drafts_on_wafers_are_faster_for_one_user_and_take_of_capacity() -> None:
     """A pass that verifies is one user's, a plain one may be that of several."""
     story = STORY | {"mesh": "96x96"}
@@ -366,7 +422,7 @@ def test_what_gpus_cannot_serve_is_refused_in_a_line(changes: dict[str, Any], sa
         ({"prefill_wafers": 2}, "--prefill-wafers: needs --prefill own"),
         ({"prefix_cache": True, "prefill": "own"}, "--prefix-cache: needs --prefill same"),
         ({"batching": "static", "fast_share": 0.5}, "--fast-share: needs --batching continuous"),
-        ({"gpu": "h100"}, "--mapping: is of wafers that decode; leave it out, or leave out --gpu"),
+        ({"gpu": "h100"}, "are of wafers; leave it out, or leave out --gpu"),
         ({"gpus": 2}, "--gpus: says how GPUs serve the model"),
         ({"prefill": "own", "prefill_gpus": 2}, "--prefill-gpus: needs --gpu or --prefill-gpu; give that too"),
         ({"prefill_gpu": "h100"}, "--prefill-gpu: needs --prefill own; give that too, or leave it out"),

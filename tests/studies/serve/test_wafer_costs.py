@@ -16,7 +16,10 @@ from wse.search.search import Compilation
 from wse.serving.simulation.pass_costs import Piece
 from wse.serving.simulation.staged_costs import StagedCosts
 from wse.studies.compile.choose import compile_with_remedies, pass_cost
+from wse.studies.estimate.draft_placement import place_draft, place_head
+from wse.studies.estimate.drafting import HeadPasses
 from wse.studies.results.sram import kv_capacity_tokens
+from wse.studies.results.users import users_at
 from wse.studies.serve.wafer_costs import wafer_costs
 from wse.studies.serve.wafer_drafts import drafted_costs
 
@@ -31,7 +34,7 @@ def compiled(request: pytest.FixtureRequest) -> tuple[PreparedEstimate, Compilat
     asked = replace(REQUEST, wafers=request.param, mapping="region" if request.param == 1 else "pipeline")
     prepared = prepare_estimate(asked)
     compilation = compile_with_remedies(prepared)
-    return prepared, compilation, wafer_costs(prepared, compilation, None)
+    return prepared, compilation, wafer_costs(prepared, compilation)
 
 
 def for_prompts(
@@ -54,17 +57,16 @@ def test_a_user_alone_waits_for_a_pass_of_one(
         )
 
 
-def test_passes_of_more_users_are_those_that_were_compiled_for_them(
-    compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
-) -> None:
-    prepared, compilation, costs = compiled
-    assert costs.decode.users[:3] == (1, 2, 4)
+def test_passes_with_several_slots_are_compiled_for_as_many_users() -> None:
+    prepared = prepare_estimate(replace(REQUEST, batch=4, mapping="pipeline", wafers=2))
+    compilation = compile_with_remedies(prepared)
+    costs = wafer_costs(prepared, compilation)
     fabric = for_prompts(prepared, compilation, (1,) * 4)
+    assert costs.decode.slots == 4
+    at = costs.contexts.index(64)
     cycles = fabric.decode_cost(*(64,) * 4).cycles
-    four = costs.decode.passes[2][costs.contexts.index(64)] if 64 in costs.contexts else None
-    assert four is not None
-    assert four.latency_s == pytest.approx(cycles / prepared.wafer.clock_hz)
-    assert four.busy_s <= four.latency_s
+    assert costs.decode.passes[at].latency_s == pytest.approx(cycles / prepared.wafer.clock_hz)
+    assert costs.decode.passes[at].busy_s <= costs.decode.passes[at].latency_s
 
 
 def test_prompts_take_the_chunks_of_the_program(
@@ -87,12 +89,13 @@ def test_the_room_for_caches_is_that_of_the_memory_map(
     compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
 ) -> None:
     prepared, compilation, costs = compiled
-    most, chunk = costs.decode.users[-1], costs.chunk_tokens
     longest = compilation.options.context - 1
-    prompts = (longest, *(min(chunk, longest),) * (most - 1))
-    program: Program = for_prompts(prepared, compilation, prompts, chunk).program
-    assert costs.kv_capacity_tokens == most * kv_capacity_tokens(program)
-    assert costs.kv_block_tokens == max(stage.rect.rows for stage in program.stages)
+    program: Program = for_prompts(prepared, compilation, (longest,), costs.chunk_tokens).program
+    tokens = 64 + 64
+    block = costs.kv_block_tokens
+    assert block in {stage.rect.rows for stage in program.stages}
+    assert costs.kv_capacity_tokens // (-(-tokens // block) * block) == users_at(program, tokens)
+    assert costs.kv_capacity_tokens >= kv_capacity_tokens(program) // block * block
 
 
 @pytest.mark.parametrize("model", [None, "story-draft"])
@@ -101,11 +104,16 @@ def test_passes_that_verify_drafts_are_compiled_for_as_many_tokens(
 ) -> None:
     """With the time of the draft; on a stage that is one region nothing overlaps with a head that drafts on it."""
     prepared, compilation, plain = compiled
-    drafting = replace(prepared.request, draft="0.9,0.8,0.7", draft_model=model)
-    costs, drafts = drafted_costs(prepare_estimate(drafting), compilation, plain, 3)
+    drafting = prepare_estimate(replace(prepared.request, draft="0.9,0.8,0.7", draft_model=model))
+    served = drafted_costs(drafting, compilation, 3)
+    costs, drafts = served.costs, served.drafts
     assert drafts is not None
     assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
-    verify = pass_cost(prepared, compilation, 4).cycles / prepared.wafer.clock_hz
+    if model is None:
+        verify = HeadPasses(place_head(drafting).prepared, served.compilation).model_s(4)
+    else:
+        assert served.compilation is compilation
+        verify = pass_cost(prepared, compilation, 4).cycles / prepared.wafer.clock_hz
     middle = prepared.middle_context[0]
     assert costs.round_s(1, middle, ()) == pytest.approx(verify + drafts.draft_s, rel=0.02)
     assert drafts.verify_s == pytest.approx(verify, rel=1e-9 if model is None else 0.05)
@@ -117,4 +125,11 @@ def test_passes_that_verify_drafts_are_compiled_for_as_many_tokens(
     else:  # a region of its own
         assert work == pytest.approx(verify, rel=0.02)
     assert costs.round_s(8, middle, ()) == pytest.approx(8 * work)
-    assert costs.kv_capacity_tokens == plain.kv_capacity_tokens
+    if model is None and prepared.options.wafers == 1:  # its weights and its cache take room of the users'
+        assert costs.kv_capacity_tokens < plain.kv_capacity_tokens
+    elif model is None:  # three layers on each of two wafers, where the fullest had three of five
+        assert costs.kv_capacity_tokens == plain.kv_capacity_tokens
+    else:
+        draft = place_draft(drafting, compilation).compilation
+        assert draft is not None
+        assert costs.kv_capacity_tokens == min(plain.kv_capacity_tokens, kv_capacity_tokens(draft.program))

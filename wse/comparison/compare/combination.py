@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wse.comparison.compare.curve.wafers import WaferMachine, wafer_machine
+from wse.comparison.compare.machine import WAFER, Machine
 from wse.comparison.compare.rows import row_of
 from wse.comparison.compare.tables import link_text, mapping_text
 from wse.errors import BadInput, DoesNotFit
@@ -22,7 +22,8 @@ from wse.request.compare_request import CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.estimate import estimate_of
+from wse.studies.estimate.choose_layout import fastest_layout
+from wse.studies.estimate.estimate import TimedEstimate, timed_estimate
 from wse.studies.results.placement import ModelResult, model_result
 
 
@@ -40,11 +41,11 @@ class Combination(NamedTuple):
 class CombinationRows:
     """The rows of a combination, one a link, and the model; the traceback where it ended in a bug of ours.
 
-    ``machines`` has, where GPUs are set beside them, the wafers of each row, or the reason why they serve nobody.
+    ``machines`` has the wafers of each row, or the reason why they serve nobody.
     """
 
     rows: tuple[ComparisonRow, ...] = ()
-    machines: tuple[WaferMachine | str, ...] = ()
+    machines: tuple[Machine | str, ...] = ()
     model: ModelResult | None = None
     bug: str = ""
 
@@ -67,25 +68,34 @@ def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
     prepared = prepare_estimate(base)
-    chosen = compile_fastest(prepared)
+    chosen = fastest_layout(prepared, compile_fastest(prepared)).compilation
     links: Sequence[WaferLink | None] = request.links(prepared.wafer) if chosen.program.wafers > 1 else (None,)
     rows, machines = [], []
     for link in links:
         linked = with_link(prepared, link)
         again = len(chosen.trials) > 1 and linked.wafer != prepared.wafer
-        program = compile_fastest(linked).program if again else chosen.program
-        estimate = estimate_of(linked, program)
-        row = row_of(estimate, str(base.mapping), link, prepared.economics, request.streams)
+        layout = fastest_layout(linked, compile_fastest(linked)).compilation if again else chosen
+        timed = timed_estimate(linked, layout.program)
+        row = row_of(timed, str(base.mapping), link, prepared.economics)
         rows.append(row)
-        if request.gpu is not None:
-            said = link_text(row) if len(links) > 1 else ""
-            machines.append(
-                wafer_machine(
-                    estimate, prepared.economics, mapping_text(row), said, prepared.new_tokens, request.streams
-                )
-            )
+        machines.append(_machine(timed, row, link_text(row) if len(links) > 1 else ""))
     return CombinationRows(
         rows=tuple(rows), machines=tuple(machines), model=model_result(prepared.spec, chosen.program)
+    )
+
+
+def _machine(timed: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:
+    """Return the wafers of an estimate, or the reason why they serve nobody."""
+    deployment, shape = timed.deployment, timed.deployment.shape
+    if not deployment.max_concurrency:
+        return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit"
+    return Machine(
+        kind=WAFER,
+        name=timed.result.wafer.name,
+        software=mapping_text(row),
+        dtype=timed.result.model.dtype,
+        link=link,
+        deployment=deployment,
     )
 
 

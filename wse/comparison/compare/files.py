@@ -11,9 +11,9 @@ from wse.comparison.compare.curve.plot import curve_as_png
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.curve.row import COLUMNS as CURVE_COLUMNS
 from wse.comparison.compare.page.page import as_html, traces_as_html
+from wse.comparison.compare.plan.result import COLUMNS as PLANNED_COLUMNS
+from wse.comparison.compare.plan.result import PlanResult
 from wse.comparison.compare.plot import as_png
-from wse.comparison.compare.ranking.result import COLUMNS as RANKED_COLUMNS
-from wse.comparison.compare.ranking.result import RankingResult
 from wse.comparison.compare.result import CompareResult
 from wse.inspect.query.compare import TracesResult
 from wse.report.comparison_row import COLUMNS
@@ -21,7 +21,7 @@ from wse.report.output_file import output_path, page_path, picture_path, write_o
 from wse.report.result import Result
 from wse.report.rows_csv import as_csv
 
-Compared: TypeAlias = CompareResult | CurveResult | RankingResult | TracesResult
+Compared: TypeAlias = CompareResult | CurveResult | PlanResult | TracesResult
 """What is compared: a model on wafers, on wafers and GPUs, or two runs."""
 
 
@@ -51,8 +51,8 @@ def write_files(result: Compared, files: dict[str, Path]) -> None:
 
 
 def _content(result: Compared, kind: str) -> bytes:
-    if isinstance(result, RankingResult):  # whose rows alone are written, as the command line checks
-        return _csv(result.rows, RANKED_COLUMNS)
+    if isinstance(result, PlanResult):  # whose rows alone are written, as the command line checks
+        return _csv(result.rows, PLANNED_COLUMNS)
     if kind == "csv":
         return _csv(result.rows, CURVE_COLUMNS if isinstance(result, CurveResult) else COLUMNS)
     if kind == "png":

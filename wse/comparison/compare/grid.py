@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from wse.comparison.compare.combination import Combination, CombinationRows, combination_rows
 from wse.comparison.compare.result import CompareResult
@@ -23,7 +24,18 @@ from wse.search.remedies import MOST_WAFERS as MOST_TRIED
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.estimate import inputs
 from wse.studies.results.placement import ModelResult
+from wse.studies.results.published import EstimatedSpeed, published_speeds
 from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
+
+
+class HasBug(Protocol):
+    """The output of a piece of work; ``bug`` is the traceback where it ended in a bug of ours."""
+
+    @property
+    def bug(self) -> str: ...
+
+
+Output = TypeVar("Output", bound=HasBug)
 
 
 def compare(
@@ -79,12 +91,11 @@ class Grid:
 def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Grid:
     """The combinations of a request, on all processes of a pool; errors as of `compare`."""
     on_progress(0, 1, str(request.base.model))
-    fewest, first = fewest_wafers(request)
-    counts = _counts(request, wafer_counts(fewest, first.spec.layer_count))
-    on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
-    names = [name for name in request.names() if any(name in tried for tried in on_all.values())]
-    combinations = [Combination(name, wafers) for name in names for wafers in on_all if name in on_all[wafers]]
-    rows_of = _all_rows(request, combinations, on_progress, pool)
+    _, first = fewest_wafers(request)
+    combinations = combinations_of(request, first)
+    names = list(dict.fromkeys(combination.mapping for combination in combinations))
+    counts = tuple(sorted({combination.wafers for combination in combinations}))
+    rows_of = all_outputs(request, combinations, combination_rows, on_progress, pool)
     results = [rows_of[combination] for combination in combinations]
     if not any(row.possible for result in results for row in result.rows):
         message = f"none of {plural(len(combinations), 'combination')} can be: {_refusal(request, results)}"
@@ -92,12 +103,24 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     return Grid(first=first, names=names, counts=counts, results=results)
 
 
+def combinations_of(request: CompareRequest, first: PreparedEstimate) -> list[Combination]:
+    """Return the combinations of mappings and numbers of wafers, mapping by mapping.
+
+    Args:
+        request: The comparison.
+        first: The request on the fewest wafers.
+    """
+    counts = _counts(request, wafer_counts(first.options.wafers, first.spec.layer_count))
+    on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
+    return [Combination(name, wafers) for name in request.names() for wafers in on_all if name in on_all[wafers]]
+
+
 def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
     """The result of `compare`."""
     grid = grid_of(request, on_progress, pool)
     first = grid.first
     rows = with_best(without_duplicates(row for result in grid.results for row in result.rows))
-    return CompareResult(
+    result = CompareResult(
         inputs=grid_inputs(request, grid),
         note=first.note,
         model=grid.model,
@@ -106,6 +129,13 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
         rows=rows,
         verdict=verdict(rows),
     )
+    estimated = EstimatedSpeed(
+        machine=first.wafer.name,
+        users=first.options.batch,
+        dtype=grid.model.dtype,
+        tokens_per_s_per_user=max(row.tokens_per_s_per_user or 0.0 for row in result.best),
+    )
+    return replace(result, published=published_speeds(first.spec, estimated))
 
 
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
@@ -147,26 +177,34 @@ def _counts(request: CompareRequest, unasked: tuple[int, ...]) -> tuple[int, ...
     return tuple(sorted({*(unasked if None in own else ()), *(wafers for wafers in own if wafers is not None)}))
 
 
-def _all_rows(
-    request: CompareRequest, combinations: Sequence[Combination], on_progress: OnProgress, pool: Pool
-) -> dict[Combination, CombinationRows]:
-    """The rows of all combinations."""
-    rows_of: dict[Combination, CombinationRows] = {}
+def all_outputs(
+    request: CompareRequest,
+    combinations: Sequence[Combination],
+    work: Callable[[CompareRequest, Combination], Output],
+    on_progress: OnProgress,
+    pool: Pool,
+) -> dict[Combination, Output]:
+    """Return what a piece of work gives for each combination, on all processes of a pool.
+
+    Raises:
+        WseBug: a piece ended in a bug of ours.
+    """
+    found: dict[Combination, Output] = {}
     outputs = each_output(
         pool,
         combinations,
-        combination_rows,
+        work,
         lambda combination: (request, combination),
         owner="the comparison",
         kill_remedy="if memory ran out, compare fewer --wafers or --mapping at once",
     )
-    for combination, rows in outputs:
-        if rows.bug:
-            message = f"{combination} ended in a bug\n{rows.bug}"
+    for combination, output in outputs:
+        if output.bug:
+            message = f"{combination} ended in a bug\n{output.bug}"
             raise WseBug(message)
-        rows_of[combination] = rows
-        on_progress(len(rows_of), len(combinations), str(combination))
-    return rows_of
+        found[combination] = output
+        on_progress(len(found), len(combinations), str(combination))
+    return found
 
 
 def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
@@ -203,6 +241,5 @@ def grid_inputs(request: CompareRequest, grid: Grid) -> Report:
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]
     links_are_given = request.link_gb_per_s is not None or request.link_latency_us is not None
-    streams = {} if request.streams is None else {"streams": request.streams}
     link_inputs = {"links_given": True} if links_are_given else {}
-    return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **link_inputs, **streams}
+    return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **link_inputs}

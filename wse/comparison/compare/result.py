@@ -11,11 +11,13 @@ from wse.comparison.compare.tables import best_table, detail_tables, verdict_tab
 from wse.hardware.number import Grade
 from wse.report.comparison_row import ComparisonRow
 from wse.report.html_table import tables_as_html
+from wse.report.price import scale_note
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import with_settings_text
 from wse.report.table import Table
 from wse.report.terminal import WIDEST, printable
 from wse.studies.results.placement import ModelResult
+from wse.studies.results.published import PublishedSpeed, published_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,8 +36,27 @@ class AssumptionResult(Result):
     @property
     def text(self) -> str:
         """The number with its range, grade and source."""
-        low, high = self.range or (self.value, self.value)
+        low, _, high = self.low_value_high
         return f"{self.value:,g} {self.unit}, from {low:,g} to {high:,g}, grade {self.grade}: {self.source}"
+
+    @property
+    def low_value_high(self) -> tuple[float, float, float]:
+        """Low end of the range, the number, and the high end."""
+        low, high = self.range or (self.value, self.value)
+        return low, self.value, high
+
+
+def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
+    """Return the lines below a table of costs: each price with its source, and what its ends do to the costs.
+
+    Args:
+        economics: Assumptions by key, such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
+    """
+    prices = {key.partition(".")[2] or "wafer": price for key, price in economics.items() if "_usd_per_hour" in key}
+    return [
+        ("USD/Mtok", printable(f"{scale_note(price.low_value_high, machine)}; {price.source}"))
+        for machine, price in prices.items()
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +65,15 @@ class CompareResult(Result):
 
     question: Annotated[str | None, Doc("the question that was asked")] = None
     inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
-    note: Annotated[str | None, Doc("what was decided unasked: lengths that the model was made for")] = None
+    note: Annotated[str | None, Doc("what was decided unasked: lengths, or an element type that no file states")] = None
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on")]
     rows: Annotated[tuple[ComparisonRow, ...], Doc("all that was tried, mapping by mapping, the fewest wafers first")]
+    published: Annotated[
+        tuple[PublishedSpeed, ...] | None,
+        Doc("published speeds of the model on such wafers, and the ratio of the fastest row to each"),
+    ] = None
     verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the rows by rule")]
 
     @property
@@ -85,8 +110,11 @@ class CompareResult(Result):
         return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The best rows, and with ``detail`` all of them."""
-        return (best_table(self.best, by_link=self.by_link), *(detail_tables(self.possible) if detail else ()))
+        """Return the best rows, published speeds, and with ``detail`` all rows."""
+        published = () if self.published is None else (published_table(self.published),)
+        footer = price_footer(self.economics)
+        best = best_table(self.best, by_link=self.by_link, footer=footer)
+        return (best, *published, *(detail_tables(self.possible, footer) if detail else ()))
 
     def _repr_html_(self) -> str:
         """The verdict and the best rows."""

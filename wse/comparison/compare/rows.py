@@ -13,35 +13,29 @@ from wse.hardware.number import SourcedNumber
 from wse.report.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
 from wse.report.limits import StreamLimits, fraction, limits_of
 from wse.request.compare_request import WaferLink
-from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics
+from wse.serving.operating_point import operating_point
+from wse.serving.plan import saturating_users
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.estimate.estimate import TimedEstimate
 from wse.studies.estimate.pipelining import PipeliningResult
-from wse.studies.estimate.result import EstimateResult
 
 
-def row_of(
-    result: EstimateResult, mapping: str, link: WaferLink | None, economics: Economics, streams: int | None = None
-) -> ComparisonRow:
-    """The row of an estimate.
+def row_of(timed: TimedEstimate, mapping: str, link: WaferLink | None, economics: Economics) -> ComparisonRow:
+    """Return the row of an estimate: one user alone, and as many as the machine has use and room for.
 
     Args:
-        result: The estimate, with decoded tokens.
+        timed: The estimate, with decoded tokens, and its deployment.
         mapping: The mapping that was asked for.
         link: The link between wafers that it is for; None with one wafer, which has no use for one.
-        economics: The assumptions that power and dollars follow from.
-        streams: Batches in flight, at most those whose caches fit; None for as many as fit.
+        economics: Power and price of a wafer.
     """
-    decode, pipelining, crossing, batch = result.decode, result.schedule, result.crossing, result.batch
+    result, deployment = timed.result, timed.deployment
+    decode, pipelining, crossing = result.decode, result.schedule, result.crossing
     if decode is None or pipelining is None or crossing is None or result.bounds is None:
         message = "a row of a comparison is of an estimate with decoded tokens"
         raise WseBug(message)
     system, chosen = result.system, result.system.mapping
-    room = pipelining.kv_limited_streams
-    flying = room if streams is None else min(streams, room)
-    # M streams finish min(M, T / s) passes in the time T that one takes alone, s being the slowest server's share
-    at_most = pipelining.tokens_per_s_at_saturation * pipelining.single_stream_tpot_s / batch
-    of_all = decode.tokens_per_s * max(1.0, min(float(flying), at_most))
-    cost: dict[str, Any] = {**power_and_cost(system.wafers, of_all, decode.tokens_per_s, economics)}
     limits = limits_of(
         decode.cycles_by,
         longest_line=max(max(stage.rows, stage.cols) for stage in system.stages),
@@ -55,16 +49,14 @@ def row_of(
         mapping=mapping,
         chosen=None if chosen == Path(mapping).name else chosen,  # a file is known by its name without folders
         wafers=system.wafers,
+        dtype=result.model.dtype,
         link_bytes_per_s=None if link is None else link.bytes_per_s,
         link_latency_s=None if link is None else link.latency_s,
         tokens_per_s_per_user=decode.tokens_per_s_per_user,
         tpot_s=result.latency.tpot_s,
-        users=flying * batch,
-        tokens_per_s=of_all,
-        tokens_per_s_exact=all(row.exact for row in pipelining.rows),
-        tokens_per_s_per_user_of_all=of_all / (flying * batch),
         prefill_tokens_per_s=result.prefill.tokens_per_s,
         ttft_s=result.latency.ttft_s,
+        power_w=system.wafers * economics.power_w.value,
         mesh_hops_per_token=result.fabric.wavelet_hops_per_token,
         wafer_link_bytes_per_token=crossing.bytes_per_token,
         host_bytes_per_token=crossing.host_bytes_per_token,
@@ -72,9 +64,33 @@ def row_of(
         prefill_crossing_fraction=fraction(result.prefill.cycles_by, "crossing"),
         sram_fullest_pe_fraction=result.sram.fullest_pe_fraction,
         cycles_by={str(cause): cycles for cause, cycles in decode.cycles_by.items()},
-        **cost,
+        **_of_all_users(deployment),
         **limits._asdict(),
     )
+
+
+def _of_all_users(deployment: WaferDeployment) -> dict[str, Any]:
+    """Return the numbers of a row at the users that saturate the machine or have room, and the cost of one user."""
+    if not deployment.max_concurrency:
+        return {"users": 0}
+    point, alone = (operating_point(deployment, users) for users in (saturating_users(deployment), 1))
+    cost, energy = point.usd_per_million_tokens, point.joules_per_token
+    numbers: dict[str, Any] = {
+        "users": point.concurrency,
+        "tokens_per_s": point.tokens_per_s,
+        "tokens_per_s_exact": True,
+        "tokens_per_s_per_user_of_all": point.tokens_per_s_per_user,
+        "ttft_s_of_all": point.ttft_s,
+        "joules_per_token": None if energy is None else energy.value,
+    }
+    if cost is not None and alone.usd_per_million_tokens is not None:
+        numbers |= {
+            "usd_per_million_tokens": cost.value,
+            "usd_per_million_tokens_low": cost.low,
+            "usd_per_million_tokens_high": cost.high,
+            "usd_per_million_tokens_of_one_user": alone.usd_per_million_tokens.value,
+        }
+    return numbers
 
 
 def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
@@ -118,8 +134,12 @@ _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
 
 
 def assumptions_of(economics: Economics) -> dict[str, AssumptionResult]:
-    """The two assumptions that a row's power and dollars rest on, by name."""
-    return {name: assumption_of(economics.sources[name]) for name in ("wafer_power_w", "wafer_usd_per_hour")}
+    """Return the assumptions about power and price of one machine, by their keys in a file of ``--economics``."""
+    kind = economics.kind
+    return {
+        f"{kind}_power_w": assumption_of(economics.power_w),
+        f"{kind}_usd_per_hour": assumption_of(economics.usd_per_hour),
+    }
 
 
 def assumption_of(number: SourcedNumber) -> AssumptionResult:

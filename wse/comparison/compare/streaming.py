@@ -80,10 +80,11 @@ def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: 
     limit = _sentence(streaming, wafers, batch)
     if batch > room:
         limit += f"; all SRAM would hold the caches of {room:,} of the {batch:,} users"
-    cost: dict[str, Any] = {**power_and_cost(wafers, of_all, of_all, prepared.economics)}
+    cost: dict[str, Any] = {**power_and_cost(wafers, of_all, prepared.economics)}
     return ComparisonRow(
         mapping=STREAMED,
         wafers=wafers,
+        dtype=prepared.options.dtype,
         link_bytes_per_s=streaming.bytes_per_s / wafers,
         tokens_per_s_per_user=of_all / batch,
         tpot_s=batch / of_all,

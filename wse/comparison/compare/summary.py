@@ -20,11 +20,11 @@ from wse.report.terminal import INDENT, console_on, heading, lines, plural, prin
 from wse.report.terminal_table import print_table, print_tables, shown_columns
 
 KEY: Final = {
-    "1 user": "tokens/s of one batch alone",
-    "all users": "of all that fit at once",
-    "USD/M": "dollars of a million of theirs",
-    "TTFT": "time to the first token",
-    "crossing": "share of a token's time between wafers",
+    "1 user": "tokens/s alone",
+    "all users": "of those who saturate it or fit, prompts included",
+    "USD/Mtok": "of all users",
+    "TTFT": "alone",
+    "crossing": "of a token's time",
 }
 """Columns of the best rows in a few words."""
 

@@ -58,12 +58,13 @@ def _all_users(row: ComparisonRow) -> str:
 
 
 MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are spread", cell=mapping_text)
+DTYPE: Final = _column("dtype", "type", priority=5)
 WAFERS: Final = _number("wafers", "wafers", count, doc="")
 LINK: Final = _column("link_bytes_per_s", "link", doc="rate and latency of each link between wafers", cell=link_text)
 ONE_USER: Final = _number("tokens_per_s_per_user", "1 user", count, best="largest")
 USERS: Final = _number("users", "users", count)
 ALL_USERS: Final = _number("tokens_per_s", "all users", count, cell=_all_users, best="largest")
-DOLLARS: Final = _number("usd_per_million_tokens", "USD/M", dollars, best="smallest", priority=1)
+DOLLARS: Final = _number("usd_per_million_tokens", "USD/Mtok", dollars, best="smallest", priority=1)
 TTFT: Final = _number("ttft_s", "TTFT", seconds, best="smallest", priority=3)
 CROSSING: Final = _number("crossing_fraction", "crossing", percent, priority=2)
 LIMITED_BY: Final = _column(
@@ -95,25 +96,31 @@ def verdict_table(verdict: Sequence[str]) -> Table:
     return Table(columns=(Column(key="sentence", wraps=True),), rows=sentences, title="Verdict")
 
 
-def best_table(rows: Sequence[ComparisonRow], *, by_link: bool) -> Table:
-    """The best rows of each number of wafers, and of each link where links were asked for."""
+def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence[tuple[str, str]]) -> Table:
+    """Return the best rows of each number of wafers, and of each link where links were given; prices below them."""
     link = (LINK,) if by_link else ()
-    columns = (WAFERS, *link, MAPPING, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
+    columns = (WAFERS, *link, MAPPING, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
     title = "The best on each number of wafers" + (" and each link" if link else "")
-    return Table(columns=columns, rows=rows, title=title, note="tokens/s; the best of a column is marked")
+    note = "tokens/s; the best of a column is marked"
+    return Table(columns=columns, rows=rows, title=title, note=note, footer=footer)
 
 
-def detail_tables(rows: Sequence[ComparisonRow]) -> tuple[Table, ...]:
-    """Tables of rows that can be: speed, users and cost, a token's traffic, SRAM and power, and what limits each."""
+def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str]]) -> tuple[Table, ...]:
+    """Return tables of rows that can be: speed, users and cost, a token's traffic, SRAM and power, and limits.
+
+    Args:
+        rows: The rows.
+        footer: Lines below the table with costs: their prices.
+    """
     link = (LINK,) if any(row.link_bytes_per_s is not None for row in rows) else ()
     machine = (WAFERS, *link, MAPPING)
-    speed = (*machine, ONE_USER, USERS, ALL_USERS, DOLLARS, PROMPT, LIMITED_BY, USERS_LIMITED_BY)
+    speed = (*machine, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, PROMPT, LIMITED_BY, USERS_LIMITED_BY)
     by_limit: dict[str | None, ComparisonRow] = {}
     for row in rows:
         by_limit.setdefault(row.limit, row)
     limits = [*by_limit.values()]
     return (
-        Table(columns=speed, rows=rows, title="Speed, users and cost"),
+        Table(columns=speed, rows=rows, title="Speed, users and cost", footer=footer),
         Table(columns=(*machine, *TRAFFIC), rows=rows, title="Traffic of a token"),
         Table(columns=(*machine, *RESOURCES), rows=rows, title="SRAM, power and energy"),
         Table(columns=(*machine, LIMIT), rows=limits, title="What limits", note="the first row of equal limits"),

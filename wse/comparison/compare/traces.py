@@ -47,4 +47,4 @@ class TracesComparison(TracesResult):
 def trace_tables(result: TracesResult) -> tuple[Table, ...]:
     """Both runs under the columns of a comparison, and the changes of each phase."""
     changes = (changes_table(changes, title=CHANGED[phase], note=NOTE) for phase, changes in result.changes.items())
-    return (*detail_tables(result.rows), *changes)
+    return (*detail_tables(result.rows, [("USD/Mtok", text) for text in result.prices]), *changes)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.report.comparison_row import ComparisonRow
-from wse.report.terminal import count, hertz, percent, plural
+from wse.report.terminal import count, hertz, percent, plural, ranged
 
 CAUSE_WORDS: Final = {
     "hops": "words on their way",
@@ -67,13 +67,22 @@ def _cycles(row: ComparisonRow) -> float:
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
     """The row where one user is fastest, and the row where a wafer and a dollar serve the most tokens."""
     first = f"One user is fastest on {place(user)} with {rate(speed(user))}"
+    cost, low, high = (
+        number or 0.0
+        for number in (
+            cheapest.usd_per_million_tokens,
+            cheapest.usd_per_million_tokens_low,
+            cheapest.usd_per_million_tokens_high,
+        )
+    )
     serves = (
         f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}, "
-        f"{cheapest.usd_per_million_tokens:,.2f} USD a million"
+        f"{ranged(cost, low, high, '{:,.2f}'.format)} USD a million"
     )
+    praise = "the most tokens per wafer and, at any price, per dollar"
     if cheapest is user:
-        return f"{first}, which also serves the most tokens for a wafer and for a dollar: {serves}."
-    return f"{first}; the most tokens for a wafer and for a dollar are served on {place(cheapest)}: {serves}."
+        return f"{first}, which also serves {praise}: {serves}."
+    return f"{first}; {praise} are served on {place(cheapest)}: {serves}."
 
 
 def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:

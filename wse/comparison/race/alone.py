@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from wse.comparison.race.pace import Pace
-from wse.comparison.race.result import LaneResult, lane_result
+from wse.comparison.race.result import LaneCost, LaneResult, lane_result
+from wse.report.price import scale_note
 from wse.report.shared_tables import with_settings_text
 from wse.report.terminal import plural
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.network import Network
-from wse.studies.estimate.draft_plan import DraftPlanResult
+from wse.studies.estimate.draft_result import DraftPlanResult
+from wse.studies.estimate.economy import CostResult
 from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.gpu_result import GpuCostResult
 from wse.studies.estimate.gpus import estimate_on_gpus
 
 
@@ -19,8 +22,9 @@ def wafer_lane(request: EstimateRequest, tokens: int) -> LaneResult:
     assert result.latency.tpot_s is not None  # an answer has tokens
     assert result.cost is not None
     step_s, step_tokens = _step(result.latency.tpot_s, result.drafts)
+    draft_wafers = 0 if result.drafts is None else result.drafts.gain.draft_wafers
     pace = Pace(
-        name=f"{plural(result.system.wafers, 'wafer')} {result.wafer.name}, alone",
+        name=f"{plural(result.system.wafers + draft_wafers, 'wafer')} {result.wafer.name}, alone",
         first_token_s=result.latency.user.ttft_s,
         queue_s=0.0,
         step_s=step_s,
@@ -29,14 +33,15 @@ def wafer_lane(request: EstimateRequest, tokens: int) -> LaneResult:
     faster = step_tokens * result.latency.tpot_s / step_s
     text = f"{result.system.mapping}, {result.model.dtype}{_drafts_note(result.drafts)}"
     note = with_settings_text(text, result.inputs)
-    return lane_result(pace, tokens, usd_per_million_tokens=result.cost.usd_per_million_tokens / faster, note=note)
+    cost = _cost(result.cost, result.wafer.name, faster / (1 + draft_wafers / result.system.wafers))
+    return lane_result(pace, tokens, cost=cost, note=note)
 
 
 def gpu_lane(request: EstimateRequest, network: Network, tokens: int) -> LaneResult:
     """GPUs with the users of a request, who come and go but never wait for a seat."""
     result = estimate_on_gpus(request)
     step_s, step_tokens = _step(result.latency.tpot_s, result.drafts)
-    who = "alone" if request.batch == 1 else f"among {plural(request.batch, 'user')}"
+    who = "alone" if (request.batch or 1) == 1 else f"among {plural(request.batch or 1, 'user')}"
     pace = Pace(
         name=f"{plural(result.system.gpus, 'GPU')} {result.gpu.name}, {who}",
         first_token_s=result.latency.ttft_s + network.seconds,
@@ -45,9 +50,19 @@ def gpu_lane(request: EstimateRequest, network: Network, tokens: int) -> LaneRes
         tokens_per_step=step_tokens,
     )
     faster = step_tokens * result.latency.tpot_s / step_s
-    dollars = None if result.cost is None else result.cost.usd_per_million_tokens / faster
+    cost = None if result.cost is None else _cost(result.cost, result.gpu.name, faster)
     note = f"{result.system.stack}, {result.model.dtype}{_drafts_note(result.drafts)}"
-    return lane_result(pace, tokens, usd_per_million_tokens=dollars, note=note)
+    return lane_result(pace, tokens, cost=cost, note=note)
+
+
+def _cost(cost: CostResult | GpuCostResult, machine: str, faster: float) -> LaneCost:
+    """Return the cost of an estimate over a factor by which drafts make tokens come faster."""
+    return LaneCost(
+        low=cost.usd_per_million_tokens_low,
+        value=cost.usd_per_million_tokens,
+        high=cost.usd_per_million_tokens_high,
+        price=f"{scale_note(cost.price_ends, machine)}; {cost.assumptions.partition(': ')[2]}",
+    ).over(faster)
 
 
 def _step(tpot_s: float, drafts: DraftPlanResult | None) -> tuple[float, float]:

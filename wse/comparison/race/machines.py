@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from wse.request.estimate_request import EstimateRequest
 from wse.request.race_request import RaceRequest
+from wse.serving.prices import prices_of_gpu, prices_without_gpus
 
 
-def on_wafers(base: EstimateRequest) -> EstimateRequest:
-    """The options without those of GPUs."""
-    return replace(base, stack=None, parallelism=None)
+def on_wafers(request: RaceRequest, base: EstimateRequest) -> EstimateRequest:
+    """Return the options without those of GPUs."""
+    return replace(base, stack=None, parallelism=None, price=prices_without_gpus(base.price, [request.gpu]))
 
 
 def on_gpus(request: RaceRequest, base: EstimateRequest) -> EstimateRequest:
@@ -27,4 +28,5 @@ def on_gpus(request: RaceRequest, base: EstimateRequest) -> EstimateRequest:
         stack=base.stack,
         parallelism=base.parallelism,
         economics=base.economics,
+        price=prices_of_gpu(base.price, request.gpu),
     )

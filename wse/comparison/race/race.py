@@ -33,12 +33,12 @@ def race(request: RaceRequest, tokens: int, on_progress: OnProgress = ignore) ->
     users = 1 if is_loaded else request.users or USERS
     check_users(prepare_gpu_estimate(gpus).server, users, prompt_tokens + tokens, "--users", "--prompt-len")
     on_progress(0, 4, "wafers")
-    lanes: list[LaneResult] = [wafer_lane(on_wafers(base), tokens)]
+    lanes: list[LaneResult] = [wafer_lane(on_wafers(request, base), tokens)]
     for number in dict.fromkeys((1, users)):
         on_progress(1, 4, plural(number, "user"))
         lanes.append(gpu_lane(replace(gpus, batch=number), network, tokens))
     if is_loaded:
-        for done, machine in enumerate((on_wafers(base), gpus), 2):
+        for done, machine in enumerate((on_wafers(request, base), gpus), 2):
             on_progress(done, 4, "wafers with others" if machine.gpu is None else "GPUs with others")
             lanes.append(shared_lane(request, machine, network, tokens))
     on_progress(4, 4, "")

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Final
 
 from wse.comparison.race.pace import Pace
-from wse.comparison.race.result import LaneResult, lane_result
+from wse.comparison.race.result import LaneCost, LaneResult, lane_result
 from wse.errors import BadInput
+from wse.report.price import scale_note
 from wse.report.shared_tables import with_settings_text
 from wse.report.terminal import count, plural
 from wse.request.estimate_request import EstimateRequest
 from wse.request.race_request import RaceRequest
-from wse.request.serve_request import MAPPING, ServeRequest
+from wse.request.serve_request import ServeRequest
 from wse.serving.network import Network
 from wse.studies.serve.serve import serve
 
@@ -30,11 +31,9 @@ def shared_lane(request: RaceRequest, machine: EstimateRequest, network: Network
     Raises:
         BadInput: more requests come than it can serve.
     """
-    mapping = MAPPING if machine.gpu is not None or machine.mapping == AUTO else machine.mapping
     result = serve(
         ServeRequest(
-            base=replace(machine, draft=None, mapping=AUTO),
-            mapping=mapping,
+            base=replace(machine, draft=None),
             draft=machine.draft,
             load=request.load,
             rate=request.rate,
@@ -56,8 +55,14 @@ def shared_lane(request: RaceRequest, machine: EstimateRequest, network: Network
         step_s=step_tokens * served.all.tpot.mean,
         tokens_per_step=step_tokens,
     )
-    price = served.usd_per_million_tokens
+    amount, price, cost = served.usd_per_million_tokens, served.usd_per_hour, None
+    if amount is not None and price is not None:
+        low, high = amount.range
+        machines = result.machine.wafers or result.machine.gpus or 1
+        ends = (price.range[0] / machines, price.value / machines, price.range[1] / machines)
+        hour = scale_note(ends, result.machine.name)
+        cost = LaneCost(low=low, value=amount.value, high=high, price=f"{hour}; {price.source}")
     software = result.inputs.get("stack", result.machine.mapping)
     text = f"{software}, {result.model.dtype}, {result.load.offered:.0%} of {capacity}"
     note = with_settings_text(text, result.inputs)
-    return lane_result(pace, tokens, usd_per_million_tokens=None if price is None else price.value, note=note)
+    return lane_result(pace, tokens, cost=cost, note=note)

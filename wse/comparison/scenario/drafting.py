@@ -9,6 +9,7 @@ from wse.comparison.scenario.result import NO_DRAFTS, SpeculationResult
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
 from wse.serving.draft_tree import DraftMachine, DraftTree, best_tree, fastest_tree
 from wse.studies.estimate.draft_plan import TREE_NODES
+from wse.studies.estimate.draft_result import AcceptanceResult
 from wse.studies.estimate.drafting import best_drafting
 
 
@@ -42,10 +43,11 @@ class DraftSteps:
         """Times as many tokens a second as without drafts."""
         return self.plain_s / self.token_s
 
-    @property
-    def result(self) -> SpeculationResult:
-        """What a result says of it."""
-        return SpeculationResult(draft_tokens=self.draft_tokens, tokens_per_pass=self.tokens_per_pass, gain=self.gain)
+    def result(self, accepted: AcceptanceResult) -> SpeculationResult:
+        """Return what a result reports of these drafts and their acceptance."""
+        return SpeculationResult(
+            **vars(accepted), draft_tokens=self.draft_tokens, tokens_per_pass=self.tokens_per_pass, gain=self.gain
+        )
 
 
 def draft_steps(machine: DraftMachine, acceptance: DraftAcceptance, draft: DraftForm) -> DraftSteps:

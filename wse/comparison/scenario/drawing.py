@@ -25,7 +25,7 @@ from wse.comparison.scenario.result import (
     ScenarioResult,
     TiersResult,
 )
-from wse.report.terminal import count, plural, printable
+from wse.report.terminal import count, plural, printable, ranged
 
 SPEED: Final = "tokens/s of a user"
 COST: Final = "USD for a million tokens of all users"
@@ -101,11 +101,15 @@ def _ratio_points(one: CombinationResult, tiers: TiersResult) -> tuple[Point, ..
             users=tiers.ordinary_users,
             tokens_per_s_per_user=tiers.ordinary_tokens_per_s_per_user,
             usd_per_million_tokens=tiers.ordinary_usd_per_million_tokens,
+            usd_per_million_tokens_low=tiers.ordinary_usd_per_million_tokens_low,
+            usd_per_million_tokens_high=tiers.ordinary_usd_per_million_tokens_high,
         ),
         PointResult(
             users=tiers.fast_users,
             tokens_per_s_per_user=tiers.fast_tokens_per_s_per_user,
             usd_per_million_tokens=tiers.fast_usd_per_million_tokens,
+            usd_per_million_tokens_low=tiers.fast_usd_per_million_tokens_low,
+            usd_per_million_tokens_high=tiers.fast_usd_per_million_tokens_high,
         ),
     )
     by_users = {point.users: point for point in (*(one.curve or ()), *ends) if point.users <= tiers.ordinary_users}
@@ -146,6 +150,8 @@ def _sizes(possible: Sequence[CombinationResult], speeds: tuple[Point, ...]) -> 
             users=prediction.users,
             tokens_per_s_per_user=prediction.tokens_per_s_per_user,
             usd_per_million_tokens=prediction.usd_per_million_tokens,
+            usd_per_million_tokens_low=prediction.usd_per_million_tokens_low,
+            usd_per_million_tokens_high=prediction.usd_per_million_tokens_high,
         )
         point = Point(x=prediction.tokens_per_s_per_user, y=size, lines=_lines(one, found))
         lines.append(Line(series=_series(one, possible), kind=one.kind, points=(point,)))
@@ -167,11 +173,12 @@ def _points(one: CombinationResult) -> tuple[Point, ...]:
 
 
 def _lines(one: CombinationResult, point: PointResult) -> tuple[str, ...]:
+    low, high = point.usd_per_million_tokens_low, point.usd_per_million_tokens_high
     return (
         one.settings,
         plural(point.users, "user"),
         f"a user: {count(point.tokens_per_s_per_user)} tokens/s",
-        f"{price(point.usd_per_million_tokens)} USD a million tokens",
+        f"{ranged(point.usd_per_million_tokens, low, high, price)} USD a million tokens",
         *(one.ruled_out_by or ()),
     )
 

@@ -60,7 +60,7 @@ _MACHINE: Final = (
     _figure("tokens_per_s_per_user", "a user", "tokens/s", "prediction.tokens_per_s_per_user"),
     _figure("tokens_per_s", "all users", "tokens/s", "prediction.tokens_per_s"),
     _figure("ttft_s", "first token", "s", "prediction.ttft_s"),
-    _figure("usd_per_million_tokens", "a million tokens", "USD", "prediction.usd_per_million_tokens"),
+    _figure("usd_per_million_tokens", "a million tokens at central prices", "USD", "prediction.usd_per_million_tokens"),
     _figure("joules_per_token", "energy of a token", "J", "prediction.joules_per_token"),
     _figure("chips", "wafers or GPUs", "chips", "prediction.chips"),
 )
@@ -70,9 +70,17 @@ TIERS: Final = (
     ),
     _figure("fast_tokens_per_s_per_user", "fast tier, a user", "tokens/s", "tiers.fast_tokens_per_s_per_user"),
     _figure(
-        "ordinary_usd_per_million_tokens", "ordinary tier, a million", "USD", "tiers.ordinary_usd_per_million_tokens"
+        "ordinary_usd_per_million_tokens",
+        "ordinary tier, a million at central prices",
+        "USD",
+        "tiers.ordinary_usd_per_million_tokens",
     ),
-    _figure("fast_usd_per_million_tokens", "fast tier, a million", "USD", "tiers.fast_usd_per_million_tokens"),
+    _figure(
+        "fast_usd_per_million_tokens",
+        "fast tier, a million at central prices",
+        "USD",
+        "tiers.fast_usd_per_million_tokens",
+    ),
     _figure("speed_up", "speed of the fast tier", "", "tiers.speed_up"),
     _figure("cost_ratio", "cost of a fast token", "", "tiers.cost_ratio"),
 )

@@ -10,8 +10,12 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from wse.hardware.quantity import COUNT, TOKEN, whole_number
+from wse.request.placement_request import DEFAULT_EXPERTS, DEFAULT_MAPPING, DEFAULT_SCHEDULE, DEFAULT_SOFTWARE
+
 Relation = Literal["about", "at_least", "at_most"]
 Confidence = Literal["high", "medium", "low"]
+Place = Literal["same", "wafer", "host"]
 
 LONGEST_TEXT: Final = 4_096
 MOST_VALUES: Final = 64
@@ -25,9 +29,24 @@ DEFAULT: Final = "default"
 T = TypeVar("T")
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
-_Users = Annotated[int, Field(ge=1, le=MOST_USERS)]
+
+
+def _count(value: Any) -> Any:
+    """Return the whole number of a text such as ``10k``; any other value unchanged."""
+    number = whole_number(value, COUNT) if isinstance(value, str) else None
+    return value if number is None else number
+
+
+def _tokens(value: Any) -> Any:
+    """Return the whole number of a text such as ``128k``, in which k is 1,024; any other value unchanged."""
+    number = whole_number(value, TOKEN) if isinstance(value, str) else None
+    return value if number is None else number
+
+
+_Users = Annotated[int, BeforeValidator(_count), Field(ge=1, le=MOST_USERS)]
+_Tokens = Annotated[int, BeforeValidator(_tokens), Field(ge=1, le=MOST_TOKENS)]
 _Positive = Annotated[float, Field(gt=0, le=1e12)]
-_Count = Annotated[int, Field(ge=1, le=1_000_000)]
+_Count = Annotated[int, BeforeValidator(_count), Field(ge=1, le=1_000_000)]
 
 
 def _listed(value: Any) -> Any:
@@ -64,11 +83,11 @@ class MachineForm(Form):
         Field(description='a whole number of at least 1, "auto" for the fewest that hold the model, or a list of them'),
     ] = [AUTO]
     mesh: Annotated[Text | None, Field(description='rows and columns of PEs, such as "24x24"')] = None
-    mapping: Annotated[Text, Field(description="a name of wse mappings, or a TOML file")] = "auto"
-    schedule: Annotated[Text, Field(description='"fused", "released" or names of rewrites')] = "fused"
-    software: Annotated[Text, Field(description="a software profile of wse wafers, or a TOML file")] = "production"
-    experts: Annotated[Text, Field(description="a placement of experts, as of --experts")] = "auto"
-    batch: Annotated[int, Field(ge=1, le=4_096, description="a whole number of users whose tokens make a stream")] = 1
+    mapping: Annotated[Text, Field(description="a name of wse mappings, or a TOML file")] = DEFAULT_MAPPING
+    schedule: Annotated[Text, Field(description='"fused", "released" or names of rewrites')] = DEFAULT_SCHEDULE
+    software: Annotated[Text, Field(description="a software profile of wse wafers, or a TOML file")] = DEFAULT_SOFTWARE
+    experts: Annotated[Text, Field(description="a placement of experts, as of --experts")] = DEFAULT_EXPERTS
+    batch: Annotated[int | None, Field(ge=1, le=4_096, description="a whole number of users of a pass")] = None
     gpu: Annotated[Text | None, Field(description="a name of wse gpus, or a TOML file")] = None
     gpus: Annotated[
         _Axis[Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"]],
@@ -87,7 +106,7 @@ class DraftForm(Form):
         Field(description="a name as of --draft, a TOML file, or shares from 0 to 1 by position, such as [0.8, 0.7]"),
     ] = None
     model: Annotated[Text | None, Field(description="a model with the same vocabulary, or nothing for a head")] = None
-    place: Annotated[Literal["same", "wafer", "host"], Field(description='"same", "wafer" or "host"')] = "same"
+    place: Annotated[Place, Field(description='"same", "wafer" or "host"')] = "same"
     tokens: Annotated[
         int | None, Field(ge=1, le=MOST_VALUES, description="a whole number of drafted tokens, or nothing for the best")
     ] = None
@@ -105,7 +124,7 @@ class BatchForm(Form):
     ] = [1]
     policy: Annotated[Literal["continuous", "static"] | None, Field(description='"continuous" or "static"')] = None
     wait_s: Annotated[_Positive | None, Field(description="a number of seconds above 0")] = None
-    chunk: Annotated[_Count | None, Field(description="a whole number of tokens of at least 1")] = None
+    chunk: Annotated[_Tokens | None, Field(description="a whole number of tokens of at least 1")] = None
 
 
 class ArrivalsForm(Form):
@@ -178,10 +197,10 @@ class ScenarioForm(Form):
         list[ModelForm], Field(min_length=1, max_length=MOST_VALUES, description="a list of tables [[models]]")
     ]
     prompt_len: Annotated[
-        _Axis[Annotated[int, Field(ge=1, le=MOST_TOKENS)]],
+        _Axis[_Tokens],
         Field(description="a whole number of tokens of at least 1, or a list of them"),
     ] = [1024]
-    new_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS, description="a whole number of tokens of at least 1")] = 1024
+    new_tokens: Annotated[_Tokens, Field(description="a whole number of tokens of at least 1")] = 1024
     machines: Annotated[
         list[MachineForm], Field(min_length=1, max_length=MOST_VALUES, description="a list of tables [[machines]]")
     ]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import Any, Literal
 
 from wse.comparison.scenario.drafting import acceptance_text, draft_name
 from wse.comparison.scenario.form import AUTO, DEFAULT, DraftForm, MachineForm, ScenarioForm
 from wse.comparison.scenario.result import CombinationResult
+from wse.errors import BadInput
+from wse.models.load import load_model
 from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 
@@ -23,7 +26,7 @@ class Placement:
     Attributes:
         form: The scenario.
         model: The model.
-        dtype: Element type of its weights; None for its own.
+        dtype: Element type of its weights; None for that of its published weights.
         prompt_len: Tokens of each prompt.
         machine: The machine.
         chips: Its wafers or GPUs; None for the fewest that hold the model.
@@ -79,7 +82,7 @@ class Placement:
         asked: dict[str, Any] = {
             "model": self.model,
             "parameters": 0,
-            "dtype": self.dtype or "its own type",
+            "dtype": self.dtype or _published_type(self.model),
             "machine": machine_name(self.machine),
             "kind": kind_of(self.machine),
             "chips": self.chips,
@@ -96,6 +99,15 @@ class Placement:
             for draft in self.form.drafts
             for users in self.users
         )
+
+
+@cache
+def _published_type(model: str) -> str:
+    """Return the type of the published weights of a model; "its own type" for one that cannot be loaded."""
+    try:
+        return load_model(model, with_weights=False).spec.weight_type
+    except BadInput:
+        return "its own type"
 
 
 def with_draft(request: EstimateRequest, draft: DraftForm) -> EstimateRequest:

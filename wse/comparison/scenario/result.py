@@ -15,6 +15,7 @@ from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
 from wse.report.table import Table
 from wse.report.terminal import WIDEST, plural, printable
+from wse.studies.estimate.draft_result import AcceptanceResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,10 +35,12 @@ class PointResult(Result):
     users: Annotated[int, Doc("users at the same time; on wafers those of all streams in flight")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of a user while it decodes", "tokens/s")]
     usd_per_million_tokens: Annotated[float, Doc("dollars of a million generated tokens of all", "USD")]
+    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeculationResult(Result):
+class SpeculationResult(AcceptanceResult):
     """The drafts of a combination."""
 
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 where none gains")]
@@ -54,7 +57,6 @@ class PredictionResult(Result):
     most_users: Annotated[int, Doc("users whose caches fit")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of a user while it decodes", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("generated tokens of all users", "tokens/s")]
-    exact: Annotated[bool, Doc("false where these are upper bounds: streams on several stages")]
     ttft_s: Annotated[float, Doc("time to first token as a user meets it, on a new connection", "s")]
     usd_per_million_tokens: Annotated[float, Doc("dollars of a million generated tokens of all users", "USD")]
     usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
@@ -71,11 +73,15 @@ class TiersResult(Result):
     ordinary_users: Annotated[int, Doc("users of the ordinary tier")]
     ordinary_tokens_per_s_per_user: Annotated[float, Doc("tokens of each of them", "tokens/s")]
     ordinary_usd_per_million_tokens: Annotated[float, Doc("dollars of a million of its tokens", "USD")]
+    ordinary_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    ordinary_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
     fast_users: Annotated[
         int, Doc("the most users who are each so many times as fast as asked for; 1 where one alone is not")
     ]
     fast_tokens_per_s_per_user: Annotated[float, Doc("tokens of each of them", "tokens/s")]
     fast_usd_per_million_tokens: Annotated[float, Doc("dollars of a million of its tokens", "USD")]
+    fast_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    fast_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
     speed_up: Annotated[float, Doc("speed of a user of the fast tier over that of the ordinary one")]
     cost_ratio: Annotated[float, Doc("cost of a token of the fast tier over that of the ordinary one")]
     reached: Annotated[bool, Doc("whether the speed-up that was asked for is reached")]
@@ -86,7 +92,7 @@ class ArrivedResult(Result):
     """Requests that arrive over time, served by ``wse serve-sim``."""
 
     tier: Annotated[str | None, Doc("`ordinary` or `fast`, where there are tiers")] = None
-    users: Annotated[int, Doc("users that are served at a time, at most")]
+    users: Annotated[int, Doc("batch slots: users that can be served at the same time")]
     capacity_requests_per_s: Annotated[float, Doc("requests a second that are served while some always wait", "1/s")]
     offered: Annotated[float | None, Doc("arrivals a second over that; absent where all come at once")] = None
     stable: Annotated[bool, Doc("whether fewer come than can be served")]
@@ -94,6 +100,12 @@ class ArrivedResult(Result):
     ttft_p99_s: Annotated[float | None, Doc("99 of 100 users have it after", "s")] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("tokens of the median user behind it", "tokens/s")] = None
     usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million generated tokens", "USD")] = None
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price's range", "USD")] = (
+        None
+    )
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("the same at the high end of the price's range", "USD")
+    ] = None
     goodput: Annotated[float | None, Doc("share of requests that are served as promised")] = None
 
 
@@ -139,6 +151,7 @@ class CombinationResult(Result):
     dtype: Annotated[str, Doc("element type of its weights")]
     machine: Annotated[str, Doc("name of the machine in the scenario, or the machine in words")]
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
+    chip: Annotated[str | None, Doc("name of the wafer or GPU; absent where it cannot be")] = None
     chips: Annotated[int | None, Doc("wafers or GPUs; absent where as many as needed are, and none hold it")] = None
     prompt_len: Annotated[int, Doc("tokens of each prompt")]
     users: Annotated[int | str, Doc("users at the same time, or `most`; with tiers those of the ordinary one")]

@@ -35,10 +35,9 @@ def arrived_at(placement: Placement, tiers: Sequence[tuple[DraftForm, int]]) -> 
 
 
 def _request(placement: Placement, draft: DraftForm, arrivals: ArrivalsForm, most_users: int) -> ServeRequest:
-    batch, machine = placement.form.batch, placement.machine
-    base = replace(with_draft(placement.request, draft), draft=None, mapping="auto", batch=1)
+    batch = placement.form.batch
+    base = replace(with_draft(placement.request, draft), draft=None)
     given: dict[str, Any] = {} if batch.chunk is None else {"chunk": batch.chunk}
-    given |= {} if machine.gpu is not None else {"mapping": machine.mapping}
     is_file = arrivals.process.endswith(".csv")
     if is_file:
         base = replace(base, prompt_len=None, new_tokens=None)
@@ -80,5 +79,7 @@ def _arrived(result: ServeResult, tier: str | None, users: int) -> ArrivedResult
         ttft_p99_s=served.all.ttft.p99,
         tokens_per_s_per_user=None if tpot is None else 1 / tpot.p50,
         usd_per_million_tokens=None if cost is None else cost.value,
+        usd_per_million_tokens_low=None if cost is None else cost.range[0],
+        usd_per_million_tokens_high=None if cost is None else cost.range[1],
         goodput=None if goodput is None else goodput.share,
     )

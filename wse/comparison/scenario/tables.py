@@ -6,24 +6,31 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from wse.comparison.compare.curve.tables import price
+from wse.comparison.compare.result import price_footer
 from wse.comparison.scenario.figures import FIGURES
 from wse.comparison.scenario.judge import published_text
 from wse.comparison.scenario.result import (
     CONSISTENT,
+    NO_DRAFTS,
     RULED_OUT,
     AgainstResult,
     CombinationResult,
     PublishedResult,
     ScenarioResult,
     ScenarioSummary,
+    SpeculationResult,
 )
 from wse.report.table import Column, Table, number
 from wse.report.terminal import count, percent, printable, seconds
+from wse.studies.estimate.draft_result import acceptance_rows
 
 SHORT: Final = 16
 """Rows of a table without ``--detail``."""
 FEW: Final = 12
 """Combinations that are all shown."""
+
+Footer = Sequence[tuple[str, str]]
+"""Lines below a table: names and texts."""
 
 
 def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...]:
@@ -31,13 +38,15 @@ def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...
     combinations = result.combinations
     possible = [one for one in combinations if one.prediction is not None]
     few = detail or len(combinations) <= FEW
+    prices = price_footer(result.economics)
     shown = possible if few else [one for one in possible if one.agreement != RULED_OUT]
     ruled = [one for one in combinations if one.agreement == RULED_OUT and (few or one not in shown)]
     return (
         *([_published_table(result)] if result.published else []),
-        *([_tiers_table(shown, detail=few)] if any(one.tiers for one in shown) else []),
-        *([_combinations_table(shown, detail=few)] if shown and not any(one.tiers for one in shown) else []),
-        *([_arrivals_table(possible)] if any(one.arrived for one in possible) else []),
+        *([_tiers_table(shown, prices, detail=few)] if any(one.tiers for one in shown) else []),
+        *([_combinations_table(shown, prices, detail=few)] if shown and not any(one.tiers for one in shown) else []),
+        *([_drafts_table(possible)] if any(one.drafts != NO_DRAFTS for one in possible) else []),
+        *([_arrivals_table(possible, prices)] if any(one.arrived for one in possible) else []),
         *([_against_table(result)] if detail and result.published else []),
         *([_ruled_table(ruled, detail=detail)] if ruled else []),
     )
@@ -143,7 +152,7 @@ _DRAFTS: Final = (
 )
 
 
-def _combinations_table(shown: Sequence[CombinationResult], *, detail: bool) -> Table:
+def _combinations_table(shown: Sequence[CombinationResult], prices: Footer, *, detail: bool) -> Table:
     """Combinations with what they are predicted to give, the fastest first."""
     rows = sorted(shown, key=lambda one: -(one.prediction.tokens_per_s_per_user if one.prediction else 0))
     several = len({one.prompt_len for one in rows}) > 1
@@ -165,11 +174,11 @@ def _combinations_table(shown: Sequence[CombinationResult], *, detail: bool) -> 
         rows=kept,
         title="Combinations" if detail else "Combinations that agree",
         note="a user: tokens/s of a user",
-        footer=_more(rows, kept),
+        footer=(*prices, *_more(rows, kept)),
     )
 
 
-def _tiers_table(shown: Sequence[CombinationResult], *, detail: bool) -> Table:
+def _tiers_table(shown: Sequence[CombinationResult], prices: Footer, *, detail: bool) -> Table:
     """Combinations with their ordinary and their fast tier, the least cost first."""
 
     def column(key: str, title: str, text: Any, **settings: Any) -> Column:
@@ -195,11 +204,24 @@ def _tiers_table(shown: Sequence[CombinationResult], *, detail: bool) -> Table:
         rows=kept,
         title="Tiers" if detail else "Tiers that agree",
         note="users of the ordinary and of the fast one; each: tokens/s of one of them",
-        footer=_more(rows, kept),
+        footer=(*prices, *_more(rows, kept)),
     )
 
 
-def _arrivals_table(possible: Sequence[CombinationResult]) -> Table:
+def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
+    """Return the acceptance of each kind of drafts: by position, what it was measured with, and its source."""
+    rows: dict[tuple[str, ...], SpeculationResult] = {}
+    for one in possible:
+        drafts = None if one.prediction is None else one.prediction.speculation
+        if drafts is not None:
+            rows.setdefault((one.drafts, *(text for _, text in acceptance_rows(drafts))), drafts)
+    names = {"drafts": "drafts", "accepted": "accepted", "draft": "measured", "source": "source"}
+    columns = tuple(Column(key=key, title=title, formatter=printable, wraps=True) for key, title in names.items())
+    texts = [{"drafts": name} | dict(acceptance_rows(drafts)) for (name, *_), drafts in rows.items()]
+    return Table(columns=columns, rows=texts, title="Drafts")
+
+
+def _arrivals_table(possible: Sequence[CombinationResult], prices: Footer) -> Table:
     """Requests that arrive, at each combination that serves them."""
     rows = [
         {"settings": one.settings, "tier": arrived.tier or ""} | arrived.to_dict()
@@ -218,7 +240,8 @@ def _arrivals_table(possible: Sequence[CombinationResult]) -> Table:
         number("usd_per_million_tokens", "USD/M", price),
         number("goodput", "in time", percent, priority=1),
     )
-    return Table(columns=columns, rows=rows, title="Requests that arrive", note="as of wse serve-sim; a user: median")
+    note = "as of wse serve-sim; a user: median"
+    return Table(columns=columns, rows=rows, title="Requests that arrive", note=note, footer=prices)
 
 
 def _against_table(result: ScenarioResult) -> Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from wse.comparison.compare.curve.tables import price
 from wse.comparison.compare.verdict import rate
 from wse.comparison.scenario.figures import FIGURES
 from wse.comparison.scenario.form import ScenarioForm
@@ -19,10 +20,11 @@ from wse.comparison.scenario.result import (
     RULED_OUT,
     AgainstResult,
     CombinationResult,
+    PredictionResult,
     PublishedResult,
     TiersResult,
 )
-from wse.report.terminal import count
+from wse.report.terminal import count, ranged
 
 Combinations = Sequence[CombinationResult]
 
@@ -52,7 +54,8 @@ def _tiers(speed_up: float, combinations: Combinations) -> str:
     costs = _range([tiers.cost_ratio for tiers in reached], "{:.1f}".format)
     return (
         f"{speed_up:g} times the speed of the ordinary tier is reached in {len(reached)} of {len(combinations)} "
-        f"combinations, with {users} users at a time in place of {plain}, and a token then costs {costs} times as much."
+        f"combinations, with {users} users at a time in place of {plain}, and a token then costs {costs} times as "
+        "much, at any price of the machines."
     )
 
 
@@ -145,10 +148,32 @@ def _fastest(combinations: Combinations) -> tuple[str, str]:
     possible = [(one, one.prediction) for one in combinations if one.prediction is not None]
     quick, speed = max(possible, key=lambda pair: pair[1].tokens_per_s_per_user)
     cheap, cost = min(possible, key=lambda pair: pair[1].usd_per_million_tokens)
+    dollars = ranged(
+        cost.usd_per_million_tokens, cost.usd_per_million_tokens_low, cost.usd_per_million_tokens_high, price
+    )
     return (
         f"Fastest for a user is {quick.settings}, {rate(speed.tokens_per_s_per_user)}.",
-        f"A token is cheapest with {cheap.settings}, {cost.usd_per_million_tokens:,.2f} USD a million "
-        f"at {rate(cost.tokens_per_s_per_user)} a user.",
+        f"A token is cheapest with {cheap.settings}, {dollars} USD a million at {rate(cost.tokens_per_s_per_user)} a "
+        f"user, {_over_prices(cheap, cost, possible)}.",
+    )
+
+
+def _over_prices(
+    cheap: CombinationResult, cost: PredictionResult, possible: Sequence[tuple[CombinationResult, PredictionResult]]
+) -> str:
+    """Return whether a combination is the cheapest over the whole range of prices, or what may be cheaper.
+
+    Combinations on the same chip have the same price, which is at the same end of its range for all of them.
+    """
+    others = [(one, prediction) for one, prediction in possible if one.chip != cheap.chip]
+    if not others:
+        return "at any price of the machines"
+    rival, least = min(others, key=lambda pair: pair[1].usd_per_million_tokens_low)
+    if least.usd_per_million_tokens_low >= cost.usd_per_million_tokens_high:
+        return "over the whole range of all prices"
+    return (
+        f"at central prices; with its price at the high end and the others' at the low end, with {rival.settings}, "
+        f"{price(least.usd_per_million_tokens_low)} against {price(cost.usd_per_million_tokens_high)} USD a million"
     )
 
 

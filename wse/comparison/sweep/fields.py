@@ -9,6 +9,7 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.hardware.load import check_value
+from wse.hardware.quantity import COUNT, whole_number
 from wse.request.arguments import value_as
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import RequestField, options_of
@@ -26,9 +27,13 @@ _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to
 
 
 def _options() -> dict[str, RequestField]:
-    """The options of an estimate that decide its numbers."""
+    """Return the options of an estimate that decide its numbers."""
     every = options_of(EstimateRequest)
-    return {name: field for name, field in every.items() if field.option.panel not in _NO_AXES and name != "settings"}
+    return {
+        name: field
+        for name, field in every.items()
+        if name == "price" or (field.option.panel not in _NO_AXES and name != "settings")
+    }
 
 
 @cache
@@ -69,6 +74,9 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
         return default if isinstance(default, str | int | float) else _word(name)
     elif isinstance(raw, str) and raw == AUTO and name == "wafers":
         return AUTO
+    elif isinstance(raw, str) and fields[name] is int:
+        count = whole_number(raw, _options()[name].option.unit or COUNT)
+        raw = raw if count is None else count
     try:
         return _value(fields[name], raw if is_number_of_machine(name) else _options()[name].spelled(raw))
     except TypeError as error:

@@ -37,17 +37,22 @@ def check_axis(grid: Grid, axis: str | None) -> str:
         BadInput: no axis has, or there are too many settings to draw.
     """
     names = several(grid)
-    if not names:
-        message = "--png: one setting makes no picture; give an axis several values, such as --set batch=1,2,4"
-        raise BadInput(message)
-    if len(grid) > MOST_POINTS:
-        message = f"--png: {len(grid):,} settings are too many to draw; give at most {MOST_POINTS:,}"
-        raise BadInput(message)
+    check_points(len(grid), names)
     if axis is None:
         return max(names, key=lambda name: next(len(a.values) for a in grid.axes if a.name == name))
     if axis not in names:
         raise UnknownName("axis", axis, names, where="--x")
     return axis
+
+
+def check_points(settings: int, axes: Sequence[str]) -> None:
+    """Raise BadInput where there is no axis with several values, or there are too many settings to draw."""
+    if not axes:
+        message = "one setting makes no picture; give an axis several values, such as --set batch=1,2,4"
+        raise BadInput(message)
+    if settings > MOST_POINTS:
+        message = f"{settings:,} settings are too many to draw in one picture; give at most {MOST_POINTS:,}"
+        raise BadInput(message)
 
 
 def as_png(grid: Grid, entries: Iterable[Entry], axis: str) -> bytes:

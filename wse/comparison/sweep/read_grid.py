@@ -92,12 +92,11 @@ def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:
             message = f"--set {name} is given twice; put all its values into one, such as --set {name}=A,B"
             raise BadInput(message)
         parts = [part.strip() for part in values.split(",")] if values.strip() else []
-        numeric = known_fields().get(name, str) is not str
-        axes[name] = _axis(name, [_number(part) if numeric else part for part in parts], "--set")
+        axes[name] = _axis(name, parts, "--set")
     return axes
 
 
-def _axis(name: str, raw_values: list[object], where: str) -> Axis:
+def _axis(name: str, raw_values: Sequence[object], where: str) -> Axis:
     values: dict[Scalar, None] = {}
     for raw in raw_values:
         value = checked_value(name, raw, where)
@@ -111,16 +110,6 @@ def _axis(name: str, raw_values: list[object], where: str) -> Axis:
         message = f"{where}: {name} has no values; give at least one"
         raise BadInput(message)
     return Axis(name, tuple(values))
-
-
-def _number(text: str) -> Scalar:
-    """The number that a text is; the text itself where it is none."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _check_names(grid: Grid) -> None:

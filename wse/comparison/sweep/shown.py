@@ -1,6 +1,7 @@
-"""The rows of a sweep that its print-out has: the axes, and six columns that people look for first, or those asked for.
+"""The rows of a sweep that its print-out has: the axes, and eight columns by default, or those asked for.
 
-A column is one of the table's, or goes by a short name: ``wafers``, ``user``, ``users``, ``ttft``, ``fits``, ``cost``.
+A column is one of the table's, or has a short name: ``dtype``, ``wafers``, ``users``, ``ttft``, ``user``,
+``throughput``, ``fits`` or ``cost``. Latencies, throughput and cost are those of one operating point.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from wse.comparison.sweep.grid import Grid
 from wse.comparison.sweep.row import Cell, Entry, Row, column
 from wse.errors import BadInput, UnknownName
+from wse.report.price import scale_note
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
 from wse.report.terminal import count, plural, printable, seconds, three_figures
@@ -33,20 +35,38 @@ class Shown(NamedTuple):
 
 
 SHORT: Final[dict[str, Shown]] = {
+    "dtype": Shown(("model_dtype",), "type", printable, "", "element type of the weights", 6),
     "wafers": Shown(("system_wafers",), "wafers", count, "smallest", "wafers", 2),
-    "user": Shown(("decode_tokens_per_s_per_user",), "a user", count, "largest", "tokens/s of a user alone", 0),
-    "users": Shown(
-        ("schedule_tokens_per_s_at_kv_limit", "decode_tokens_per_s"),
-        "all users",
+    "users": Shown(("serving_users", "options_batch"), "users", count, "", "requests in flight", 4),
+    "ttft": Shown(("serving_ttft_s", "latency_ttft_s"), "TTFT", seconds, "smallest", "mean time to first token", 5),
+    "user": Shown(
+        ("serving_tokens_per_s_per_user", "decode_tokens_per_s_per_user"),
+        "tok/s/user",
         count,
         "largest",
-        "tokens/s of all whose caches fit",
+        "output tokens per second of each user after the first",
+        0,
+    ),
+    "throughput": Shown(
+        ("serving_tokens_per_s", "decode_tokens_per_s"),
+        "tok/s",
+        count,
+        "largest",
+        "output tokens per second of all users",
         1,
     ),
-    "ttft": Shown(("latency_ttft_s",), "first token", seconds, "smallest", "time to the first token", 4),
-    "fits": Shown(("sram_fits",), "fits", lambda fits: "yes" if fits else "no", "", "whether SRAM holds the model", 6),
-    "cost": Shown(("cost_usd_per_million_tokens",), "USD/M", three_figures, "smallest", "a million tokens alone", 5),
+    "fits": Shown(("sram_fits",), "fits", lambda fits: "yes" if fits else "no", "", "whether SRAM holds the model", 7),
+    "cost": Shown(
+        ("cost_usd_per_million_tokens",),
+        "USD/Mtok",
+        three_figures,
+        "smallest",
+        "price of a million output tokens, prompts included",
+        3,
+    ),
 }
+_PRICE: Final = "cost_wafer_usd_per_hour"
+_MOST_PRICES: Final = 3
 DOWN: Final = ":down"
 TOP: Final = 20
 MOST_SHOWN: Final = 10_000
@@ -125,14 +145,31 @@ def value_in(grid: Grid, entry: Entry, name: str) -> Cell:
     return axes.get(column(name), entry.row.get(column(name)))
 
 
-def rows_table(rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int) -> Table:
-    """The rows under the axes and the columns of a view; below them what failed, and how many rows are not shown."""
+def prices_of(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Return the prices that the costs of settings rest on, each once, with range and source."""
+    return tuple(dict.fromkeys(_price(entry.row) for entry in entries if entry.row.get(_PRICE) is not None))
+
+
+def _price(row: Row) -> str:
+    low, price, high = (float(row[f"{_PRICE}{end}"] or 0) for end in ("_low", "", "_high"))
+    source = str(row["cost_assumptions"]).partition(": ")[2]
+    return f"{scale_note((low, price, high), str(row['wafer_name']))}; {source}"
+
+
+def rows_table(
+    rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str] = ()
+) -> Table:
+    """Return the rows under the axes and the columns of a view; below them prices, errors, and rows not shown."""
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))
     columns = [_axis_column(name, cells) for name in axes]
     columns += [_value_column(name, cells) for name in shown_columns if not _is_told(name, cells)]
     return Table(
-        columns=tuple(columns), rows=cells, title="Settings", note="", footer=[*_footer(rows, shown_columns, settings)]
+        columns=tuple(columns),
+        rows=cells,
+        title="Settings",
+        note="",
+        footer=[*_footer(rows, shown_columns, settings, prices)],
     )
 
 
@@ -187,10 +224,17 @@ def _value_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
     return Column(key=key, title=name, priority=3)
 
 
-def _footer(rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int) -> Iterator[tuple[str, str]]:
+def _footer(
+    rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     if any(name in SHORT for name in shown_columns):
-        docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "users", "cost")]
+        docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "throughput", "cost")]
         yield "*", "; ".join(["the best of a column", *docs])
+    if "cost" in shown_columns:
+        for price in prices[:_MOST_PRICES]:
+            yield SHORT["cost"].title, printable(price)
+        if len(prices) > _MOST_PRICES:
+            yield SHORT["cost"].title, f"{len(prices) - _MOST_PRICES} other prices in the column {_PRICE}"
     errors = dict.fromkeys(row.error for row in rows if row.error)
     for error in list(errors)[:3]:
         yield "no answer", printable(error)

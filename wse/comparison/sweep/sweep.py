@@ -11,15 +11,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import wse
 from wse.comparison.sweep.fields import known_fields
 from wse.comparison.sweep.grid import Grid
 from wse.comparison.sweep.journal import Journal
-from wse.comparison.sweep.plot import as_png, check_axis
+from wse.comparison.sweep.plot import as_png, check_axis, check_points, figure_of
+from wse.comparison.sweep.read_table import Frame, read_entries, read_frame
 from wse.comparison.sweep.row import Entry, Outcome, estimate_setting, failed_outcome
-from wse.comparison.sweep.shown import SweepRow, SweepView, check_columns, check_view, rows_table, shown_rows
+from wse.comparison.sweep.shown import SweepRow, SweepView, check_columns, check_view, prices_of, rows_table, shown_rows
 from wse.comparison.sweep.table import CSV, check_table_path, write_table
 from wse.errors import BadInput, WseBug
 from wse.files import read_file
@@ -33,6 +34,9 @@ from wse.report.terminal import WIDEST, count, plural
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.studies.workers.engine_pool import Outputs, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
 
@@ -61,6 +65,7 @@ class SweepResult(Result):
     settings_per_s: Annotated[float, Doc("Settings done in a second.", "1/s")]
     columns: Annotated[tuple[str, ...], Doc("Columns that are shown beside the axes; others are in the table.")]
     rows: Annotated[tuple[SweepRow, ...], Doc("Settings that are shown, as sorted; all are in the table.")]
+    prices: Annotated[tuple[str, ...], Doc("Prices of an hour that costs rest on, each with its range and source.")]
     png: Annotated[str | None, Doc("The picture.")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
@@ -76,7 +81,30 @@ class SweepResult(Result):
             rows.append(("no answer", f"{plural(self.settings_failed, 'setting')}: see the column error"))
         rows += [("look at it", f"wse explore {shlex.quote(self.table)}")] if self.table.endswith(CSV) else []
         rows += [] if self.png is None else [("picture", self.png)]
-        return rows_table(self.rows, self.columns, self.settings), pair_table(rows, "Sweep")
+        return rows_table(self.rows, self.columns, self.settings, self.prices), pair_table(rows, "Sweep")
+
+    def frame(self) -> Frame:
+        """Return the table of the sweep, all settings and columns, as a pandas DataFrame.
+
+        Raises:
+            BadInput: pandas is not installed, or the file of the table cannot be read any more.
+        """
+        return read_frame(Path(self.table))
+
+    def plot(self, x: str | None = None) -> Figure:
+        """Return a matplotlib figure: tokens/s of one user and of all users, TTFT and cost over an axis.
+
+        Args:
+            x: The axis of the sweep that goes across; the one with the most values where None.
+
+        Raises:
+            UnknownName: The sweep has no such axis with several values.
+            BadInput: No axis has several values, or the file of the table cannot be read any more.
+        """
+        axes = tuple(self.rows[0].setting)
+        check_points(self.settings, axes)
+        grid, entries = read_entries(Path(self.table), axes, self.settings)
+        return figure_of(grid, entries, check_axis(grid, x))
 
 
 def sweep(
@@ -137,7 +165,7 @@ def sweep(
             bugs += [answered.bug] if answered.bug else []
             on_row(before + answers_done, failed)
         write_table(grid, journal.entries, table, every_column=every_column)
-        rows = shown_rows(grid, journal.entries(), view)
+        rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
         if picture is not None and axis is not None:
             write_output("--png", picture.path, as_png(grid, journal.entries(), axis))
         journal.remove()
@@ -160,6 +188,7 @@ def sweep(
         settings_per_s=len(remaining) / wall_s,
         columns=view.columns,
         rows=rows,
+        prices=prices,
         png=None if picture is None else str(picture.path),
     )
 

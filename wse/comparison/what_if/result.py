@@ -36,6 +36,12 @@ class WhatIfRow(Result):
     tokens_per_s: Annotated[float | None, Doc("tokens of a batch", "1/s")] = None
     ttft_s: Annotated[float | None, Doc("time to the first token", "s")] = None
     usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million tokens", "USD")] = None
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price's range", "USD")] = (
+        None
+    )
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("the same at the high end of the price's range", "USD")
+    ] = None
     factors: Annotated[Mapping[str, float] | None, Doc("by the keys above, the number over the unchanged one")] = None
 
     @property
@@ -64,6 +70,9 @@ class WhatIfResult(Result):
     inputs: Annotated[Mapping[str, str | int | float], Doc("the options with defaults filled in")]
     base: Annotated[WhatIfRow, Doc("the machine as it is")]
     changes: Annotated[tuple[WhatIfRow, ...], Doc("the machine with each change, searched anew; the largest first")]
+    price: Annotated[
+        tuple[str, ...] | None, Doc("what the ends of a wafer's price do to each cost; and the price with its source")
+    ] = None
 
     @property
     def title(self) -> str:
@@ -80,6 +89,7 @@ class WhatIfResult(Result):
         without = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
         footer += [("no effect", f"{without}: less than {100 * NO_EFFECT:g} % on each number")] if without else []
         footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
+        footer += [("USD/M", printable(text)) for text in self.price or ()]
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:

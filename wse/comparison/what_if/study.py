@@ -10,6 +10,7 @@ from typing import Any
 from wse.comparison.what_if.result import WhatIfResult, WhatIfRow
 from wse.errors import BadInput, WseBug, WseError
 from wse.hardware.load import load_software, load_wafer
+from wse.report.price import scale_note
 from wse.report.progress import OnProgress, ignore
 from wse.report.terminal import plural
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
@@ -28,10 +29,17 @@ COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_pe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimated:
-    """The numbers of an estimate by key and its inputs; the user's error in their place, or the traceback of a bug."""
+    """Numbers, inputs and price of an estimate; the user's error in their place, or the traceback of a bug.
+
+    Attributes:
+        numbers: Numbers by the key of a row.
+        inputs: The options with defaults filled in.
+        price: What the ends of the price do to each cost, and the price with its source; None without costs.
+    """
 
     numbers: dict[str, Any] | None = None
     inputs: dict[str, str | int | float] | None = None
+    price: tuple[str, str] | None = None
     error: WseError | None = None
     bug: str = ""
 
@@ -89,7 +97,7 @@ def what_if(
         message = f"--what-if: none of {plural(len(rows), 'change')} can be: {names[1]}: {rows[0].reason}"
         raise BadInput(message)
     rows.sort(key=lambda row: row.effect, reverse=True)
-    return WhatIfResult(inputs=done[0].inputs or {}, base=base, changes=tuple(rows))
+    return WhatIfResult(inputs=done[0].inputs or {}, base=base, changes=tuple(rows), price=done[0].price)
 
 
 def check(request: EstimateRequest) -> None:
@@ -111,7 +119,9 @@ def estimated(request: EstimateRequest) -> Estimated:
     try:
         prepared = prepare_estimate(request)
         result = estimate_of(prepared, compile_with_remedies(prepared).program)
-        return Estimated(numbers=_numbers(result), inputs=inputs(prepared))
+        cost = result.cost
+        price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions)
+        return Estimated(numbers=_numbers(result), inputs=inputs(prepared), price=price)
     except WseError as error:
         return Estimated(error=error)
     except Exception:
@@ -127,6 +137,8 @@ def _numbers(result: EstimateResult) -> dict[str, Any]:
         "tokens_per_s_per_user": None if decode is None else decode.tokens_per_s_per_user,
         "tokens_per_s": None if decode is None else decode.tokens_per_s,
         "usd_per_million_tokens": None if cost is None else cost.usd_per_million_tokens,
+        "usd_per_million_tokens_low": None if cost is None else cost.usd_per_million_tokens_low,
+        "usd_per_million_tokens_high": None if cost is None else cost.usd_per_million_tokens_high,
     }
 
 

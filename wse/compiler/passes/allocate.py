@@ -12,9 +12,9 @@ from typing import NamedTuple
 from wse.compiler.options import REFUSE
 from wse.compiler.passes.lifetimes import Span, lifetimes, live_steps, steps_before
 from wse.compiler.passes.replacements import Replacements, may_coincide, replacing_steps
+from wse.compiler.passes.sram_overflow import SramOverflow
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymBuffer
-from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
@@ -23,26 +23,6 @@ MOST_ORDERS = 12
 """Orders in which buffers are placed, where a stage does not fit in the first ones."""
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
-
-
-class SramOverflow(DoesNotFit):
-    """A stage's PEs are asked to hold more than their SRAM. ``needed`` and ``available`` count bytes on one PE."""
-
-    def __init__(self, state: State, stage: int, needed: int, buffers: list[Buffer]) -> None:
-        available = state.wafer.sram_bytes_per_pe
-        largest = max((b for b in buffers if b.use != "code"), key=lambda b: b.bytes)
-        by_use = {use: sum(b.bytes for b in buffers if b.use == use) for use in ("code", "weights", "kv")}
-        rect = state.stages[stage].rect
-        self.needed, self.available = needed, available
-        wafers = f" of each of {state.options.wafers} wafers" if state.options.wafers > 1 else ""
-        alone = ", too large for a PE even alone" if largest.bytes + by_use["code"] > available else ""
-        super().__init__(
-            f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
-            f"(first: row {rect.row}, col {rect.col}) needs {needed:,} of {available:,} bytes, "
-            f"{needed - available:,} too many: code {by_use['code']:,}, weights {by_use['weights']:,}, "
-            f"KV cache {by_use['kv']:,}, the rest {needed - sum(by_use.values()):,}; "
-            f"the largest is {largest.name} ({largest.use}) with {largest.bytes:,} bytes{alone}"
-        )
 
 
 def element_type(state: State, view: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from wse.errors import BadTrace
 from wse.inspect.page.pack import checked_table
+from wse.inspect.query.stages import used_fraction
 from wse.report.as_json import Report
 from wse.report.tile_name import tile_name
 from wse_traces.read import Columns, Trace
@@ -30,7 +31,7 @@ def memory_data(trace: Trace, notes: list[str]) -> Report:
     buffers, routes = (np.arange(len(checked_table(trace, table, MOST_ROWS)["stage"])) for table in ("buffer", "route"))
     _check_inside(trace, stages)
     return {
-        "stages": trace.records("stage"),
+        "stages": [_stage(record) for record in trace.records("stage")],
         "buffers": [_buffer(record) for record in trace.records("buffer", buffers)],
         "routes": [{**record, "axis": LINES.index(record["axis"])} for record in trace.records("route", routes)],
     }
@@ -46,6 +47,12 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
         size = f"{rows[at]}x{cols[at]} PEs at {row[at]}, {col[at]}"
         message = f"{trace.path}: placement/stages: stage {at} of {size} leaves the mesh; make the trace again"
         raise BadTrace(message)
+
+
+def _stage(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a stage as the page has it, with the fraction of SRAM that is in use on its fullest PE."""
+    uses = dict(zip(USES, record["stage_bytes"], strict=True))
+    return {**record, "used_fraction": used_fraction(uses)}
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:

@@ -56,11 +56,12 @@ def op_kinds(trace: Trace) -> tuple[list[str], Array]:
 
 
 def _phases(sums: StepSums) -> Report:
-    """Totals by phase that ran: passes, cycles of all steps by cause, words and hops."""
+    """Return the totals of each phase that ran: passes, cycles of all steps, these by cause, words and hops."""
     totals = sums.by_phase()
     return {
         phase: {
             "passes": sums.passes[phase],
+            "cycles": int(totals.cycles[code, 0]),
             "cycles_by": totals.cycles_by[code, 0].tolist(),
             "words": int(totals.words[code, 0]),
             "hops": int(totals.hops[code, 0]),

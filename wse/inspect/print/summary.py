@@ -11,6 +11,7 @@ from wse.inspect.print.links import link_line
 from wse.inspect.print.steps import step_table
 from wse.inspect.print.wavelets import print_wavelets
 from wse.inspect.query.stages import Stage, narrow_attention
+from wse.inspect.query.step_sums import cycle_fraction
 from wse.inspect.query.summary import SummaryView
 from wse.inspect.query.traced_run import TracedUser
 from wse.inspect.query.tree import kind_totals
@@ -117,15 +118,15 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
     """Print the kinds of op that take the most, over all layers."""
     phase = "prefill" if view.decode is None else "decode"
     kinds = kind_totals(view.tree, phase)
-    total = sum(kind.cycles for kind in kinds)
+    total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
     if not total:
         return
     width = 14 if console.width < 90 else 32
     mean = "of a generated token" if phase == "decode" else "of a mean chunk of the prompt"
     columns = (
         Column(key="kind"),
-        Column(key="bar", cell=lambda kind: bar(kind.cycles / total, width, "compute")),
-        Column(key="share", cell=lambda kind: percent(kind.cycles / total), numeric=True),
+        Column(key="bar", cell=lambda kind: bar(cycle_fraction(kind.cycles, total), width, "compute")),
+        Column(key="share", cell=lambda kind: percent(cycle_fraction(kind.cycles, total)), numeric=True),
         Column(key="cycles", cell=lambda kind: count(kind.cycles), numeric=True),
         Column(key="ops", cell=lambda kind: plural(kind.ops, "op")),
     )
@@ -134,4 +135,5 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
     if len(kinds) > MOST_KINDS:
         other_cycles = sum(kind.cycles for kind in kinds[MOST_KINDS:])
         other_kinds = plural(len(kinds) - MOST_KINDS, "kind")
-        lines(console, [(f"and {other_kinds} more", f"{percent(other_cycles / total)}, {count(other_cycles)} cycles")])
+        share = percent(cycle_fraction(other_cycles, total))
+        lines(console, [(f"and {other_kinds} more", f"{share}, {count(other_cycles)} cycles")])

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from wse.inspect.print.folds import layers_text
 from wse.inspect.query.folds import op_in_layer, stretches
+from wse.inspect.query.step_sums import cycle_fraction
 from wse.inspect.query.tree import LayerOps, TreeView
 from wse.report.table import Column, Table
 from wse.report.terminal import bar, count, percent, printable
@@ -26,7 +27,7 @@ class _Line(NamedTuple):
 def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) -> None:
     """Print the ops under their layers; layers that cost the same are one, but for ``each_layer``."""
     phase = "decode" if "decode" in view.phases else "prefill"
-    total = sum(getattr(layer, phase) for layer in view.tree) or 1.0
+    total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
     width = 20 if console.width < 90 else 36
     table = Table(
         title="Ops",
@@ -34,8 +35,8 @@ def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) ->
         columns=(
             Column(key="name", cell=lambda line: line.name, wraps=True, min_width=24),
             Column(key="cycles", cell=lambda line: count(line.cycles), numeric=True),
-            Column(key="share", cell=lambda line: percent(line.cycles / total), numeric=True),
-            Column(key="bar", cell=lambda line: bar(line.cycles / total, width, _colour(line))),
+            Column(key="share", cell=lambda line: percent(cycle_fraction(line.cycles, total)), numeric=True),
+            Column(key="bar", cell=lambda line: bar(cycle_fraction(line.cycles, total), width, _colour(line))),
         ),
         rows=list(_lines(view.tree, phase, each_layer=each_layer)),
         style=lambda line: "bold" if line.is_layer else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +10,17 @@ from typing import Annotated
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
 from wse.inspect.query.changes import Change, changes_by_phase, read_totals
+from wse.inspect.query.stages import used_fraction
 from wse.inspect.query.view import trace_at
 from wse.report.as_json import Report
 from wse.report.comparison_row import ComparisonRow
 from wse.report.limits import fraction, limits_of
+from wse.report.price import scale_note
 from wse.report.result import Doc, Result
-from wse.report.terminal import plural
+from wse.report.terminal import plural, printable
 from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics, Stated, load_economics
+from wse.serving.prices import Price, wafer_price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,26 +34,31 @@ class TracesResult(Result):
         Mapping[str, Sequence[Change]],
         Doc("of all prompts and of a mean generated token, by kind, the largest first"),
     ]
+    prices: Annotated[tuple[str, ...], Doc("prices of a wafer that costs rest on, each with its range and source")]
 
 
-def compare_traces(first: Path, second: Path, economics: Stated | None = None) -> TracesResult:
+def compare_traces(
+    first: Path, second: Path, economics: Stated | None = None, price: Price | None = None
+) -> TracesResult:
     """A row for each of two runs, and what changed between them.
 
     Args:
         first: A file that ``wse run`` wrote, complete or not.
         second: Another.
         economics: Assumptions in place of the bundled ones.
+        price: Prices as of ``--price``, of the wafers of both runs.
 
     Raises:
         BadTrace: one is missing, no trace or damaged, or holds no generated token.
         BadInput and its kinds: the assumptions cannot be used.
     """
-    first_run, second_run = (_Run(path, economics) for path in (first, second))
+    first_run, second_run = (_Run(path, economics, price) for path in (first, second))
     return TracesResult(
         traces=(str(first), str(second)),
         same_program=first_run.run.program_digest == second_run.run.program_digest,
         rows=(first_run.row(), second_run.row()),
         changes=changes_by_phase(first_run.totals, second_run.totals, {"op": "kind"}),
+        prices=tuple(dict.fromkeys(text for run in (first_run, second_run) for text in run.prices())),
     )
 
 
@@ -84,16 +92,16 @@ def is_trace(name: str) -> bool:
 class _Run:
     """A trace and the amounts of its mean pass."""
 
-    def __init__(self, path: Path, economics: Stated | None) -> None:
+    def __init__(self, path: Path, economics: Stated | None, price: Price | None) -> None:
         self.path = path
         with trace_at(path) as trace:
-            self.totals = read_totals(trace)
+            self.totals, self._report = read_totals(trace), trace.report()
         self.run = self.totals.run
         if self.run.decode is None:
             message = f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens"
             raise BadTrace(message)
         self._decode = self.run.decode
-        self._economics = _economics(self.run.wafer.name, economics)
+        self._economics = _economics(self.run.wafer.name, economics, price)
 
     def row(self) -> ComparisonRow:
         """The run under the columns of a comparison."""
@@ -105,6 +113,7 @@ class _Run:
             model=run.model.name,
             mapping=run.system.mapping,
             wafers=wafers,
+            dtype=run.options.get("dtype"),
             tokens_per_s_per_user=of_all / users,
             tpot_s=decode.cycles_per_pass / run.wafer.clock_hz,
             users=users,
@@ -122,28 +131,32 @@ class _Run:
             **(self._limits() if of_all else {}),
         )
 
+    def prices(self) -> Iterator[str]:
+        """Yield the price of a wafer with its range and source; nothing where the wafer is unknown."""
+        if self._economics is not None:
+            price, wafer = self._economics.usd_per_hour, self.run.wafer.name
+            yield printable(f"{scale_note(price.low_value_high, wafer)}; {price.source}")
+
     def _prefill(self) -> Report:
-        """Speed of the prompts, where there were any."""
+        """Return the crossings of the prompts, where there were any, and their rate, where the report has it."""
         prefill = self.run.prefill
         if prefill is None:
             return {}
-        seconds = prefill.cycles / self.run.wafer.clock_hz
+        reported = self._report.get("prefill")
+        rate = reported.get("tokens_per_s") if isinstance(reported, dict) else None
         return {
-            "prefill_tokens_per_s": self.run.prompt_tokens / seconds if seconds else 0.0,
+            "prefill_tokens_per_s": rate if isinstance(rate, float) else None,
             "prefill_crossing_fraction": fraction(prefill.cycles_by, "crossing"),
         }
 
     def _fullest_pe(self) -> Report:
-        """The used share of the fullest PE, where SRAM was recorded."""
+        """Return how full the fullest PE is, where SRAM was recorded."""
         uses = self.run.sram.fullest
-        size = sum(uses.values())
-        return {"sram_fullest_pe_fraction": (size - uses["free"]) / max(1, size)} if uses else {}
+        return {"sram_fullest_pe_fraction": used_fraction(uses)} if uses else {}
 
     def _money(self, wafers: int, tokens_per_s: float) -> Report:
         """Power, joules and dollars, where the wafer's are known."""
-        return (
-            {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, tokens_per_s, self._economics)}
-        )
+        return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
         """The cause with the most cycles of a token, as far as a trace knows it."""
@@ -158,11 +171,11 @@ class _Run:
         return limits._asdict()
 
 
-def _economics(wafer: str, stated: Stated | None) -> Economics | None:
+def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Economics | None:
     """The assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
     try:
-        return load_economics(load_wafer(wafer), stated)
+        return load_economics(load_wafer(wafer), stated, wafer_price(price, wafer))
     except UnknownName as error:
-        if error.kind == "wafer":
+        if error.kind == "wafer" and price is None:
             return None
         raise

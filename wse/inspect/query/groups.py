@@ -11,7 +11,7 @@ import numpy as np
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.inspect.query.folds import LayerOps, Stretches, layers_by_group
 from wse.inspect.query.kinds import EqualOps, OpKind, read_kinds
-from wse.inspect.query.step_sums import PassTotals, StepSums
+from wse.inspect.query.step_sums import PassTotals, StepSums, cycle_fraction
 from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
 from wse_traces.executed_steps import cache_shifts, schedule_rows
@@ -86,10 +86,10 @@ def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = 
     largest: list[Group] = []
     for phase in PHASES:
         of_phase = [group for group in groups if group.phase == phase]
-        total, passes = sum(group.cycles for group in of_phase) or 1, max(1, sums.passes[phase])
+        total, passes = sum(group.cycles for group in of_phase), max(1, sums.passes[phase])
         for group in sorted(of_phase, key=lambda group: -group.cycles)[:top]:
             per_pass = None if by == "token" else group.cycles / passes
-            largest.append(replace(group, fraction=group.cycles / total, cycles_per_pass=per_pass))
+            largest.append(replace(group, fraction=cycle_fraction(group.cycles, total), cycles_per_pass=per_pass))
     return largest
 
 

@@ -41,6 +41,15 @@ def read_stages(trace: Trace) -> list[Stage]:
     ]
 
 
+def used_fraction(uses: Mapping[str, int]) -> float:
+    """Return the fraction of a PE's SRAM that is in use, from its bytes by use, which include those that are free.
+
+    The fraction is above 1 where an estimate is of a model that does not fit: the free bytes are then below 0.
+    """
+    size = sum(uses.values())
+    return (size - uses["free"]) / size if size else 0.0
+
+
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
     """Numbers of columns that attention works on in stages where these are not all."""
     of_stages = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]

@@ -14,6 +14,18 @@ from wse_traces.read import Array, Trace
 from wse_traces.schema import CAUSES, PHASES
 
 
+def cycle_fraction(cycles: float, phase_cycles: float) -> float:
+    """Return cycles as a fraction of the cycles of their phase.
+
+    This is the definition of every share of cycles that ``wse inspect`` prints and that the page of a trace shows.
+
+    Args:
+        cycles: Cycles of some steps of the phase, over the run or in a mean pass.
+        phase_cycles: Cycles of all steps of the phase, including steps of no op, over the run or in a mean pass.
+    """
+    return cycles / phase_cycles if phase_cycles else 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class PassTotals(Result):
     """Totals of a phase, in all and in its mean pass."""

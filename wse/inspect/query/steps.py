@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.errors import UnknownName
 from wse.inspect.query.folds import Stretches, fold_steps, op_in_layer, stretches
-from wse.inspect.query.step_sums import StepSums
+from wse.inspect.query.step_sums import StepSums, cycle_fraction
 from wse.inspect.query.view import View, name_at
 from wse.report.result import Doc, Result
 from wse_traces.read import Columns
@@ -107,6 +107,6 @@ def _step(steps: Columns, row: int, layers: Stretches, ops: list[str], names: li
         name=name_at(names, value["name"]),
         kind=name_at(KINDS, value["kind"]),
         layers=layers,
-        fraction=value["cycles"] / (totals[phase] or 1) if phase < len(totals) else 0.0,
+        fraction=cycle_fraction(value["cycles"], totals[phase]) if phase < len(totals) else 0.0,
         cycles_by={cause: value[f"{cause}_cycles"] for cause in CAUSES},
     )

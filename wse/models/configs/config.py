@@ -16,12 +16,11 @@ from typing import Any, Final
 from wse.errors import BadModel, UnknownName
 from wse.models import families
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import finish
+from wse.models.configs.decoder_config import finish, states_dtype
 from wse.models.configs.json_file import read_object
 from wse.models.family import Family
-from wse.models.spec import ModelSpec, Packing
-from wse.models.tensors.packing import read_packing, runs_of_outputs
-from wse.number_formats import FP8
+from wse.models.spec import ModelSpec
+from wse.models.tensors.packing import read_packing
 from wse.plugins import FAMILIES as GROUP
 from wse.plugins import with_plugins
 
@@ -35,6 +34,8 @@ def _all_families() -> dict[str, Family]:
 
 FAMILIES: Final[dict[str, Family]] = _all_families()
 """The bundled families, by model_type."""
+UNSTATED_DTYPE: Final = "bfloat16"
+"""Element type of a model that is known by a config alone which names none: that of most published weights."""
 CONFIG_LIMIT_BYTES: Final = 4 * 2**20
 GENERATION_LIMIT_BYTES: Final = 2**20
 
@@ -70,11 +71,14 @@ def _model_types(thing: Any) -> tuple[str, ...]:
     return thing.model_types
 
 
-def read_config(path: Path, *, unstated_dtype: str | None = None) -> ModelSpec:
-    """The model that a Hugging Face config.json describes.
+def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpec:
+    """Read the model that a Hugging Face config.json describes.
 
-    Its name is that of the folder, or of the file where that is not called config.json.
-    ``unstated_dtype`` is taken where the config names no element type; None: that of the family.
+    The name of the model is that of the folder, or of the file where that is not called config.json.
+
+    Args:
+        path: The file.
+        unstated_dtype: The element type of a config that names none.
 
     Raises:
         UnknownName: the architecture is not one of `known_families`.
@@ -86,14 +90,13 @@ def read_config(path: Path, *, unstated_dtype: str | None = None) -> ModelSpec:
     return spec_of(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)), name, unstated_dtype)
 
 
-def read_weight_packing(path: Path) -> Packing:
-    """The packing of the weights beside a config.json; errors as of `read_object` and `read_packing`."""
-    return read_packing(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)))
+def config_states_dtype(path: Path) -> bool:
+    """Return whether a config.json names an element type. Raises BadModel for a file that cannot be read."""
+    return states_dtype(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)))
 
 
-def spec_of(config: ConfigReader, name: str, unstated_dtype: str | None) -> ModelSpec:
+def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """The model ``name`` that the keys of a config describe; errors as of `read_config`."""
-    packing = read_packing(config)
     kind = config.value("model_type")
     if not isinstance(kind, str):
         family_names = ", ".join(sorted(known_families()))
@@ -102,12 +105,10 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str | None) -> Mode
             raise BadModel(msg)
         config.refuse("model_type", kind, f"give one of {family_names}")
     family = family_of(kind, where=str(config.path))
-    spec = family.read(config, name, unstated_dtype or family.dtype)
+    spec = family.read(config, name, unstated_dtype)
+    layers = {layer.experts: layer for layer in spec.layers}  # one of each kind
+    packing = read_packing(config, family.tensors(replace(spec, layers=tuple(layers.values())), ()))
     finish(config, family.harmless_keys)
-    if packing.method == FP8:
-        layers = {layer.experts: layer for layer in spec.layers}  # one of each kind
-        tensors = family.tensors(replace(spec, layers=tuple(layers.values())), ())
-        packing = replace(packing, runs=runs_of_outputs(tensors, packing.block[0]))
     return replace(spec, packing=packing)
 
 

@@ -85,6 +85,10 @@ class ConfigReader:
             self.refuse(key, value, "give an object or null")
         return ConfigReader(self.path, value, f"{self.prefix}{key}.") if value else None
 
+    def keys(self) -> list[str]:
+        """The keys of the object, in the order of the file."""
+        return [*self._values]
+
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
         """A list of integers from ``low`` to ``high``; None where absent or null."""
         value = self.value(key)

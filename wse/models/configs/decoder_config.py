@@ -18,6 +18,8 @@ MOST_HEADS: Final = 65_536
 MOST_EXPERTS: Final = 65_536
 WIDEST: Final = 2**20
 LARGEST_TABLE: Final = 2**24
+DTYPE_KEYS: Final = ("dtype", "torch_dtype")
+"""Keys of a config that name the element type, in the new and in the old spelling."""
 
 
 SILU: Final[Mapping[str, str]] = MappingProxyType({"silu": "silu", "swish": "silu"})
@@ -137,11 +139,17 @@ def layer_count(config: ConfigReader) -> int:
 
 
 def read_dtype(config: ConfigReader, unstated: str) -> str:
-    """The element type in either spelling; ``unstated`` where there is none."""
-    stated: dict[str, Any] = {key: config.choice(key, DTYPES) for key in ("dtype", "torch_dtype") if config.has(key)}
+    """Return the element type that either of `DTYPE_KEYS` names, ``unstated`` where both are absent."""
+    stated: dict[str, Any] = {key: config.choice(key, DTYPES) for key in DTYPE_KEYS if config.has(key)}
     if len(set(stated.values())) > 1:
         config.refuse("torch_dtype", stated["torch_dtype"], f"contradicts dtype = {stated['dtype']!r}; keep one")
     return str(next(iter(stated.values()), unstated))
+
+
+def states_dtype(config: ConfigReader) -> bool:
+    """Return whether a config, or the ``text_config`` in it, names its element type."""
+    text = config.table("text_config")
+    return any(table.has(key) for table in (config, text) if table is not None for key in DTYPE_KEYS)
 
 
 def read_bos(config: ConfigReader, vocab_size: int) -> int | None:

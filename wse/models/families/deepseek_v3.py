@@ -123,5 +123,4 @@ FAMILY: Final = Family(
     tensors=tensors,
     harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers", "aux_loss_alpha", "seq_aux", "ep_size"}),
     harmless_tensors=harmless_names_beyond,
-    dtype="bfloat16",  # of what is not quantised in all published checkpoints: DeepSeek-V3, R1, Kimi K2
 )

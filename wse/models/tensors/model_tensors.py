@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 
 from wse.models.spec import Experts, Latent, Layer, ModelSpec
-from wse.number_formats import CODINGS, MXFP4, Coding, fp8_blocks
+from wse.number_formats import CODINGS, FP8, Coding, fp8_blocks
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -93,8 +93,8 @@ def is_linear(tensor: str) -> bool:
 def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
     """The coding that holds a tensor where weights are of that type; None where it is held as plain numbers.
 
-    A checkpoint that is packed keeps its own codes and scales: FP8 its blocks. Of one in MXFP4 the experts are codes,
-    and what it has in another type stays in that.
+    In the type that a checkpoint is packed in, its own codes and scales are used: FP8 has a scale for each block, and
+    matrices that the checkpoint does not pack (``Packing.unpacked``) stay plain numbers.
     """
     coding, packing = CODINGS.get(weight_type), spec.packing
     if coding is None or not is_linear(tensor):
@@ -102,9 +102,9 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
     if weight_type != packing.method:
         return coding
     name = tensor.split(".", 2)[-1]
-    if weight_type == MXFP4:
-        return coding if name.startswith("experts.") else None
-    return fp8_blocks(packing.run_of(name), packing.block[1])
+    if name in packing.unpacked:
+        return None
+    return fp8_blocks(packing.run_of(name), packing.block[1]) if weight_type == FP8 else coding
 
 
 def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:

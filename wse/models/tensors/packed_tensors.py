@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from wse.errors import BadModel
 from wse.models.spec import Packing
 from wse.models.tensors.tensor_entry import Stretch, TensorEntry
-from wse.number_formats import E8M0_BIAS, E8M0_NAN, FP8, MXFP4
+from wse.number_formats import E8M0_BIAS, E8M0_NAN, FP8, INT4, MXFP4
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
@@ -80,7 +80,8 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
     """The tensors of a file, with one entry of decoded values for each packed matrix.
 
     Raises:
-        BadModel: scales without numbers or the other way round, or of sizes that do not belong together.
+        BadModel: scales without numbers or the other way round, or of sizes that do not belong together; or a packing
+            that can be timed alone.
     """
     result = dict(entries)
     if packing.method == FP8:
@@ -91,6 +92,13 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
         for name in [name for name in entries if name.endswith(SCALES)]:
             plain = name.removesuffix(SCALES)
             result[plain] = _mxfp4(plain, result.pop(name), result.pop(plain + BLOCKS, None))
+    elif packing.method == INT4 and entries:
+        path = next(iter(entries.values())).path
+        msg = (
+            f"{path}: weights of compressed-tensors cannot be read; time the model from {path.parent / 'config.json'}, "
+            "or fetch weights in bfloat16, FP8 or MXFP4"
+        )
+        raise BadModel(msg)
     return result
 
 

@@ -1,15 +1,18 @@
-"""Packing: how a checkpoint in safetensors stores its matrices, as quantization_config of the config says.
+"""Packing: how a published checkpoint stores its matrices, as quantization_config of its config.json says.
 
 fp8     X.weight of F8_E4M3 and X.weight_scale_inv of F32, one scale a block of weight_block_size (DeepSeek-V3,
         arXiv 2412.19437, section 3.3.2): value = number x scale
-mxfp4   X_blocks and X_scales (gpt-oss): see `wse.models.tensors.packed_tensors`
+mxfp4   X_blocks and X_scales of routed experts (gpt-oss): see `wse.models.tensors.packed_tensors`
+int4    compressed-tensors, format pack-quantized: symmetric integers with a scale for each 32 inputs (Kimi K2.6), which
+        is the coding int4 of `wse.number_formats`; such weights are timed, and not read from files
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Final
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,15 +20,28 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.family import Piece, WantedTensor
 from wse.models.spec import Packing
 from wse.models.tensors.model_tensors import is_linear
-from wse.number_formats import FP8, MXFP4
+from wse.number_formats import CODINGS, FP8, INT4, MXFP4
 
 KEY: Final = "quantization_config"
-METHODS: Final = (FP8, MXFP4)
+COMPRESSED: Final = "compressed-tensors"
+METHODS: Final = (FP8, MXFP4, COMPRESSED)
 LARGEST_BLOCK: Final = 2**16
+COMPRESSED_WEIGHTS: Final[dict[str, Any]] = {
+    "type": "int",
+    "num_bits": CODINGS[INT4].bits,
+    "symmetric": True,
+    "strategy": "group",
+    "group_size": CODINGS[INT4].group,
+}
+"""The weights of compressed-tensors that are supported: those of the coding int4."""
 
 
-def read_packing(config: ConfigReader) -> Packing:
-    """The packing that quantization_config states; it changes no mathematics, as weights are unpacked when read.
+def read_packing(config: ConfigReader, tensors: Iterable[WantedTensor]) -> Packing:
+    """Read how quantization_config says that the matrices of a checkpoint are packed.
+
+    Args:
+        config: The whole config.
+        tensors: The tensors of one layer of each kind, with their names in the file.
 
     Raises:
         BadModel: the method is another one, or one of its settings is not supported.
@@ -37,40 +53,102 @@ def read_packing(config: ConfigReader) -> Packing:
         config.refuse(KEY, table, "give an object or null")
     inner = ConfigReader(config.path, table, f"{KEY}.")
     method = inner.choice("quant_method", METHODS)
+    if method == COMPRESSED:
+        return _read_compressed(inner, tensors)
     inner.value("modules_to_not_convert")  # the file tells which matrices are packed
     inner.value("dequantize")
+    linear = [tensor for tensor in tensors if is_linear(tensor.name)]
     if method == MXFP4:
         inner.finish(())
-        return Packing(method=method)
-    block = inner.value("weight_block_size")
+        names = dict.fromkeys(_matrix(tensor) for tensor in linear)
+        return Packing(method=method, unpacked=tuple(name for name in names if not name.startswith("experts.")))
+    block = _read_block(inner)
+    return Packing(method=method, block=block, runs=_runs_of_outputs(linear, block[0]))
+
+
+def _read_block(config: ConfigReader) -> tuple[int, int]:
+    """Read the block of outputs and inputs that share a scale of fp8, and check the other settings of fp8."""
+    block = config.value("weight_block_size")
     if block is None:
         block = [128, 128]
     if not (
         isinstance(block, list) and len(block) == 2 and all(type(n) is int and 1 <= n <= LARGEST_BLOCK for n in block)
     ):
-        inner.refuse("weight_block_size", block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
-    inner.require("fmt", ("e4m3",), "supported: e4m3")
-    inner.value("scale_fmt")  # how scales were chosen; they are stored as float32 all the same
-    inner.require(
+        config.refuse("weight_block_size", block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
+    config.require("fmt", ("e4m3",), "supported: e4m3")
+    config.value("scale_fmt")  # how scales were chosen; they are stored as float32 all the same
+    config.require(
         "activation_scheme",
         ("dynamic",),
         "activations with scales of the file are not supported; supported: dynamic",
     )
-    inner.finish(())
-    return Packing(method=method, block=(block[0], block[1]))
+    config.finish(())
+    return block[0], block[1]
 
 
-def runs_of_outputs(tensors: Iterable[WantedTensor], block: int) -> tuple[tuple[str, int], ...]:
+def _read_compressed(config: ConfigReader, tensors: Iterable[WantedTensor]) -> Packing:
+    """Read a quantization_config of compressed-tensors: all linear layers as int4 but those of ``ignore``."""
+    config.require("format", ("pack-quantized",), "supported: pack-quantized")
+    config.require("quantization_status", ("compressed",), "supported: compressed")
+    ignored = _read_ignored(config)
+    groups = config.table("config_groups")
+    names = [] if groups is None else groups.keys()
+    if groups is None or len(names) != 1:
+        config.refuse("config_groups", config.value("config_groups"), "give one group for all linear layers")
+    config.finish(("kv_cache_scheme", "global_compression_ratio", "sparsity_config", "transform_config", "version"))
+    group = groups.table(names[0])
+    weights = None if group is None else group.table("weights")
+    if group is None or weights is None:
+        groups.refuse(names[0], groups.value(names[0]), "give an object with targets and weights")
+    group.require("targets", (["Linear"],), 'supported: ["Linear"]')
+    group.require("format", ("pack-quantized",), "supported: pack-quantized")
+    group.finish(())
+    for key, supported in COMPRESSED_WEIGHTS.items():
+        if weights.value(key) != supported:
+            weights.refuse(key, weights.value(key), f"supported: {supported}; without {KEY}, --dtype names the type")
+    weights.require("dynamic", (False,), "scales of weights are in the file; supported: false")
+    weights.finish(("observer", "observer_kwargs", "zp_dtype", "scale_dtype"))
+    linear = [tensor for tensor in tensors if is_linear(tensor.name)]
+    unpacked = dict.fromkeys(_matrix(tensor) for tensor in linear if _is_ignored(tensor, ignored))
+    if all(_matrix(tensor) in unpacked for tensor in linear):
+        config.refuse("ignore", config.value("ignore"), f"leaves no linear layer to pack; leave out {KEY}")
+    return Packing(method=INT4, unpacked=tuple(unpacked))
+
+
+def _read_ignored(config: ConfigReader) -> list[re.Pattern[str]]:
+    """Read the modules that are not packed: names, or regular expressions after ``re:``, which match a beginning."""
+    values = config.value("ignore") or []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        config.refuse("ignore", values, "give a list of names of modules, or of re: and a regular expression")
+    try:
+        return [
+            re.compile(text.removeprefix("re:") if text.startswith("re:") else f"{re.escape(text)}$") for text in values
+        ]
+    except re.error as error:
+        config.refuse("ignore", values, f"holds no regular expression ({error}); correct it")
+
+
+def _is_ignored(tensor: WantedTensor, ignored: Sequence[re.Pattern[str]]) -> bool:
+    """Return whether the modules of all pieces of a tensor are among the ``ignored``."""
+    modules = [piece.file_name.removesuffix(".weight") for piece in tensor.pieces]
+    return all(any(pattern.match(module) for pattern in ignored) for module in modules)
+
+
+def _matrix(tensor: WantedTensor) -> str:
+    """Return our name of a tensor of a layer without the layer."""
+    return tensor.name.split(".", 2)[-1]
+
+
+def _runs_of_outputs(tensors: Iterable[WantedTensor], block: int) -> tuple[tuple[str, int], ...]:
     """``Packing.runs`` of matrices cut out of files whose scales are of ``block`` outputs.
 
     The greatest number that divides each place where the next output has another scale.
     """
     runs = {}
     for tensor in tensors:
-        if is_linear(tensor.name):
-            blocks = np.concatenate([*_blocks(tensor.pieces, block)])
-            run = math.gcd(*(np.flatnonzero(np.diff(blocks)) + 1).tolist())
-            runs[tensor.name.split(".", 2)[-1]] = run or len(blocks)
+        blocks = np.concatenate([*_blocks(tensor.pieces, block)])
+        run = math.gcd(*(np.flatnonzero(np.diff(blocks)) + 1).tolist())
+        runs[_matrix(tensor)] = run or len(blocks)
     return tuple((name, run) for name, run in runs.items() if run != block)
 
 

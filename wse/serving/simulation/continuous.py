@@ -8,6 +8,11 @@ At the begin of each round
 3. where prompts are to be read, one round is run, with at most ``prompt_tokens`` of them in it; otherwise as many
    rounds at once, by closed form (`DecodeTimes`), as pass until a user is done or something else may change.
 
+Where ``prompt_tokens`` is None prompts fill gaps instead: they are read one after another in the time in which the
+slowest stage would wait for decoded tokens, at least a chunk in every round, and many rounds run at once. A pipeline
+has no passes that begin together, so nobody waits for the end of a round: a prompt has the gaps from its arrival on,
+and a user's tokens come as much before the end of each round as the first token did.
+
 With a machine of its own for prompts (`PrefillMachine`) a request is admitted when that is free and there is room for
 its cache where it will be decoded; its prompt is read there alone, and its cache moved.
 
@@ -23,7 +28,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
-from wse.serving.simulation.decode_times import DecodeTimes, decode_times
+from wse.serving.simulation.decode_times import DecodeTimes, decode_times, gap_times
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.outcome import Outcome, Recorder
@@ -38,12 +43,13 @@ class ContinuousPolicy:
 
     Attributes:
         most_users: Seats: users that are admitted at a time.
-        prompt_tokens: Tokens of prompts that are read in a round at most, rounded down to whole chunks.
+        prompt_tokens: Tokens of prompts that are read in a round at most, rounded down to whole chunks; None: prompts
+            fill the gaps of the slowest stage.
         prefix_cache: Whether prefixes of prompts stay in the cache.
     """
 
     most_users: int
-    prompt_tokens: int
+    prompt_tokens: int | None
     prefix_cache: bool = False
 
 
@@ -80,6 +86,8 @@ def simulate_continuous(
 
 
 _NEVER: Final = math.inf
+ROUNDING: Final = 1e-9
+"""Part of a prompt that is put down to rounding when the rest of it is read."""
 
 
 class _Continuous:
@@ -110,13 +118,17 @@ class _Continuous:
         self.rounds = self.users = 0
         self.finish: list[tuple[int, int]] = []  # the round after which a user is done
         self.delays_s: list[float] = []  # of users who have joined: since their first token
-        self.longest: list[tuple[int, int]] = []  # less the context of users at round 0, in passes
         self.context_sum = 0  # of contexts at round 0, in passes
-        self.done = bytearray(len(workload))
         self.prefill_free_s = self.link_free_s = -_NEVER
         self.released_s = self.taken_s = -_NEVER  # when a request last left, and when one was last admitted
+        self.gap_free_s = -_NEVER  # when the gaps of the rounds until now were last in use
+        self.phase_s = [0.0] * len(workload)  # from the token of a user in each round to the end of that round
         self.was_full = False  # whether there was no room for the first of those who wait until one left
         self.times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}  # of rounds, and of the work in them
+        self.gap_times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}  # of rounds with prompts, and of their gaps
+        self.unread_s: dict[int, float] = {}  # work that the prompts being read still are, where they fill gaps
+        middle = int(workload.prompt_tokens.mean()) // 2
+        self.chunk_s = costs.piece_busy_s(Piece(costs.chunk_tokens, middle, ends=False))
 
     def run(self) -> Outcome:
         """Serve all."""
@@ -124,9 +136,14 @@ class _Continuous:
         self._advance(record.now)
         while record.left < len(self.prompts):
             self._join()
+            self._advance(record.now)  # of a closed loop, requests that begin as others end
             self._admit()
-            if any(self.reading):
-                self._round_with_prompts()
+            if self.ready and self.ready[0][0] <= record.now:
+                continue  # a prompt was read while it waited for the end of a round
+            if any(self.reading) and self.policy.prompt_tokens is None:
+                self._rounds_with_gaps()
+            elif any(self.reading):
+                self._round_with_prompts(self.policy.prompt_tokens or 0)
             elif self.users:
                 self._decode()
             elif record.left < len(self.prompts):
@@ -163,8 +180,7 @@ class _Continuous:
         self.seats -= 1
         self.read_tokens[request] = self.room.take(request)
         if self.prefill is None:
-            record.start_s[request] = record.now
-            self.reading[tier].append(request)
+            self._begin_to_read(request, tier)
             return
         needed_room = self.released_s == record.now and (self.was_full or self.taken_s == record.now)
         start = max(self.prefill_free_s, record.now if needed_room else record.arrivals[request])
@@ -178,6 +194,22 @@ class _Continuous:
         record.first_s[request] = out + self.prefill.costs.host_s
         self.link_free_s = max(self.link_free_s, out) + self.prefill.transfer_s_per_token * self.prompts[request]
         heappush(self.ready, (self.link_free_s + self.prefill.transfer_s, request))
+
+    def _begin_to_read(self, request: int, tier: int) -> None:
+        """Begin to read a prompt with the next pass; where prompts fill gaps, with those of the round that ends now."""
+        record = self.record
+        needed_room = self.released_s == record.now and self.was_full
+        waits = self.policy.prompt_tokens is not None or needed_room
+        record.start_s[request] = record.now if waits else record.arrivals[request]
+        self.reading[tier].append(request)
+        waited_s = record.now - max(record.start_s[request], self.gap_free_s)
+        if waited_s > 0:
+            round_per_gap = 1.0
+            if self.users:
+                times, gaps = self._gap_times(self.users)
+                round_per_gap = times.pass_s(self._context()) / gaps.pass_s(self._context())
+            gap_s = waited_s / round_per_gap
+            record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
 
     def _next_change(self) -> float:
         """The next time at which users join, or a request may be admitted."""
@@ -210,11 +242,12 @@ class _Continuous:
                 self._leave(request, out)
                 continue
             token_s = out if self.prefill is None else self.record.first_s[request] - self.prefill.costs.host_s
-            self.delays_s.append(now - token_s)
+            if self.policy.prompt_tokens is None:  # a token needs no round to begin at the first of several stages
+                self.phase_s[request] = now - out
+            self.delays_s.append(now - self.phase_s[request] - token_s)
             context = self.contexts[request] - self.rounds
             self.users += 1
             self.context_sum += context
-            heappush(self.longest, (-context, request))
             heappush(self.finish, (self.rounds + self.passes[request], request))
 
     def _joined_delays_s(self) -> list[float]:
@@ -227,19 +260,13 @@ class _Continuous:
             head = self._head()
             self.was_full = head is not None and not self._fits(head)
             self.released_s = self.record.now
-        self.done[request] = True
         self.seats += 1
         self.room.give_back(request)
         self.record.leave(request, at_s)
 
     def _context(self) -> int:
-        """The context that a pass of the users in flight costs by, in passes."""
-        if self.costs.context_use == "mean":
-            return self.context_sum // self.users + self.rounds
-        longest = self.longest
-        while self.done[longest[0][1]]:
-            heappop(longest)
-        return self.rounds - longest[0][0]
+        """Return the mean context of the users in flight, in passes."""
+        return self.context_sum // self.users + self.rounds
 
     def _decode(self) -> None:
         """Run decode passes until a user is done, or what may change does."""
@@ -256,12 +283,72 @@ class _Continuous:
         record.work_s += work.run_s(context, passes)
         self._end_rounds(passes, seconds)
 
-    def _round_with_prompts(self) -> None:
-        """Run one round that reads pieces of prompts; their first tokens are out a little after its end."""
+    def _rounds_with_gaps(self) -> None:
+        """Run rounds whose gaps prompts fill, until the first prompt is read, a user is done or joins, or more come."""
+        record, users = self.record, self.users
+        unread_s = self._unread_s(next(queue[0] for queue in self.reading if queue))
+        until_s = self._next_change() - record.now
+        if not users:
+            seconds = min(unread_s, until_s)
+            record.work_s += seconds
+            self._read_prompts(seconds, record.now + seconds, 1.0)
+            self._end_rounds(0, seconds)
+            return
+        times, gaps = self._gap_times(users)
+        context, most = self._context(), self.finish[0][0] - self.rounds
+        passes = gaps.passes_until(context, unread_s * (1 - ROUNDING), most)
+        if until_s < _NEVER:
+            passes = min(passes, times.passes_until(context, until_s, most))
+        seconds, last = times.run_s(context, passes), context + passes - 1
+        record.decode_run(times.pass_s(context), times.pass_s(last), passes, users, seconds, self._joined_delays_s())
+        left_s = self._read_prompts(
+            gaps.run_s(context, passes), record.now + seconds, times.pass_s(last) / gaps.pass_s(last)
+        )
+        record.work_s += seconds - left_s
+        self._end_rounds(passes, seconds)
+
+    def _gap_times(self, users: int) -> tuple[DecodeTimes, DecodeTimes]:
+        """Return the seconds of rounds of some users with prompts, and of the gaps that prompts have in them."""
+        if users not in self.gap_times:
+            self.gap_times[users] = gap_times(self.costs, users, self.of_answers.tokens_per_pass, self.chunk_s)
+        return self.gap_times[users]
+
+    def _unread_s(self, request: int) -> float:
+        """Return the seconds of the slowest stage's work that the rest of a prompt is."""
+        if request not in self.unread_s:
+            context = self.read_tokens[request]
+            self.unread_s[request] = self.costs.piece_busy_s(Piece(self.prompts[request] - context, context))
+        return self.unread_s[request]
+
+    def _read_prompts(self, gap_s: float, end_s: float, round_per_gap: float) -> float:
+        """Read prompts in gaps that add up to some seconds; return the seconds that no prompt is left for.
+
+        Args:
+            gap_s: Seconds of all gaps.
+            end_s: When the last gap is over.
+            round_per_gap: Seconds that pass in a second of gaps at the end.
+        """
+        for queue in self.reading:
+            while queue and gap_s > 0:
+                request = queue[0]
+                read_s = min(gap_s, self._unread_s(request))
+                gap_s -= read_s
+                self.unread_s[request] -= read_s
+                if self.unread_s[request] > ROUNDING * read_s:
+                    break
+                queue.popleft()
+                del self.unread_s[request]
+                context = self.read_tokens[request]
+                drain_s = self.costs.drain_s(Piece(self.prompts[request] - context, context))
+                heappush(self.ready, (end_s - gap_s * round_per_gap + drain_s, request))
+        self.gap_free_s = end_s - gap_s * round_per_gap
+        return gap_s
+
+    def _round_with_prompts(self, budget: int) -> None:
+        """Run a round that reads at most ``budget`` tokens of prompts; first tokens are out a little after its end."""
         record = self.record
         pieces: list[Piece] = []
         ended: list[tuple[int, Piece]] = []
-        budget = self.policy.prompt_tokens
         chunk = self.costs.chunk_tokens
         for queue in self.reading:
             while queue and budget > 0:
@@ -299,7 +386,8 @@ class _Continuous:
         self._advance(record.now + seconds)
         while finish and finish[0][0] == self.rounds:
             request = heappop(finish)[1]
-            record.end_s[request] = record.now + self.costs.host_s
+            left_s = record.now - self.phase_s[request]
+            record.end_s[request] = left_s + self.costs.host_s
             self.users -= 1
             self.context_sum -= self.contexts[request] + self.passes[request] - self.rounds
-            self._leave(request, record.now)
+            self._leave(request, left_s)

@@ -67,7 +67,7 @@ class DecodeTimes:
 
 
 def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """The seconds of rounds of so many users, and those of the slowest stage's work in them.
+    """Return the seconds of rounds of some users, and those of the slowest stage's work in them.
 
     Contexts are counted in passes, each of which makes them longer by ``tokens_per_pass``.
     """
@@ -76,3 +76,24 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
         DecodeTimes(contexts, lambda context: costs.round_s(users, round(context * tokens_per_pass), ())),
         DecodeTimes(contexts, lambda context: costs.work_s(users, round(context * tokens_per_pass), ())),
     )
+
+
+def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
+    """Return the seconds of rounds of some users in which prompts are read, and those that prompts have of them.
+
+    Prompts have what decoded tokens leave of the slowest stage's time. They have at least ``chunk_s``, the time of a
+    chunk, and as much as each user has where as many as possible decode. Contexts are counted in passes as in
+    `decode_times`.
+    """
+    contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
+
+    def gap_s(context: int) -> float:
+        tokens = round(context * tokens_per_pass)
+        work_s = costs.work_s(users, tokens, ())
+        fair_s = costs.work_s(costs.most_users, tokens, ()) / costs.most_users
+        return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
+
+    def round_s(context: int) -> float:
+        return costs.work_s(users, round(context * tokens_per_pass), ()) + gap_s(context)
+
+    return DecodeTimes(contexts, round_s), DecodeTimes(contexts, gap_s)

@@ -13,7 +13,7 @@ from typing import Final
 
 from wse.gpus.roofline import Tokens
 from wse.gpus.server import GpuServer
-from wse.serving.simulation.pass_costs import ContextUse, Piece
+from wse.serving.simulation.pass_costs import Piece
 
 BLOCK_TOKENS: Final = 16
 """Tokens of a block of the cache, as by default in vLLM (Kwon et al., SOSP 2023)."""
@@ -62,14 +62,18 @@ class GpuCosts:
         return tuple(sorted({round(at * self.context / (CONTEXTS - 1)) for at in range(CONTEXTS)}))
 
     @property
-    def context_use(self) -> ContextUse:
-        """Caches are read as far as they go, so their mean counts."""
-        return "mean"
-
-    @property
     def host_s(self) -> float:
         """The host's work between passes is part of a pass."""
         return 0.0
+
+    @property
+    def prompts_fill_gaps(self) -> bool:
+        """All GPUs work on one pass at a time, so none of them waits."""
+        return False
+
+    def piece_busy_s(self, piece: Piece) -> float:
+        """Return the seconds of a pass over the piece alone."""
+        return self.round_s(0, 0, (piece,))
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
         """Seconds of a pass, and of the drafts that it verifies."""

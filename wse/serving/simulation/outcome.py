@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,8 @@ from wse.arrays import F64
 from wse.errors import WseBug
 from wse.serving.simulation.workload import Workload
 
+EVENNESS: Final = 0.9
+"""Part of the distance of the first arrivals that is between any two in a closed loop."""
 LITTLE_TOLERANCE: Final = 1e-6
 """Relative difference of the two sides of Little's law that is put down to rounding."""
 
@@ -59,12 +62,19 @@ class Outcome:
 
 
 class Recorder:
-    """Takes down a simulation. Its clock goes from event to event and counts the requests in the system."""
+    """Takes down a simulation. Its clock goes from event to event and counts the requests in the system.
+
+    In a closed loop, a request beyond those that are in flight at first arrives when the reader of another one has its
+    last token. Requests that end together do not begin together, or they would stay together for ever.
+    """
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
         self.arrivals: list[float] = workload.arrival_s.tolist()
         count = len(self.arrivals)
+        self._scheduled = count if workload.in_flight is None else min(count, workload.in_flight)
+        self._spacing_s = 0.0 if count < 2 else EVENNESS * (self.arrivals[1] - self.arrivals[0])
+        self.arrivals[self._scheduled :] = [math.inf] * (count - self._scheduled)
         self.now = self.arrivals[0]
         self.arrived = self.left = 0
         self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self._in_system_s = 0.0
@@ -106,11 +116,15 @@ class Recorder:
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s
         self.left += 1
+        if self._scheduled < len(self.arrivals):
+            earliest_s = self.arrivals[self._scheduled - 1] + self._spacing_s
+            self.arrivals[self._scheduled] = max(self.end_s[request], earliest_s)
+            self._scheduled += 1
 
     def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> Outcome:
         """The outcome once all have left. Raises WseBug where Little's law does not hold: requests were miscounted."""
         outcome = Outcome(
-            workload=self.workload,
+            workload=replace(self.workload, arrival_s=np.array(self.arrivals)),
             start_s=np.array(self.start_s),
             first_s=np.array(self.first_s),
             end_s=np.array(self.end_s),

@@ -8,10 +8,7 @@ each of them takes to come around. Pieces of prompts may be read in a round besi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
-
-ContextUse = Literal["longest", "mean"]
-"""The context that the cost of a decode pass goes by: that of the user with the longest cache, or their mean."""
+from typing import NamedTuple, Protocol
 
 
 class Piece(NamedTuple):
@@ -34,8 +31,9 @@ class PassCosts(Protocol):
         most_users: Users whose passes are known; no more are taken in.
         chunk_tokens: Tokens of a prompt that are read at once; pieces but the last of a prompt are multiples of it.
         contexts: Grid of contexts, rising from 0 to the longest; between two of them costs are interpolated.
-        context_use: The context that decode passes go by.
         host_s: Seconds that a request takes to the machine, and its tokens back to their reader, together.
+        prompts_fill_gaps: Whether a stage that waits for decoded tokens can read prompts meanwhile, as those of a
+            pipeline can. On other machines a piece of a prompt is a part of a pass and ends with it.
     """
 
     @property
@@ -49,12 +47,12 @@ class PassCosts(Protocol):
     @property
     def contexts(self) -> tuple[int, ...]: ...
     @property
-    def context_use(self) -> ContextUse: ...
-    @property
     def host_s(self) -> float: ...
+    @property
+    def prompts_fill_gaps(self) -> bool: ...
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Seconds of a round with a token of each of ``users`` after ``context`` others, and pieces of prompts."""
+        """Seconds of a round with a token of each of ``users`` after ``context`` others on average, and prompts."""
         ...
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
@@ -63,4 +61,8 @@ class PassCosts(Protocol):
 
     def drain_s(self, piece: Piece) -> float:
         """Seconds from the end of a round to the first token of the prompt whose last piece was read in it."""
+        ...
+
+    def piece_busy_s(self, piece: Piece) -> float:
+        """Return the seconds of the slowest stage's work for a piece of a prompt, with nothing beside it."""
         ...

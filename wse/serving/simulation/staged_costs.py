@@ -1,23 +1,21 @@
 """StagedCosts: pass costs of a pipeline of stages, from tables of passes that were compiled.
 
-A stream of u users goes through all stages in T(u) and keeps the slowest busy for b(u). With U users in flight there
-are U / u streams, and a round takes max(T, streams × b): a timed event graph, as `wse.serving.pipelining` has it. Users
-share passes as makes the round shortest; with one stage, where T is b, that is as few passes as pay. Chunks of prompts
-go through the same stages behind each other, and keep the slowest busy for their own time. Of numbers of users only
-those that were compiled are passes; between contexts, and between lengths of a last chunk, seconds are
+A decode pass has slots for a number of users. It goes through all stages in T seconds and keeps the slowest of them
+busy for b seconds. With U users in flight, U / slots passes and at least one, a round takes max(T, passes x b): a timed
+event graph, as `wse.serving.pipelining` has it. Chunks of prompts go through the same stages one behind another, and
+keep the slowest busy for their own time. Between contexts, and between lengths of a last chunk, seconds are
 interpolated.
 """
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
-from wse.serving.simulation.pass_costs import ContextUse, Piece
+from wse.serving.simulation.pass_costs import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +28,11 @@ class PassTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeGrid:
-    """Decode passes: ``passes[u][c]`` with ``users[u]`` users after ``contexts[c]`` tokens each."""
+    """Decode passes with ``slots`` users: ``passes[c]`` after ``contexts[c]`` tokens of each."""
 
-    users: tuple[int, ...]
+    slots: int = 1
     contexts: tuple[int, ...]
-    passes: tuple[tuple[PassTime, ...], ...]
+    passes: tuple[PassTime, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +54,15 @@ class ChunkGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedCosts:
-    """The costs of a pipeline of stages, or of one stage; see `wse.serving.simulation.pass_costs.PassCosts`.
-
-    Attributes:
-        streams: The most passes in flight; None for as many as there are users.
-    """
+    """The costs of a pipeline of stages, or of one stage; see `wse.serving.simulation.pass_costs.PassCosts`."""
 
     decode: DecodeGrid
     prefill: ChunkGrid
     kv_capacity_tokens: int
     kv_block_tokens: int = 1
     most_users: int
-    streams: int | None = None
     host_s: float = 0.0
-    context_use: ContextUse = field(default="longest", init=False)
+    prompts_fill_gaps: bool = field(default=True, init=False)
 
     @property
     def chunk_tokens(self) -> int:
@@ -82,23 +75,14 @@ class StagedCosts:
         return self.decode.contexts
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Seconds of a round, the shortest of those with passes of as many users each as were compiled."""
-        return self._round(users, context, pieces)[0]
+        """Return the seconds of a round: those of a pass, or the work of the slowest stage where it is more."""
+        work = self.work_s(users, context, pieces)
+        return max(work, self._decode(context).latency_s) if users else work
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Seconds of that round in which the slowest stage works."""
-        return self._round(users, context, pieces)[1]
-
-    def _round(self, users: int, context: int, pieces: Sequence[Piece]) -> tuple[float, float]:
-        busy = sum(self.piece_busy_s(piece) for piece in pieces)
-        if not users:
-            return busy, busy
-        ways = []
-        for at in self._shares(users):
-            time = self._decode(at, context)
-            work = math.ceil(users / self.decode.users[at]) * time.busy_s + busy
-            ways.append((max(time.latency_s, work), work))
-        return min(ways)
+        """Return the seconds of a round in which the slowest stage works."""
+        passes = max(1.0, users / self.decode.slots) if users else 0.0
+        return sum(self.piece_busy_s(piece) for piece in pieces) + passes * self._decode(context).busy_s
 
     def drain_s(self, piece: Piece) -> float:
         """Seconds that the last chunk of a prompt takes through the stages beyond the work of the slowest."""
@@ -111,14 +95,8 @@ class StagedCosts:
         busy = self._busy_until(piece.context + whole) - self._busy_until(piece.context)
         return busy + (self._last(piece).busy_s if piece.ends else 0.0)
 
-    def _shares(self, users: int) -> Sequence[int]:
-        """The numbers of users of a pass, by index, that so many users may share passes in."""
-        sizes = self.decode.users
-        fewest = bisect_left(sizes, math.ceil(users / self.streams)) if self.streams else 0
-        return range(min(fewest, len(sizes) - 1), min(bisect_left(sizes, users), len(sizes) - 1) + 1)
-
-    def _decode(self, at: int, context: int) -> PassTime:
-        contexts, passes = self.decode.contexts, self.decode.passes[at]
+    def _decode(self, context: int) -> PassTime:
+        contexts, passes = self.decode.contexts, self.decode.passes
         upper = min(bisect_left(contexts, context), len(contexts) - 1)
         if contexts[upper] == context or upper == 0:
             return passes[upper]

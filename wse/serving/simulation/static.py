@@ -56,7 +56,7 @@ def simulate_static(
         if users not in times:
             times[users] = decode_times(costs, users, of_answers.tokens_per_pass)
         of_users, work = times[users]
-        context = _context(costs, [of_answers.contexts[rider] for rider in riders])
+        context = sum(of_answers.contexts[rider] for rider in riders) // users
         passes = [of_answers.passes[rider] for rider in riders]
         end = begin + of_users.run_s(context, max(passes))
         record.busy_s += end - leaves
@@ -81,10 +81,6 @@ def _seated(first: int, needs: list[int], capacity: int, seats: int) -> int:
         room -= needs[after]
         after += 1
     return after
-
-
-def _context(costs: PassCosts, contexts: list[int]) -> int:
-    return max(contexts) if costs.context_use == "longest" else sum(contexts) // len(contexts)
 
 
 def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, until: int, users: int) -> int:

@@ -16,7 +16,8 @@ import numpy as np
 from wse.arrays import F64, I64
 
 Arrivals = Literal["poisson", "constant", "bursts"]
-ARRIVALS: Final[tuple[Arrivals, ...]] = ("poisson", "constant", "bursts")
+CONSTANT: Final = "constant"
+ARRIVALS: Final[tuple[Arrivals, ...]] = ("poisson", CONSTANT, "bursts")
 FAST, NORMAL = 0, 1
 """Tiers, in the order in which they are served."""
 NO_PREFIX: Final = -1
@@ -34,6 +35,8 @@ class Workload:
         tier: int64 ``[requests]``: FAST or NORMAL.
         prefix: int64 ``[requests]``: the prefix that a prompt begins with, by number, or NO_PREFIX.
         prefix_tokens: int64 ``[requests]``: its tokens, fewer than the prompt's.
+        in_flight: Requests in flight in a closed loop: so many arrive at ``arrival_s``, and each later one when another
+            ends. None where all arrive at ``arrival_s``.
     """
 
     arrival_s: F64
@@ -42,6 +45,7 @@ class Workload:
     tier: I64
     prefix: I64
     prefix_tokens: I64
+    in_flight: int | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -137,7 +141,7 @@ def draw_workload(options: WorkloadOptions) -> Workload:
 def _arrivals(options: WorkloadOptions) -> F64:
     """Arrivals from 0 on, one a second on average."""
     count, burst = options.requests, options.burst if options.arrivals == "bursts" else 1
-    if options.arrivals == "constant":
+    if options.arrivals == CONSTANT:
         return np.arange(count, dtype=np.float64)
     gaps = random_stream(options.seed, _ARRIVALS).exponential(burst, math.ceil(count / burst))
     return np.asarray(np.repeat(gaps.cumsum() - gaps[0], burst)[:count])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from typing import Final
 
 import numpy as np
 
@@ -20,8 +21,11 @@ from wse.program.program import Program
 from wse.request.basis import Placeable
 from wse.search.remedies import remedies
 from wse.search.rewrite_search import verify_choice
-from wse.search.search import Compilation, search
+from wse.search.search import Breadth, Compilation, search
 from wse.search.trial import Timer
+
+NARROW: Final = Breadth()
+"""The layouts that are compiled fully where the fastest for one pass at a time is wanted."""
 
 
 def compile_program(prepared: Placeable) -> Program:
@@ -29,8 +33,12 @@ def compile_program(prepared: Placeable) -> Program:
     return compile_with_remedies(prepared).program
 
 
-def compile_with_remedies(prepared: Placeable) -> Compilation:
-    """The Program with the fewest cycles for the whole request, and the layouts that were tried.
+def compile_with_remedies(prepared: Placeable, breadth: Breadth = NARROW) -> Compilation:
+    """Return the Program with the fewest cycles for the whole request, and the layouts that were tried.
+
+    Args:
+        prepared: The request.
+        breadth: The layouts that are compiled fully.
 
     Raises:
         DoesNotFit: with the bytes, and the smallest changes that would make it fit, each compiled before it is named.
@@ -38,7 +46,7 @@ def compile_with_remedies(prepared: Placeable) -> Compilation:
     """
     p = prepared
     try:
-        return compile_fastest(p)
+        return compile_fastest(p, breadth)
     except TooFewColours:  # for which no other size makes up
         raise
     except DoesNotFit as error:
@@ -57,21 +65,27 @@ def compile_with_remedies(prepared: Placeable) -> Compilation:
         raise DoesNotFit(message) from error
 
 
-def compile_fastest(prepared: Placeable) -> Compilation:
-    """The Program with the fewest cycles, without a look for remedies where nothing fits.
+def compile_fastest(prepared: Placeable, breadth: Breadth = NARROW) -> Compilation:
+    """Return the Program with the fewest cycles for the whole request, without a look for remedies.
+
+    Args:
+        prepared: The request.
+        breadth: The layouts that are compiled fully.
 
     Raises:
         DoesNotFit: with the bytes.
     """
     p = prepared
+    cycles = cache(partial(request_cycles, p))  # the search asks again for those that are near
+    return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p), breadth)
 
-    @cache  # the search asks again for those that are near
-    def cycles(program: Program) -> float:
-        fabric = Fabric(program, p.wafer, p.software, p.meshes)
-        passes = fabric.verify_cost(p.middle_before_pass).cycles if program.verify_tokens else 0.0
-        return _prompt_cycles(fabric) + (fabric.decode_cost(*p.middle_context).cycles + passes) * p.new_tokens
 
-    return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p))
+def request_cycles(prepared: Placeable, program: Program) -> float:
+    """Return about the cycles of a whole request: its prompts, and its tokens as in the middle of the answer."""
+    p = prepared
+    fabric = Fabric(program, p.wafer, p.software, p.meshes)
+    passes = fabric.verify_cost(p.middle_before_pass).cycles if program.verify_tokens else 0.0
+    return _prompt_cycles(fabric) + (fabric.decode_cost(*p.middle_context).cycles + passes) * p.new_tokens
 
 
 def pass_cost(prepared: Placeable, compilation: Compilation, tokens: int) -> PhaseCost:

@@ -6,19 +6,19 @@ from dataclasses import replace
 from itertools import pairwise
 
 from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.fabric.run_totals import RunTotals
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import ROWS, Slots
-from wse.request.prepare_run import PreparedRun, prepare
-from wse.request.run_request import CompileRequest
+from wse.program.steps import ROWS
+from wse.request.basis import Placeable
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
 from wse.request.settings import replaced_numbers
-from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.compile.contention import contention_result
 from wse.studies.compile.reduces import reduces_result
 from wse.studies.compile.result import ColourUse, CompileFabric, CompileResult, CompileSram, HistogramBin
 from wse.studies.compile.sram_map import sram_map
+from wse.studies.estimate.choose_layout import choose_layout
+from wse.studies.estimate.first_token import prompts_result
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -29,24 +29,32 @@ from wse.studies.results.traffic import crossing_result, fabric_result
 HISTOGRAM_BINS = 12
 
 
-def compile_request(request: CompileRequest) -> CompileResult:
-    """Compile what a request names, and give the places of everything.
+def compile_request(request: EstimateRequest) -> CompileResult:
+    """Compile the Program that an estimate of the same request times, and return the place of everything.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: with the bytes and what would make it fit.
+        BadInput: An input is missing or cannot be used; also its subclasses.
+        DoesNotFit: The model does not fit; the message has the bytes and the remedies.
     """
-    prepared = prepare(request.as_run())
-    choice = compile_with_remedies(prepared)
+    layout = choose_layout(prepare_estimate(request))
+    prepared, choice = layout.prepared, layout.compilation
     rewrites = rewrites_result(prepared.spec, prepared.options, choice.rewrites)
     return replace(compile_result(prepared, choice.program), rewrites=rewrites)
 
 
-def compile_result(prepared: PreparedRun, program: Program) -> CompileResult:
-    """The result of a compiled request; a token is timed in the middle of the answer that is asked for."""
+def compile_result(prepared: Placeable, program: Program) -> CompileResult:
+    """Return the result of a compiled request, timed as an estimate times it: all prompts and all decoded tokens."""
     wafer, spec = prepared.wafer, prepared.spec
-    clock, slots, costs = _time_program(prepared, program)
+    clock = RunTotals(Fabric(program, wafer, prepared.software, prepared.meshes))
+    prompt_costs = clock.prefill_all()
+    clock.decode_all(prepared.new_tokens - 1)
+    middle = prepared.middle_context
+    costs = [*zip(program.prefill, prompt_costs, strict=True), (program.decode, clock.fabric.decode_cost(*middle))]
+    slots, _ = clock.fabric.cache_use(middle)
+    decodes = clock.decode.runs > 0
+    ttft_s = prompts_result(clock.fabric, prompt_costs).ttft_s(wafer)
     return CompileResult(
+        note=prepared.note,
         model=model_result(spec, program),
         wafer=wafer_result(
             wafer,
@@ -63,27 +71,19 @@ def compile_result(prepared: PreparedRun, program: Program) -> CompileResult:
             contention=contention_result(program, costs),
             reduces=reduces_result(program, wafer, prepared.software, slots),
         ),
-        prefill=prefill_result(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),
+        prefill=prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz, ttft_s),
         decode=decode_result(
             clock.decode,
             spec.layer_count,
             wafer.clock_hz,
             program.batch,
-            after_tokens=max(prepared.middle_context),
             routing="even" if any(program.mixtures) else None,
-        ),
-        crossing=crossing_result(clock.decode, wafer.clock_hz),
-        defects=defects_result(prepared, program, prepared.middle_context),
+        )
+        if decodes
+        else None,
+        crossing=crossing_result(clock.decode, wafer.clock_hz) if decodes else None,
+        defects=defects_result(prepared, program, middle),
     )
-
-
-def _time_program(prepared: PreparedRun, program: Program) -> tuple[RunTotals, Slots, list[tuple[Phase, PhaseCost]]]:
-    """Cycles of the prompts, and of one token in the middle of what is asked for; the cache slots in use
-    then; cost by phase."""
-    clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
-    costs = [(phase, clock.prefill_chunk(index)) for index, phase in enumerate(program.prefill)]
-    (slots, _), cost = clock.decode_token(*prepared.middle_context)
-    return clock, slots, [*costs, (program.decode, cost)]
 
 
 def _sram(program: Program, sram_bytes: int) -> CompileSram:

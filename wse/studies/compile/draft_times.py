@@ -2,8 +2,8 @@
 
 Assumptions, of grade I as nothing is published about drafts on wafers. Ids go from the corner of one region to the
 corner of the other, over all columns of both and the rows of the taller one, as if they stood side by side, and reach
-every PE along its first row and down its columns. Between two wafers one way over the link is added. On the host, a
-draft model takes the time of reading its weights from memory once a token.
+every PE along its first row and down its columns. Each link between the wafers of the two regions adds one crossing. On
+the host, a draft model takes the time of reading its weights from memory once a token.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class DraftTimes:
     Attributes:
         place: ``same``, ``wafer`` or ``host``.
         host_draws: Whether the host draws ids, so that it hands all ids on, in round trips that the passes have.
+        wafers_apart: Links between the two wafers of the regions, for a draft on one of several wafers of the model.
+            A draft on a wafer of its own is one link away.
     """
 
     wafer: WaferSpec
@@ -56,6 +58,7 @@ class DraftTimes:
     region: Region
     place: str
     host_draws: bool
+    wafers_apart: int = 0
 
     def exchange_cycles(self, words: int, target: Region, source: Region) -> float:
         """Cycles of so many ids from one region to all PEs of another; none where the host hands them on.
@@ -69,9 +72,9 @@ class DraftTimes:
         wafer, line = self.wafer, LineCosts.of_software(self.wafer, self.software)
         hops = (source.cols + target.cols + max(source.rows, target.rows)) * line.hop + words / line.words_per_cycle
         cycles = self._launch().plus(relays=2 * line.ramp + 1, hops=hops)  # 1
-        if self.place == WAFER:
+        if links := 1 if self.place == WAFER else self.wafers_apart:
             link_s = wafer.wafer_link_latency_s + words * ID_BYTES / wafer.wafer_link_bytes_per_s
-            cycles = cycles.plus(crossing=link_s * wafer.clock_hz)
+            cycles = cycles.plus(crossing=links * link_s * wafer.clock_hz)
         along_row = self._line(multicast(target.cols, target.rows, 0), words, ROWS)  # 2
         down_columns = self._line(multicast(target.rows, target.cols, 0), words, COLUMNS)
         return cycles.followed_by(along_row).followed_by(down_columns).whole().total

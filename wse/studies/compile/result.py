@@ -66,8 +66,12 @@ class CompileFabric(FabricResult):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileResult(Result):
-    """Places of stages, buffers and colours, and the cycles of the prompt and of a token in mid-answer."""
+    """Places of stages, buffers and colours, and the cycles of the prompts and of a generated token.
 
+    ``decode`` and ``crossing`` are absent where nothing is decoded, which is the case for a single new token.
+    """
+
+    note: Annotated[str | None, Doc("what was decided unasked: an element type that no file states")] = None
     model: Annotated[ModelResult, Doc("the model")]
     wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
@@ -75,8 +79,8 @@ class CompileResult(Result):
     sram: Annotated[CompileSram, Doc("how full PEs are, and of what")]
     fabric: Annotated[CompileFabric, Doc("words over links, colours and patterns")]
     prefill: Annotated[PrefillResult, Doc("the prompts")]
-    decode: Annotated[DecodeResult, Doc("a generated token")]
-    crossing: Annotated[CrossingResult, Doc("bytes between wafers for a generated token")]
+    decode: Annotated[DecodeResult | None, Doc("a generated token")] = None
+    crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
     defects: Annotated[DefectsResult | None, Doc("what dead PEs and links cost; with `--defects`")] = None
     rewrites: Annotated[
         tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule released`")
@@ -84,7 +88,7 @@ class CompileResult(Result):
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Placement, stages, SRAM, colours, patterns and the estimate."""
-        tables = [placement_table(self.model, self.wafer, self.system)]
+        tables = [placement_table(self.model, self.wafer, self.system, self.note)]
         if self.defects is not None:
             tables.append(defects_table(self.defects))
         if len(self.system.stages) > 1:
@@ -96,7 +100,7 @@ class CompileResult(Result):
             tables.append(contention_table(self.fabric.contention))
         if self.fabric.reduces:
             tables.append(reduces_table(self.fabric.reduces))
-        if self.rewrites is not None:
+        if self.rewrites is not None and self.decode is not None:
             tables.append(rewrites_table(self.rewrites, self.decode.cycles_per_token))
         return (*tables, _estimate_table(self))
 
@@ -207,14 +211,13 @@ def _range_text(first: int, last: int) -> str:
 
 
 def _estimate_table(result: CompileResult) -> Table:
-    """Cycles of the prompt and of a token."""
+    """Return the table of cycles: those of the prompts and the mean of a generated token."""
     prefill, decode = result.prefill, result.decode
-    after = plural(decode.after_tokens or 0, "token")
-    rate = f"{count(decode.tokens_per_s)} tokens/s"
-    rows = [
-        ("prompt", f"{count(prefill.cycles)} cycles, {seconds(prefill.s)}"),
-        ("generation", f"{count(decode.cycles_per_token)} cycles a token after {after}: {rate}"),
-    ]
-    if decode.routing is not None:
+    ttft = f"TTFT {seconds(prefill.ttft_s)}, {count(prefill.tokens_per_s)} tokens/s"
+    rows = [("prompt", f"{count(prefill.cycles)} cycles; {ttft}")]
+    if decode is not None:
+        rate = f"{count(decode.tokens_per_s)} tokens/s"
+        rows.append(("generation", f"{count(decode.cycles_per_token)} cycles per token on average: {rate}"))
+    if decode is not None and decode.routing is not None:
         rows.append(("experts", "taken to be chosen as evenly as can be; a run counts those that are"))
     return pair_table(rows, "Estimate", "from the cycle model; nothing was executed")

@@ -13,9 +13,11 @@ from wse.fabric.activity import Counts, phase_counts
 from wse.fabric.model import Fabric, TokenClass
 from wse.fabric.run_totals import PhaseTotals
 from wse.hardware.number import Grade
+from wse.report.price import PriceEnds
 from wse.report.result import Doc, Result
-from wse.serving.cost import Activity, activity_energy, activity_joules, system_cost, system_energy
+from wse.serving.cost import Activity, activity_energies, activity_energy, activity_joules, system_cost, system_energy
 from wse.serving.economics import Economics
+from wse.studies.results.operating_points import ServingResult
 
 Range = tuple[float, float]
 EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
@@ -36,13 +38,11 @@ class ActivityEnergyResult(Result):
 class EnergyResult(Result):
     """Joules of a generated token of one user, from the power of whole wafers."""
 
-    joules_per_token: Annotated[float, Doc("energy of a generated token with one batch on the wafers", "J")]
+    users: Annotated[int, Doc("users that share the wafers")]
+    joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("what it rests on")]
-    joules_per_token_saturated: Annotated[
-        float | None, Doc("with as many batches in flight as keep the slowest stage busy, where they fit", "J")
-    ] = None
     wafer_power_w: Annotated[float, Doc("power of a wafer", "W")]
     from_below: Annotated[ActivityEnergyResult, Doc("an estimate from what PEs and links do")]
 
@@ -51,72 +51,73 @@ class EnergyResult(Result):
 class CostResult(Result):
     """Dollars of a million generated tokens, from the price of a wafer's hour."""
 
-    usd_per_million_tokens: Annotated[float, Doc("price of a million tokens with one batch on the wafers", "USD")]
+    users: Annotated[int, Doc("users that share the wafers")]
+    usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]
+    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
     range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "USD")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("what it rests on")]
-    usd_per_million_tokens_saturated: Annotated[
-        float | None, Doc("with as many batches in flight as keep the slowest stage busy, where they fit", "USD")
-    ] = None
     wafer_usd_per_hour: Annotated[float, Doc("price of a wafer's hour", "USD")]
+    wafer_usd_per_hour_low: Annotated[float, Doc("low end of its range", "USD")]
+    wafer_usd_per_hour_high: Annotated[float, Doc("high end of its range", "USD")]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """Tokens a second of all users together.
-
-    Attributes:
-        alone: With one batch on the wafers.
-        saturated: With as many in flight as keep the slowest stage busy, where they fit; None where there is one stage.
-    """
-
-    alone: float
-    saturated: float | None
+    @property
+    def price_ends(self) -> PriceEnds:
+        """Low end, value and high end of the price of an hour."""
+        return self.wafer_usd_per_hour_low, self.wafer_usd_per_hour, self.wafer_usd_per_hour_high
 
 
 def energy_result(
-    fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass], economics: Economics, tokens_per_s: Rates
+    fabric: Fabric,
+    totals: PhaseTotals,
+    token_classes: Sequence[TokenClass],
+    economics: Economics,
+    serving: ServingResult,
 ) -> EnergyResult:
-    """Joules of a generated token of one user.
+    """Return joules of an output token.
 
     Args:
         fabric: The model that made the costs.
         totals: All decoded tokens.
         token_classes: The same by cost.
-        economics: What is assumed.
-        tokens_per_s: Of all users together.
+        economics: Power of a wafer, and energies of what PEs and links do.
+        serving: The operating point.
     """
-    wafers, saturated = fabric.program.wafers, tokens_per_s.saturated
-    joules = system_energy(wafers, tokens_per_s.alone, economics)
+    joules = system_energy(fabric.program.wafers, serving.tokens_per_s, economics)
     activity = _activity(fabric, totals, token_classes)
     below = activity_energy(activity, economics)
     return EnergyResult(
+        users=serving.users,
         joules_per_token=joules.value,
         range=joules.range,
         grade=joules.grade,
         assumptions=joules.source,
-        joules_per_token_saturated=None if saturated is None else system_energy(wafers, saturated, economics).value,
-        wafer_power_w=economics.wafer_power_w,
+        wafer_power_w=economics.power_w.value,
         from_below=ActivityEnergyResult(
             joules_per_token=below.value,
             range=below.range,
             grade=below.grade,
             assumptions=below.source,
-            joules_by=activity_joules(activity, economics),  # type: ignore[arg-type]
+            joules_by=activity_joules(activity, activity_energies(economics)),  # type: ignore[arg-type]
         ),
     )
 
 
-def cost_result(wafers: int, economics: Economics, tokens_per_s: Rates) -> CostResult:
-    """Dollars of a million generated tokens on so many wafers."""
-    dollars, saturated = system_cost(wafers, tokens_per_s.alone, economics), tokens_per_s.saturated
+def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> CostResult:
+    """Return dollars of a million output tokens at an operating point on some wafers."""
+    dollars = system_cost(wafers, serving.tokens_per_s, economics)
     return CostResult(
+        users=serving.users,
         usd_per_million_tokens=dollars.value,
+        usd_per_million_tokens_low=dollars.low,
+        usd_per_million_tokens_high=dollars.high,
         range=dollars.range,
         grade=dollars.grade,
         assumptions=dollars.source,
-        usd_per_million_tokens_saturated=None if saturated is None else system_cost(wafers, saturated, economics).value,
-        wafer_usd_per_hour=economics.wafer_usd_per_hour,
+        wafer_usd_per_hour=economics.usd_per_hour.value,
+        wafer_usd_per_hour_low=economics.usd_per_hour.low,
+        wafer_usd_per_hour_high=economics.usd_per_hour.high,
     )
 
 

@@ -6,23 +6,26 @@ through the cache slots in use and the rows that pass an entry up, so tokens tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wse.fabric.expert_costs import Pairs
-from wse.fabric.model import Fabric
-from wse.fabric.run_totals import RunTotals, TimedRun
+from wse.fabric.run_totals import TimedRun
 from wse.program.program import Program
 from wse.report.progress import OnProgress, ignore
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.settings import replaced_numbers
 from wse.request.trace_path import trace_path
-from wse.studies.compile.choose import compile_fastest, compile_with_remedies
+from wse.serving.goal import LATENCY
+from wse.serving.plan import saturating_users
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
+from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.cuts import cuts_result
+from wse.studies.estimate.deployment import wafer_deployment
 from wse.studies.estimate.draft_plan import draft_plan
-from wse.studies.estimate.economy import CostResult, EnergyResult, Rates, cost_result, energy_result
+from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
+from wse.studies.estimate.first_token import prompts_result
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.latency import latency_result
 from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result
@@ -31,20 +34,15 @@ from wse.studies.estimate.room import cache_room
 from wse.studies.estimate.search import search_result
 from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
 from wse.studies.estimate.sram import estimate_sram
+from wse.studies.estimate.time_run import Routing, time_run
 from wse.studies.estimate.verify import verify_result, verify_rewrites
 from wse.studies.results.defects import defects_result
+from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.phases import DecodeResult, decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
+from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 from wse.studies.results.rewrites import rewrites_result
 from wse.studies.results.traffic import crossing_result, fabric_result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routing:
-    """The experts that the tokens of a run chose, for each chunk of the prompts and each decoded token."""
-
-    prefill: Sequence[Pairs]
-    decode: Sequence[Pairs]
 
 
 def estimate(
@@ -70,7 +68,8 @@ def estimate(
     changed_by_name = changed_requests(prepared) if request.sensitivity else {}
     pieces += [*changed_by_name, *(["trace"] if trace else [])]
     on_progress(1, len(pieces), pieces[1])
-    choice = compile_with_remedies(prepared)
+    layout = choose_layout(prepared)
+    prepared, choice = layout.prepared, layout.compilation
     on_progress(2, len(pieces), pieces[2])
     counted = time_run(prepared, choice.program, None)
     result = result_of(prepared, choice.program, counted)
@@ -79,9 +78,10 @@ def estimate(
         cuts=cuts_result(prepared, result.system),
         search=search_result(choice),
         rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
-        sram=replace(result.sram, room=cache_room(prepared, choice)),
+        sram=replace(result.sram, room=cache_room(layout)),
     )
-    result = replace(result, drafts=draft_plan(prepared, choice, result.decode))
+    result = replace(result, drafts=draft_plan(prepared, choice, result.serving))
+    result = replace(result, published=_published(prepared, result))
     if result.verify is not None:
         result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))
     if request.sensitivity:
@@ -106,6 +106,23 @@ def estimate(
     return result
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedEstimate:
+    """The result of a compiled request, and what users get on its wafers."""
+
+    result: EstimateResult
+    deployment: WaferDeployment
+
+
+def timed_estimate(prepared: PreparedEstimate, program: Program) -> TimedEstimate:
+    """Return the result and the deployment of a compiled request that decodes at least one token."""
+    counted = time_run(prepared, program, None)
+    result = result_of(prepared, program, counted)
+    assert result.schedule is not None  # tokens are decoded
+    token_cycles = counted.clock.decode.cycles / counted.clock.decode.runs
+    return TimedEstimate(result=result, deployment=wafer_deployment(prepared, program, token_cycles, result.schedule))
+
+
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> EstimateResult:
     """The result of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
     return result_of(prepared, program, time_run(prepared, program, routing), given_routing=routing is not None)
@@ -117,10 +134,10 @@ def result_of(
     """The result of a request whose cycles were counted."""
     clock, wafer = counted.clock, prepared.wafer
     grades = _grades(prepared)
-    prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz)
+    prompts = prompts_result(clock.fabric, counted.prompts)
+    prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer))
     tokens = _decode_results(prepared, program, counted, grades)
     verify = verify_result(prepared, clock.fabric)
-    prompts = None if tokens.pipelining is None else tokens.pipelining.prefill
     return EstimateResult(
         inputs=inputs(prepared),
         note=prepared.note,
@@ -138,6 +155,7 @@ def result_of(
         verify=verify,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if clock.decode.runs else None,
         schedule=tokens.pipelining,
+        serving=tokens.serving,
         bounds=tokens.bounds,
         energy=tokens.energy,
         cost=tokens.cost,
@@ -153,6 +171,20 @@ def result_of(
         routing=("given" if given_routing else "even") if any(program.mixtures) else None,
         defects=defects_result(prepared, program, prepared.middle_context),
     )
+
+
+def _published(prepared: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:
+    """Return the published speeds of the model on this wafer; None where nothing is decoded."""
+    if result.decode is None:
+        return None
+    estimated = EstimatedSpeed(
+        machine=prepared.wafer.name,
+        users=result.batch,
+        dtype=result.model.dtype,
+        tokens_per_s_per_user=result.decode.tokens_per_s_per_user,
+        drafted_tokens_per_s_per_user=None if result.drafts is None else result.drafts.tokens_per_s_per_user,
+    )
+    return published_speeds(prepared.spec, estimated)
 
 
 def _grades(prepared: PreparedEstimate) -> Grades:
@@ -173,6 +205,7 @@ class _DecodeResults:
 
     decode: DecodeResult | None = None
     pipelining: PipeliningResult | None = None
+    serving: ServingResult | None = None
     bounds: BoundsResult | None = None
     energy: EnergyResult | None = None
     cost: CostResult | None = None
@@ -187,27 +220,20 @@ def _decode_results(prepared: PreparedEstimate, program: Program, counted: Timed
     if not token_classes:
         return _DecodeResults(decode=decode)
     middle_cost = clock.fabric.decode_cost(*prepared.middle_context)
-    pipelining = pipelining_result(clock.fabric, prompts, middle_cost, prepared.new_tokens)
-    saturated = max((row.tokens_per_s for row in pipelining.rows), default=None) if len(program.stages) > 1 else None
-    rates = Rates(alone=decode.tokens_per_s, saturated=saturated)
+    pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
+    deployment = wafer_deployment(prepared, program, clock.decode.cycles / clock.decode.runs, pipelining)
+    users = prepared.goal.users
+    if users is None:
+        users = program.batch if prepared.goal.objective == LATENCY else max(1, saturating_users(deployment))
+    serving = serving_result(deployment, users, program.batch)
     return _DecodeResults(
         decode=decode,
         pipelining=pipelining,
+        serving=serving,
         bounds=bounds_result(clock.fabric, spec, token_classes, grades),
-        energy=energy_result(clock.fabric, clock.decode, token_classes, economics, rates),
-        cost=cost_result(program.wafers, economics, rates),
+        energy=energy_result(clock.fabric, clock.decode, token_classes, economics, serving),
+        cost=cost_result(program.wafers, economics, serving),
     )
-
-
-def time_run(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
-    """Prompts and all new tokens but the first of each user, which the prompts give, counted."""
-    clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
-    if routing is None:
-        return TimedRun(clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1))
-    prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(routing.prefill)]
-    for pairs in routing.decode:
-        clock.decode_token(pairs=pairs)
-    return TimedRun(clock, prompts, [])
 
 
 def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
@@ -229,7 +255,9 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "accumulate": options.accumulate,
         "prompt_len": prepared.prompt_len,
         "new_tokens": prepared.new_tokens,
-        "batch": request.batch,
+        "batch": options.batch,
+        "users": request.users,
+        "objective": prepared.goal.objective,
         "verify_tokens": request.verify_tokens,
         "draft": request.draft,
         "draft_model": None if request.draft_model is None else str(request.draft_model),

@@ -8,29 +8,32 @@ and those of a head, take room beside the model's.
 
 from __future__ import annotations
 
+from wse.request.draft_option import HEAD, SAME
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.draft_tree import DraftMachine
-from wse.studies.estimate.draft_plan import HEAD
+from wse.serving.operating_point import operating_point
+from wse.studies.estimate.draft_result import DraftPlaceResult
 
 
 def gpu_draft_machine(prepared: PreparedGpuEstimate, users: int) -> DraftMachine:
-    """The times of so many users who come and go: passes in the middle of their answers, and prompts of the others.
+    """Return the pass times of ``users`` in steady state, in the middle of their answers, with the others' prompts.
 
-    A pass over more tokens takes no less than one over one, nor do prompts: where longer vectors are added up by
-    all-reduces of another kind, the model of passes would have it so.
+    Draft tokens that make vectors too long for a one-shot all-reduce cost less than the draft tokens before them, so
+    the speed-up over draft lengths may have two peaks.
     """
     server, context = prepared.server, prepared.middle_context
     draft = server.draft
     assert draft is not None  # the request asks for drafts
-    _, prompts = server.served_time(users, prepared.prompt_tokens, prepared.new_tokens)
-    plain_s = server.decode_s(users, context)
+    tpot_s = operating_point(prepared.deployment, users).tpot_s
+    decode_s = server.decode_s(users, context)
     return DraftMachine(
-        verify_s=lambda tokens: max(plain_s, server.verify_s(users, tokens, context)),
+        verify_s=lambda tokens: server.verify_s(users, tokens, context),
         draft_s=lambda tokens: draft.draft_s(users, tokens, context),
-        shared_s=max(0.0, prompts.total_s),
+        shared_s=0.0 if tpot_s is None else max(0.0, tpot_s - decode_s),  # 0 for one user, but for rounding
+        has_one_peak=False,
     )
 
 
-def draft_name(prepared: PreparedGpuEstimate) -> str:
-    """The name of a request's draft."""
-    return HEAD if prepared.draft_model is None else prepared.draft_model
+def gpu_draft_place(prepared: PreparedGpuEstimate) -> DraftPlaceResult:
+    """Return what drafts for a request: a head or a model, on the GPUs of the model."""
+    return DraftPlaceResult(draft=HEAD if prepared.draft_model is None else prepared.draft_model, place=SAME)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.hardware.number import Grade
+from wse.report.price import PriceEnds, cost_note
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import WIDEST, count, in_bytes, plural, printable, seconds
-from wse.studies.estimate.draft_plan import DraftPlanResult, draft_table
+from wse.studies.estimate.draft_result import DraftPlanResult, draft_table
 from wse.studies.estimate.grades import GradeResult
+from wse.studies.results.operating_points import ServingResult, points_table
+from wse.studies.results.published import PublishedSpeed, published_table
 
 Range = tuple[float, float]
 GRADES: Final = "by the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
@@ -75,10 +78,10 @@ class GpuMemoryResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPrefillResult(Result):
-    """A prompt that is read alone."""
+    """The prompt of a user."""
 
-    s: Annotated[float, Doc("the prompt", "s")]
-    tokens_per_s: Annotated[float, Doc("its tokens over that time", "tokens/s")]
+    s: Annotated[float, Doc("a prompt that is read alone", "s")]
+    tokens_per_s: Annotated[float, Doc("tokens of a prompt over TTFT", "tokens/s")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,25 +142,28 @@ class GpuCostResult(Result):
     """Dollars of a million generated tokens, from the price of a GPU's hour."""
 
     usd_per_million_tokens: Annotated[float, Doc("price of a million tokens", "USD")]
+    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
     range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "USD")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("what it rests on")]
     gpu_usd_per_hour: Annotated[float, Doc("price of a GPU's hour", "USD")]
+    gpu_usd_per_hour_low: Annotated[float, Doc("low end of its range", "USD")]
+    gpu_usd_per_hour_high: Annotated[float, Doc("high end of its range", "USD")]
+
+    @property
+    def price_ends(self) -> PriceEnds:
+        """Low end, value and high end of the price of an hour."""
+        return self.gpu_usd_per_hour_low, self.gpu_usd_per_hour, self.gpu_usd_per_hour_high
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuBatchResult(Result):
-    """What so many users at the same time get."""
+class GpuDraftGain(Result):
+    """The drafts that gain most for a number of users."""
 
-    users: Annotated[int, Doc("users at the same time")]
-    tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
-    tokens_per_s: Annotated[float, Doc("tokens that all users get", "tokens/s")]
-    tpot_s: Annotated[float, Doc("time per output token", "s")]
-    ttft_s: Annotated[float, Doc("time to first token", "s")]
-    joules_per_token: Annotated[float | None, Doc("energy of a generated token", "J")] = None
-    usd_per_million_tokens: Annotated[float | None, Doc("price of a million tokens", "USD")] = None
-    draft_tokens: Annotated[int | None, Doc("best length of a draft, 0 where none gains; with `--draft`")] = None
-    draft_speed_up: Annotated[float | None, Doc("times as many tokens a second with it; with `--draft`")] = None
+    users: Annotated[int, Doc("users at a time")]
+    draft_tokens: Annotated[int, Doc("best length of a draft, 0 where none gains")]
+    draft_speed_up: Annotated[float, Doc("times as many tokens/s with it")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +171,7 @@ class GpuEstimateResult(Result):
     """A model on GPUs: rates, times by term, memory, energy and cost, and the same over numbers of users."""
 
     inputs: Annotated[Mapping[str, str | int], Doc("the options with defaults filled in")]
+    note: Annotated[str | None, Doc("what was decided unasked: an element type that no file states")] = None
     batch: Annotated[int, Doc("users at the same time")]
     model: Annotated[GpuModelResult, Doc("the model")]
     gpu: Annotated[GpuMachineResult, Doc("the GPU")]
@@ -175,21 +182,29 @@ class GpuEstimateResult(Result):
     decode: Annotated[GpuDecodeResult, Doc("generated tokens")]
     verify: Annotated[GpuVerifyResult | None, Doc("a pass over several new tokens; with `--verify-tokens`")] = None
     drafts: Annotated[DraftPlanResult | None, Doc("the drafts that gain most for the batch; with `--draft`")] = None
+    published: Annotated[
+        tuple[PublishedSpeed, ...] | None,
+        Doc("published speeds of the model on these GPUs: the fastest without drafts, and the fastest with drafts"),
+    ] = None
     energy: Annotated[GpuEnergyResult | None, Doc("joules of a token; absent for a GPU whose power is unknown")] = None
     cost: Annotated[GpuCostResult | None, Doc("dollars of a million tokens; absent where no price is known")] = None
     grades: Annotated[Mapping[str, GradeResult], Doc("by the key of a number, how well it is known")]
-    batches: Annotated[tuple[GpuBatchResult, ...], Doc("the same for other numbers of users")]
+    serving: Annotated[ServingResult, Doc("what users get, and what a token costs")]
+    batches: Annotated[tuple[GpuDraftGain, ...] | None, Doc("drafts by number of users; with `--draft`")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The request, the answer, the time of a token by term, drafts where they are asked for, numbers of users."""
+        """Return the request, the answer, published speeds, the time of a token by term, drafts, and users."""
         drafts = () if self.drafts is None else (draft_table(self.drafts, "on the model's GPUs"),)
-        return (_inputs_table(self), _answer_table(self), _terms_table(self.latency), *drafts, _batches_table(self))
+        published = () if self.published is None else (published_table(self.published),)
+        answer = (_inputs_table(self), _answer_table(self), *published)
+        gains = () if self.batches is None else (_gains_table(self.batches),)
+        return (*answer, _terms_table(self.latency), points_table(self.serving), *drafts, *gains)
 
 
 def _inputs_table(result: GpuEstimateResult) -> Table:
     options = [f"--{name.replace('_', '-')} {printable(value)}" for name, value in result.inputs.items()]
     rows = [("model", printable(result.inputs["model"])), ("options", " ".join(options[1:]))]
-    return pair_table(rows, "Asked for")
+    return pair_table([*rows, *([("note", printable(result.note))] if result.note else [])], "Asked for")
 
 
 def _answer_table(result: GpuEstimateResult) -> Table:
@@ -197,7 +212,7 @@ def _answer_table(result: GpuEstimateResult) -> Table:
     memory, latency, decode = result.memory, result.latency, result.decode
     machine = f"{result.system.gpus} {printable(result.gpu.name)}, {printable(result.system.software)}"
     size = f"{count(result.model.parameters)} parameters as {result.model.dtype}"
-    room, tokens = f"{count(memory.kv_capacity_users)} users", f"{count(memory.kv_capacity_tokens)} tokens in all"
+    room, tokens = plural(memory.kv_capacity_users, "sequence"), f"{count(memory.kv_capacity_tokens)} tokens in all"
     bound = f"each further one; at stated rates {seconds(latency.bound_s)}"
     asked = f"{count(result.inputs['prompt_len'])} + {count(result.inputs['new_tokens'])} tokens"  # type: ignore[arg-type]
     rows = [
@@ -209,7 +224,7 @@ def _answer_table(result: GpuEstimateResult) -> Table:
             room,
             f"of {asked} fit; {tokens}",
         ),
-        ("prompt", "prefill.tokens_per_s", f"{count(result.prefill.tokens_per_s)} tokens/s", "one that is read alone"),
+        ("prompt", "prefill.tokens_per_s", f"{count(result.prefill.tokens_per_s)} tokens/s", "prompt tokens over TTFT"),
         (
             "TTFT",
             "latency.ttft_s",
@@ -230,7 +245,7 @@ def _answer_table(result: GpuEstimateResult) -> Table:
         ),
         ("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", plural(result.batch, "user")),
         *_verify_rows(result.verify),
-        *_economy_rows(result.energy, result.cost),
+        *_economy_rows(result.energy, result.cost, result.batch),
     ]
     grades = result.grades
     columns = (
@@ -243,7 +258,8 @@ def _answer_table(result: GpuEstimateResult) -> Table:
         {"name": name, "value": value, "grade": grades[key].grade if key in grades else "", "note": note}
         for name, key, value, note in rows
     ]
-    return Table(columns=columns, rows=table, title="Answer", note=f"graded {GRADES}")
+    footer = [] if result.cost is None else [("price", printable(result.cost.assumptions))]
+    return Table(columns=columns, rows=table, title="Answer", note=f"graded {GRADES}", footer=footer)
 
 
 AnswerRow = tuple[str, str, str, str]
@@ -256,16 +272,16 @@ def _verify_rows(verify: GpuVerifyResult | None) -> list[AnswerRow]:
     return [("verify", "latency.tpot_s", seconds(verify.s), text)]
 
 
-def _economy_rows(energy: GpuEnergyResult | None, cost: GpuCostResult | None) -> list[AnswerRow]:
-    """Joules and dollars of a token, with their ranges."""
+def _economy_rows(energy: GpuEnergyResult | None, cost: GpuCostResult | None, users: int) -> list[AnswerRow]:
+    """Return joules and dollars of a token with so many users, with their ranges."""
     rows = []
     if energy is not None and energy.range is not None:
         low, high = energy.range
         watts = f"a token, {count(low)} to {count(high)}, at {energy.gpu_power_w:g} W a GPU"
         rows.append(("energy", "energy.joules_per_token", f"{count(energy.joules_per_token)} J", watts))
-    if cost is not None and cost.range is not None:
-        cheap, dear = cost.range
-        price = f"a million tokens, {count(cheap)} to {count(dear)}, at {cost.gpu_usd_per_hour:g} a GPU's hour"
+    if cost is not None:
+        ends = cost.usd_per_million_tokens_low, cost.usd_per_million_tokens_high
+        price = cost_note(ends, cost.price_ends, "GPU", users)
         rows.append(("cost", "cost.usd_per_million_tokens", f"{count(cost.usd_per_million_tokens)} USD", price))
     return rows
 
@@ -286,30 +302,11 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
     return Table(columns=columns, rows=rows, title="Where the time of a token goes")
 
 
-def _batches_table(result: GpuEstimateResult) -> Table:
-    """Numbers of users, with what each gets."""
+def _gains_table(gains: Sequence[GpuDraftGain]) -> Table:
+    """Return the drafts that gain most for each number of users."""
     columns = (
         number("users", "users"),
-        number("tokens_per_s_per_user", "tokens/s/user"),
-        number("tokens_per_s", "tokens/s"),
-        number("ttft_s", "TTFT", seconds),
-        number("tpot_s", "TPOT", seconds),
-        number("usd_per_million_tokens", "USD/M tokens"),
-        number("joules_per_token", "J/token", priority=1),
-        *_draft_columns(result),
+        number("draft_tokens", "drafted"),
+        number("draft_speed_up", "gain", "{:.2f} x".format),
     )
-    rows = [row for row in result.batches if row.users in (1, 4, 16, 64, 256, 1024, 4096, result.batch)]
-    rows += [row for row in result.batches[-1:] if row not in rows]
-    return Table(
-        columns=columns,
-        rows=rows,
-        title="Users at the same time",
-        note=f"up to {count(result.memory.kv_capacity_users)} fit",
-        style=lambda row: "bold" if row.users == result.batch else "",
-    )
-
-
-def _draft_columns(result: GpuEstimateResult) -> tuple[Column, ...]:
-    if result.drafts is None:
-        return ()
-    return (number("draft_tokens", "drafted"), number("draft_speed_up", "gain", "{:.2f} x".format))
+    return Table(columns=columns, rows=gains, title="Best drafts by number of users")

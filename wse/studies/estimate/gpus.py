@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Final
 
@@ -11,18 +10,18 @@ from wse.gpus.roofline import Tokens
 from wse.gpus.server import GpuServer
 from wse.hardware.number import Grade, SourcedNumber, weakest
 from wse.models.tensors.model_tensors import parameter_count
-from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import PreparedGpuEstimate, prepare_gpu_estimate
-from wse.serving.economics import GpuEconomics, load_gpu_economics
-from wse.serving.gpu_cost import gpu_cost, gpu_energy
-from wse.studies.estimate.draft_plan import DraftPlanResult, plan_of
+from wse.serving.cost import system_cost, system_energy
+from wse.serving.economics import Economics
+from wse.studies.estimate.draft_plan import plan_of, with_cost
+from wse.studies.estimate.draft_result import DraftPlanResult
 from wse.studies.estimate.drafting import best_drafting
-from wse.studies.estimate.gpu_drafting import draft_name, gpu_draft_machine
+from wse.studies.estimate.gpu_drafting import gpu_draft_machine, gpu_draft_place
 from wse.studies.estimate.gpu_result import (
-    GpuBatchResult,
     GpuCostResult,
     GpuDecodeResult,
+    GpuDraftGain,
     GpuEnergyResult,
     GpuEstimateResult,
     GpuLatencyResult,
@@ -35,10 +34,8 @@ from wse.studies.estimate.gpu_result import (
     GpuVerifyResult,
 )
 from wse.studies.estimate.grades import SOURCES, GradeResult
-
-BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-"""Users at the same time that the table over batch sizes has, as far as they fit."""
-
+from wse.studies.results.operating_points import ServingResult, serving_result
+from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 
 ARRIVALS_GRADE: Final[Grade] = "I"
 """How well it is known that prompts come at random, and are read with all others that wait."""
@@ -52,17 +49,17 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         DoesNotFit: the weights do not fit; with how many GPUs hold them.
     """
     prepared = prepare_gpu_estimate(request)
-    server = prepared.server
-    economics = load_gpu_economics(server.gpu, prepared.economics)
-    batch = batch_result(prepared, prepared.users, economics)
-    decode, others = server.served_time(prepared.users, prepared.prompt_tokens, prepared.new_tokens)
+    server, economics = prepared.server, prepared.economics
+    serving = serving_result(prepared.deployment, prepared.users)
+    decode = server.pass_time([_decoded(prepared, prepared.users)])
     read_s = server.prefill_s(prepared.prompt_tokens)
-    most = server.users_that_fit(prepared.prompt_tokens + prepared.new_tokens)
-    answered = gpu_grade(prepared)
-    energy = None if economics is None else gpu_energy(server.parallelism.gpus, batch.tokens_per_s, economics)
-    cost = None if economics is None else gpu_cost(server.parallelism.gpus, batch.tokens_per_s, economics)
+    tpot_s = serving.tpot_s or decode.total_s
+    answered, drafts = gpu_grade(prepared), _drafts(prepared, serving)
+    energy = None if economics is None else system_energy(server.parallelism.gpus, serving.tokens_per_s, economics)
+    cost = None if economics is None else system_cost(server.parallelism.gpus, serving.tokens_per_s, economics)
     return GpuEstimateResult(
         inputs=_inputs(prepared),
+        note=prepared.note,
         batch=prepared.users,
         model=GpuModelResult(
             name=server.spec.name,
@@ -88,66 +85,70 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             draft_bytes=None if server.draft is None else round(server.draft_bytes),
             kv_bytes_per_token=server.kv_bytes_per_token,
             kv_capacity_tokens=server.kv_capacity_tokens,
-            kv_capacity_users=most,
+            kv_capacity_users=serving.max_users,
         ),
-        prefill=GpuPrefillResult(s=read_s, tokens_per_s=prepared.prompt_tokens / read_s),
+        prefill=GpuPrefillResult(s=read_s, tokens_per_s=prepared.prompt_tokens / serving.ttft_s),
         latency=GpuLatencyResult(
-            ttft_s=batch.ttft_s,
-            tpot_s=batch.tpot_s,
-            tpot_by=GpuTpotParts(**asdict(decode), prompts_s=others.total_s),
+            ttft_s=serving.ttft_s,
+            tpot_s=tpot_s,
+            tpot_by=GpuTpotParts(**asdict(decode), prompts_s=tpot_s - decode.total_s),
             bound_s=server.roofline([_decoded(prepared, prepared.users)]).bound_s,
-            request_s=batch.ttft_s + (prepared.new_tokens - 1) * batch.tpot_s,
+            request_s=serving.ttft_s + (prepared.new_tokens - 1) * tpot_s,
         ),
-        decode=GpuDecodeResult(tokens_per_s_per_user=batch.tokens_per_s_per_user, tokens_per_s=batch.tokens_per_s),
+        decode=GpuDecodeResult(tokens_per_s_per_user=1 / tpot_s, tokens_per_s=serving.tokens_per_s),
         verify=_verify(prepared),
-        drafts=_drafts(prepared),
+        drafts=drafts,
+        published=_published(prepared, 1 / tpot_s, drafts),
         energy=None if energy is None or economics is None else _energy(energy, economics),
         cost=None if cost is None or economics is None else _cost(cost, economics),
         grades={
-            "latency.ttft_s": _first_token_grade(prepared, answered),
+            **dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), _first_token_grade(prepared, answered)),
             **dict.fromkeys(("latency.tpot_s", "decode.tokens_per_s_per_user"), answered),
-            **dict.fromkeys(("decode.tokens_per_s", "prefill.tokens_per_s", "memory.kv_capacity_tokens"), answered),
+            **dict.fromkeys(("decode.tokens_per_s", "memory.kv_capacity_tokens"), answered),
             **({} if energy is None else {"energy.joules_per_token": _with(answered, energy, "gpu_power_w")}),
             **({} if cost is None else {"cost.usd_per_million_tokens": _with(answered, cost, "gpu_usd_per_hour")}),
         },
-        batches=tuple(batch_result(prepared, users, economics) for users in batch_sizes(most, prepared.users)),
+        serving=serving,
+        batches=_draft_gains(prepared, serving),
     )
 
 
-def batch_result(prepared: PreparedGpuEstimate, users: int, economics: GpuEconomics | None) -> GpuBatchResult:
-    """What so many users at the same time get: rates while they come and go, and the expected first token."""
-    server, prompt = prepared.server, prepared.prompt_tokens
-    decode, others = server.served_time(users, prompt, prepared.new_tokens)
-    tpot = decode.total_s + others.total_s
-    rate = users / tpot
-    drafting = None
-    if prepared.acceptance is not None:
-        drafting = best_drafting(prepared.acceptance.curve, gpu_draft_machine(prepared, users))
-    gpus = server.parallelism.gpus
-    return GpuBatchResult(
-        users=users,
-        tokens_per_s_per_user=1 / tpot,
-        tokens_per_s=rate,
-        tpot_s=tpot,
-        ttft_s=server.first_token_s(users, prompt, prepared.new_tokens),
-        joules_per_token=None if economics is None else gpu_energy(gpus, rate, economics).value,
-        usd_per_million_tokens=None if economics is None else gpu_cost(gpus, rate, economics).value,
-        draft_tokens=None if drafting is None else drafting.draft_tokens,
-        draft_speed_up=None if drafting is None else drafting.gain,
-    )
-
-
-def _drafts(prepared: PreparedGpuEstimate) -> DraftPlanResult | None:
-    """The best drafts for the users of a request that asks for them."""
+def _draft_gains(prepared: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
+    """Return the drafts that gain most for each number of users; None for a request without drafts."""
     if prepared.acceptance is None:
         return None
-    machine = gpu_draft_machine(prepared, prepared.users)
-    return plan_of(prepared.acceptance, machine, draft_name(prepared), SAME)
+    curve = prepared.acceptance.curve
+    gains = [(point.users, best_drafting(curve, gpu_draft_machine(prepared, point.users))) for point in serving.points]
+    return tuple(
+        GpuDraftGain(users=users, draft_tokens=one.draft_tokens, draft_speed_up=one.gain) for users, one in gains
+    )
 
 
-def batch_sizes(most: int, asked_for: int) -> Iterable[int]:
-    """The batch sizes of a table: powers of two, what was asked for, and as many as fit of ``BATCHES``."""
-    return sorted({*(size for size in BATCHES if size <= most), asked_for, min(most, BATCHES[-1])})
+def _drafts(prepared: PreparedGpuEstimate, serving: ServingResult) -> DraftPlanResult | None:
+    """Return the best drafts for the users of a request that asks for them, with their cost where prices are known."""
+    if prepared.acceptance is None:
+        return None
+    machine, server = gpu_draft_machine(prepared, prepared.users), prepared.server
+    plan = plan_of(prepared.acceptance, machine, gpu_draft_place(prepared), server.spec.name)
+    if prepared.economics is None:
+        return plan
+    return with_cost(plan, server.parallelism.gpus, serving, prepared.economics)
+
+
+def _published(
+    prepared: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
+) -> tuple[PublishedSpeed, ...] | None:
+    """Return the published speeds of the model on these GPUs with as many users."""
+    server = prepared.server
+    estimated = EstimatedSpeed(
+        machine=server.gpu.name,
+        chips=server.parallelism.gpus,
+        users=prepared.users,
+        dtype=server.weights.name,
+        tokens_per_s_per_user=tokens_per_s_per_user,
+        drafted_tokens_per_s_per_user=None if drafts is None else drafts.tokens_per_s_per_user,
+    )
+    return published_speeds(server.spec, estimated)
 
 
 def _decoded(prepared: PreparedGpuEstimate, users: int) -> Tokens:
@@ -206,23 +207,27 @@ def _with(answered: GradeResult, number: SourcedNumber, name: str) -> GradeResul
     return answered if grade == answered.grade else GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
 
 
-def _energy(energy: SourcedNumber, economics: GpuEconomics) -> GpuEnergyResult:
+def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
     return GpuEnergyResult(
         joules_per_token=energy.value,
         range=energy.range,
         grade=energy.grade,
         assumptions=energy.source,
-        gpu_power_w=economics.gpu_power_w,
+        gpu_power_w=economics.power_w.value,
     )
 
 
-def _cost(cost: SourcedNumber, economics: GpuEconomics) -> GpuCostResult:
+def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
     return GpuCostResult(
         usd_per_million_tokens=cost.value,
+        usd_per_million_tokens_low=cost.low,
+        usd_per_million_tokens_high=cost.high,
         range=cost.range,
         grade=cost.grade,
         assumptions=cost.source,
-        gpu_usd_per_hour=economics.gpu_usd_per_hour,
+        gpu_usd_per_hour=economics.usd_per_hour.value,
+        gpu_usd_per_hour_low=economics.usd_per_hour.low,
+        gpu_usd_per_hour_high=economics.usd_per_hour.high,
     )
 
 

@@ -135,8 +135,8 @@ def grades_result(
     for phase, causes in cycles_by.items():
         rests_on[f"{phase}.cycles"] = _constants_of(causes)
         rests_on[f"{phase}.s"] = (*_constants_of(causes), "clock_hz")
-    rests_on["prefill.tokens_per_s"] = rests_on["prefill.s"]
     of_ttft = (*of_prefill, "clock_hz", *of_host)
+    rests_on["prefill.tokens_per_s"] = of_ttft
     if decode is not None:
         of_decode = _constants_of(decode.cycles_by)
         rests_on |= dict.fromkeys(("decode.cycles_per_token", "decode.cycles_per_layer"), of_decode)

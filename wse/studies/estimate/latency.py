@@ -12,7 +12,7 @@ from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.report.result import Doc, Result
 from wse.serving.network import Network
-from wse.studies.estimate.pipelining import ChunksResult
+from wse.studies.estimate.first_token import ChunksResult
 from wse.studies.estimate.user_latency import UserLatencyResult, user_latency_result
 
 
@@ -52,23 +52,22 @@ class LatencyResult(Result):
 
 
 def latency_result(
-    clock: RunTotals, program: Program, wafer: WaferSpec, network: Network, prompts: ChunksResult | None
+    clock: RunTotals, program: Program, wafer: WaferSpec, network: Network, prompts: ChunksResult
 ) -> LatencyResult:
     """Seconds to the first token (TTFT), for each further one (TPOT) and for all of an answer.
 
     Prompts of a batch are read one after another, so the last user waits longest; ``ttft_s`` is that user's, counted
     from when the first prompt leaves the host until the first token has arrived there. Half of the wafer's round trip
     to the host is the handshake of the prompt and half that of the token on its way out, which the wafer does not wait
-    for. A stage goes on with the next chunk when it has handed one over, where ``prompts`` tells exactly how long they
-    take behind each other; what chunks wait for is then that of one, as the others are worked on meanwhile.
+    for. Where ``prompts`` has the exact time of pipelined chunks, the waits of the chunks are those of one chunk, since
+    the stages work on the others meanwhile.
     ``network`` is what lies between user and host.
     """
     prefill, decode = clock.prefill, clock.decode
     half = wafer.host_round_trip_s / 2
     waited, crossed = _seconds(prefill, "host", wafer), _seconds(prefill, "crossing", wafer)
-    first = prefill.cycles / wafer.clock_hz + half
-    if prompts is not None and prompts.are_exact:
-        first = prompts.pipelined_s + half
+    first = prompts.ttft_s(wafer)
+    if prompts.are_exact:
         waited, crossed = half + (waited - half) / prefill.runs, crossed / prefill.runs
     result = LatencyResult(
         ttft_s=first,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Final
 
 from wse.fabric.model import Fabric
@@ -15,21 +13,16 @@ from wse.report.table import Column, Table, number, pair_table
 from wse.report.terminal import count, percent, plural, seconds
 from wse.serving import events
 from wse.serving.pipelining import (
-    Requests,
-    chunks_cycles,
     cycles_between_passes,
     idle_fraction,
-    requests,
     run_cycles,
     streams_to_saturate,
 )
-from wse.serving.route import Route, alone_cycles, as_loop, busy_cycles, slowest
+from wse.serving.route import alone_cycles, as_loop, busy_cycles, slowest
+from wse.studies.estimate.first_token import MOST_VISITS, ChunksResult, chunks_result
 from wse.studies.estimate.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, stage_times, streams_in_cache
 
-MOST_VISITS: Final = 40_000
-"""Visits of the longest discrete-event run of a report: some 0.1 s."""
 PASSES: Final = 4  # of each stream in an event run: two until it is steady, two that are measured
-CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +39,6 @@ class StreamsResult(Result):
     ]
     limited_by: Annotated[str, Doc("`latency`, or the server that is always busy")]
     exact: Annotated[bool, Doc("whether the closed form is exact; else an upper bound")]
-    tokens_per_s_with_prompts_at_most: Annotated[
-        float | None, Doc("generated tokens where requests follow each other, each with its prompt", "tokens/s")
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,22 +48,6 @@ class EventsResult(Result):
     streams: Annotated[int, Doc("streams in flight")]
     tokens_per_s: Annotated[float, Doc("tokens of all users, by events", "tokens/s")]
     closed_form_tokens_per_s: Annotated[float, Doc("the same by the closed form", "tokens/s")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChunksResult(Result):
-    """The chunks of a stream's prompts."""
-
-    chunks: Annotated[int, Doc("chunks")]
-    sequential_s: Annotated[float, Doc("one after another", "s")]
-    pipelined_s: Annotated[float, Doc("behind each other through the stages", "s")]
-    pipelined_by: Annotated[str, Doc("how that is known: closed form, discrete-event run or lower bound")]
-    bubble_fraction: Annotated[float, Doc("time that stages are idle meanwhile")]
-
-    @property
-    def are_exact(self) -> bool:
-        """Whether the time behind each other is known, and not only bounded."""
-        return self.pipelined_by != BOUND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,39 +90,32 @@ class PipeliningResult(Result):
     servers: Annotated[tuple[ServerResult, ...], Doc("regions and links")]
 
 
-def pipelining_result(
-    fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, new_tokens: int
-) -> PipeliningResult:
+def pipelining_result(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> PipeliningResult:
     """The pipelining of streams that are all at the length of the caches that ``decode`` is for.
 
     Args:
         fabric: The model that made the costs.
         prefill: The cost of each chunk of the prompts.
         decode: The cost of one token of each user.
-        new_tokens: Tokens that each user gets.
     """
-    return _Pipelining(fabric, prefill, decode, new_tokens).result()
+    return _Pipelining(fabric, prefill, decode).result()
 
 
 class _Pipelining:
-    def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, new_tokens: int) -> None:
-        self._wafer, self._users = fabric.wafer, fabric.program.batch
-        self._new_tokens, self._context = new_tokens, fabric.program.context
+    def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> None:
+        self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
         self._times = stage_times(fabric, prefill, decode)
         self._route = as_loop(self._times.decode)
         self._regions = self._times.of_kind(REGION)
         self._enough = streams_to_saturate(self._route)
         self._in_cache = streams_in_cache(fabric.program)
 
-    @cached_property
-    def _requests(self) -> Requests:
-        return requests(self._times.prefill, self._route, self._new_tokens)
-
     def result(self) -> PipeliningResult:
         server, work = slowest(self._route)
         kv_binds = self._in_cache < self._enough
         rows = tuple(self._row(streams) for streams in self._counts())
-        prefill = self._prompts() if self._times.prefill else None
+        routes = self._times.prefill
+        prefill = chunks_result(routes, self._times.servers, self._wafer) if routes else None
         out_s = self._wafer.host_round_trip_s / 2  # of the first token, on its way to the host
         return PipeliningResult(
             stages=len(self._regions),
@@ -192,9 +159,6 @@ class _Pipelining:
         between = cycles_between_passes(self._route, streams)
         server, work = slowest(self._route)
         once = run_cycles(self._route, streams, 1).cycles
-        with_prompts = None
-        if self._times.prefill:
-            with_prompts = self._new_tokens * self._tokens_per_s(self._requests.cycles_between(streams).cycles)
         return StreamsResult(
             streams=streams,
             users=streams * self._users,
@@ -204,7 +168,6 @@ class _Pipelining:
             fill_and_drain_bubble_fraction=idle_fraction([self._route] * streams, self._regions, once),
             limited_by="latency" if between.cycles > work else self._times.servers[server].name,
             exact=between.exact,
-            tokens_per_s_with_prompts_at_most=with_prompts,
         )
 
     def _by_events(self) -> EventsResult:
@@ -218,19 +181,6 @@ class _Pipelining:
             streams=streams,
             tokens_per_s=self._tokens_per_s(between),
             closed_form_tokens_per_s=self._tokens_per_s(closed),
-        )
-
-    def _prompts(self) -> ChunksResult:
-        """The chunks of the prompts one after another, and behind each other."""
-        routes = self._times.prefill
-        sequential = sum(times * alone_cycles(route) for route, times in Counter(routes).items())
-        pipelined, how = _pipelined_cycles(routes)
-        return ChunksResult(
-            chunks=len(routes),
-            sequential_s=self._seconds(sequential),
-            pipelined_s=self._seconds(pipelined),
-            pipelined_by=how,
-            bubble_fraction=idle_fraction(routes, self._regions, pipelined),
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
@@ -251,16 +201,6 @@ class _Pipelining:
             )
             for number, server in enumerate(self._times.servers)
         )
-
-
-def _pipelined_cycles(routes: Sequence[Route]) -> tuple[float, str]:
-    """Cycles of chunks that follow each other through the stages, and how they are known."""
-    closed = chunks_cycles(routes)
-    if closed.exact:
-        return closed.cycles, CLOSED_FORM
-    if sum(map(len, routes)) > MOST_VISITS:
-        return closed.cycles, BOUND
-    return events.run(events.chunks(routes))[-1], EVENTS
 
 
 def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
@@ -306,8 +246,6 @@ def _streams_table(pipelining: PipeliningResult) -> Table:
         number("fill_and_drain_bubble_fraction", "filling", percent),
         Column(key="limited_by", title="limited by"),
     ]
-    if pipelining.prefill is not None:
-        columns.insert(5, number("tokens_per_s_with_prompts_at_most", "with prompts", lambda rate: f"≤ {count(rate)}"))
     legend = "idle stages: all streams go on; filling: one token each, from empty to empty"
     return Table(columns=tuple(columns), rows=pipelining.rows, footer=(("", legend),))
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from wse.report.price import cost_note
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import causes_table, setting_texts
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number
+from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number, users_text
 from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
 from wse.studies.estimate.cuts import CutsResult
-from wse.studies.estimate.draft_plan import DraftPlanResult, draft_table
+from wse.studies.estimate.draft_result import DraftPlanResult, draft_table
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.estimate.gap import gap_table
 from wse.studies.estimate.grades import GradeResult
@@ -25,8 +26,10 @@ from wse.studies.estimate.sram import EstimateSram, sram_tables
 from wse.studies.estimate.user_latency import UserLatencyResult
 from wse.studies.estimate.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
+from wse.studies.results.operating_points import ServingResult, points_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table, used_text
+from wse.studies.results.published import PublishedSpeed, published_table
 from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
@@ -68,7 +71,7 @@ class EstimateResult(Result):
         Mapping[str, str | int | float],
         Doc("the options with defaults filled in; `wafer.NAME` and `software.NAME` are numbers that were replaced"),
     ]
-    note: Annotated[str | None, Doc("what was decided unasked: lengths that the model was made for")] = None
+    note: Annotated[str | None, Doc("what was decided unasked: lengths, or an element type that no file states")] = None
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
     model: Annotated[ModelResult, Doc("the model")]
     wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
@@ -83,8 +86,13 @@ class EstimateResult(Result):
         VerifyResult | None, Doc("a pass over several new tokens of one user; with `--verify-tokens`")
     ] = None
     drafts: Annotated[DraftPlanResult | None, Doc("the drafts that gain most; with `--draft`")] = None
+    published: Annotated[
+        tuple[PublishedSpeed, ...] | None,
+        Doc("published speeds of the model on this wafer: the fastest without drafts, and the fastest with drafts"),
+    ] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
     schedule: Annotated[PipeliningResult | None, Doc("pipelining: streams on their way through stages")] = None
+    serving: Annotated[ServingResult | None, Doc("what users get, and what a token costs")] = None
     bounds: Annotated[BoundsResult | None, Doc("a generated token beside what limits it")] = None
     energy: Annotated[EnergyResult | None, Doc("joules of a token")] = None
     cost: Annotated[CostResult | None, Doc("dollars of a million tokens")] = None
@@ -108,11 +116,13 @@ class EstimateResult(Result):
         return causes_figure({"whole token": self.decode.cycles_by, **ops}, f"A generated token of {self.model.name}")
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The request, the answer, its limits and SRAM; with ``detail`` by layer and by stage, and the placement."""
+        """Return request, answer, published speeds, limits and SRAM; ``detail`` adds layers, stages and placement."""
         tables = [_inputs_table(self)]
         if detail:
             tables.append(placement_table(self.model, self.wafer, self.system))
         tables.append(_answer_table(self))
+        if self.published is not None:
+            tables.append(published_table(self.published))
         if self.defects is not None:
             tables.append(defects_table(self.defects))
         if self.bounds is not None:
@@ -121,7 +131,9 @@ class EstimateResult(Result):
         if self.decode is not None:
             tables.append(causes_table(self.decode.cycles_by, width=width))
         tables += sram_tables(self.sram, self.batch, self.system.context or 0, detail=detail, width=width)
-        if self.schedule is not None and (detail or self.schedule.stages > 1):
+        if self.serving is not None:
+            tables.append(points_table(self.serving))
+        if self.schedule is not None and detail:
             tables += pipelining_tables(self.schedule)
         if self.search is not None and (detail or self.inputs["mapping"] == "auto"):
             tables.append(search_table(self.search, self.wafer.clock_hz))
@@ -164,7 +176,8 @@ def _answer_table(result: EstimateResult) -> Table:
         Column(key="grade", style="bright_black", priority=1),
         Column(key="note", wraps=True, priority=2),
     )
-    return Table(columns=columns, rows=rows, title="Answer", note=f"graded {GRADES}")
+    footer = [] if result.cost is None else [("price", printable(result.cost.assumptions))]
+    return Table(columns=columns, rows=rows, title="Answer", note=f"graded {GRADES}", footer=footer)
 
 
 def _answers(result: EstimateResult) -> list[AnswerRow]:
@@ -175,10 +188,10 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
     mesh = f"{wafer.rows}x{wafer.cols} PEs of {printable(wafer.name)}{used and f', {used}'}"
     fitting = "" if result.sram.fits else ", which do not hold it: it is timed as if they did"
     size = f"{count(model.parameters)} parameters as {model.dtype}; {percent(system.padding_fraction)} padding"
-    chunks = f"{count(prefill.cycles)} cycles in {plural(len(system.prefill_chunks), 'chunk')}"
+    chunks = f"prompt tokens over TTFT; {count(prefill.cycles)} cycles in {plural(len(system.prefill_chunks), 'chunk')}"
     way = f"first token, from host to host, {seconds(host)} of it on the way"
     if result.schedule is not None and latency.ttft_s == result.schedule.ttft_s != result.schedule.ttft_sequential_s:
-        way += ", chunks behind each other"
+        way += ", chunks pipelined through stages"
     return [
         ("wafers", "system.wafers", str(system.wafers), f"each {mesh}{fitting}"),
         *_cut_rows(result),
@@ -218,9 +231,12 @@ def _token_rows(result: EstimateResult) -> list[AnswerRow]:
         ("TPOT", "latency.tpot_s", seconds(latency.tpot_s), cycles),
         ("a user", "decode.tokens_per_s_per_user", user, answer),
     ]
-    if result.batch > 1:
-        users = f"{plural(result.batch, 'user')} together, a token each"
-        rows.append(("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", users))
+    serving = result.serving
+    if serving is not None and serving.users > 1:
+        each = f"{plural(serving.users, 'user')} at a time: TTFT {seconds(serving.ttft_s)}"
+        if serving.tokens_per_s_per_user is not None:
+            each += f", {count(serving.tokens_per_s_per_user)} tokens/s/user"
+        rows.append(("all users", "decode.tokens_per_s", f"{count(serving.tokens_per_s)} tokens/s", each))
     return rows
 
 
@@ -252,15 +268,17 @@ def _crossing_rows(result: EstimateResult) -> list[AnswerRow]:
 
 
 def _economy_rows(energy: EnergyResult | None, cost: CostResult | None) -> list[AnswerRow]:
-    """Joules and dollars of a token, with their ranges."""
-    if energy is None or cost is None or energy.range is None or cost.range is None:
+    """Return joules and dollars of a token with so many users, with their ranges."""
+    if energy is None or cost is None or energy.range is None:
         return []
     low, high = energy.range
-    watts = f"{count(low)} to {count(high)}, at {energy.wafer_power_w / 1000:g} kW a wafer"
-    cheap, dear = cost.range
-    price = f"a million tokens, {count(cheap)} to {count(dear)}, at {cost.wafer_usd_per_hour:g} a wafer's hour"
+    watts = (
+        f"with {users_text(energy.users)}, {count(low)} to {count(high)}, at {energy.wafer_power_w / 1000:g} kW a wafer"
+    )
+    ends = cost.usd_per_million_tokens_low, cost.usd_per_million_tokens_high
+    price = cost_note(ends, cost.price_ends, "wafer", cost.users)
     return [
-        ("energy", "energy.joules_per_token", f"{count(energy.joules_per_token)} J", f"a token, {watts}"),
+        ("energy", "energy.joules_per_token", f"{count(energy.joules_per_token)} J", f"per token {watts}"),
         ("cost", "cost.usd_per_million_tokens", f"{count(cost.usd_per_million_tokens)} USD", price),
     ]
 

@@ -105,7 +105,7 @@ def _users_table(users: tuple[UsersResult, ...]) -> Table:
         {"name": "users", **{str(row.context): row.users for row in users}},
     ]
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
-    note = "caches alone, beside what one batch takes"
+    note = "in this layout; --users N or --objective throughput chooses one with more room"
     return Table(columns=columns, rows=rows, title="Users whose caches fit", note=note)
 
 

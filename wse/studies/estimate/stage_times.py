@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -120,7 +121,7 @@ class RouteReader:
         self._numbers: dict[tuple[object, ...], int] = {}
         self.servers: list[Server] = []
         self._streams: dict[Steps, dict[int, _Stream]] = {}
-        self._routes: dict[PhaseCost, Route] = {}
+        self._routes: WeakKeyDictionary[PhaseCost, Route] = WeakKeyDictionary()  # costs of a run's chunks are large
         stages: dict[tuple[object, ...], list[int]] = {}
         spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
         for number, stage in enumerate(self._program.stages):

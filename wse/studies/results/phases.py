@@ -22,11 +22,12 @@ CyclesBy = Mapping[Cause, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillResult(Result):
-    """The prompts of all users, read one after another."""
+    """The prompts of all users."""
 
-    cycles: Annotated[float, Doc("all chunks of all prompts", "cycles")]
+    cycles: Annotated[float, Doc("all chunks of all prompts, one after another", "cycles")]
     s: Annotated[float, Doc("the same as time", "s")]
-    tokens_per_s: Annotated[float, Doc("tokens of prompts over that time", "tokens/s")]
+    ttft_s: Annotated[float, Doc("time to first token (TTFT) of the last user, chunks pipelined through stages", "s")]
+    tokens_per_s: Annotated[float, Doc("tokens of all prompts over TTFT", "tokens/s")]
     cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
 
 
@@ -39,17 +40,23 @@ class DecodeResult(Result):
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users of the batch get", "tokens/s")]
     cycles_by: Annotated[CyclesBy, Doc("the cycles of a token by cause; adds up to `cycles_per_token`", "cycles")]
-    after_tokens: Annotated[int | None, Doc("tokens before the one that is timed; of compile")] = None
     routing: Annotated[str | None, Doc("`even`: experts are taken to be chosen evenly; of compile")] = None
 
 
-def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float) -> PrefillResult:
-    """The totals of prefill as a result; ``prompt_tokens`` are those of all prompts."""
-    seconds = totals.cycles / clock_hz
+def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float, ttft_s: float) -> PrefillResult:
+    """Return the totals of prefill as a result.
+
+    Args:
+        totals: The totals of all chunks of all prompts.
+        prompt_tokens: Tokens of all prompts.
+        clock_hz: Clock of the wafer.
+        ttft_s: Time to first token of the last user, in seconds.
+    """
     return PrefillResult(
         cycles=totals.cycles,
-        s=seconds,
-        tokens_per_s=prompt_tokens / seconds,
+        s=totals.cycles / clock_hz,
+        ttft_s=ttft_s,
+        tokens_per_s=prompt_tokens / ttft_s,
         cycles_by=_by_cause(totals, 1),
     )
 
@@ -60,7 +67,6 @@ def decode_result(
     clock_hz: float,
     batch: int,
     *,
-    after_tokens: int | None = None,
     routing: str | None = None,
 ) -> DecodeResult:
     """The totals of decoded tokens as means; ``cycles_by`` sums exactly to ``cycles_per_token``."""
@@ -72,7 +78,6 @@ def decode_result(
         tokens_per_s_per_user=clock_hz / cycles,
         tokens_per_s=batch * clock_hz / cycles,
         cycles_by=by,
-        after_tokens=after_tokens,
         routing=routing,
     )
 

@@ -243,8 +243,8 @@ def used_text(wafer: WaferResult, system: SystemResult) -> str:
     return f"{system.used_rows}x{system.used_cols} in use, {percent(used)}"
 
 
-def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult) -> Table:
-    """The wafer, the model, and the place of the model on the wafer."""
+def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult, note: str | None = None) -> Table:
+    """Return a table of the wafer, the model, the place of the model on the wafer, and the ``note`` of the result."""
     stages = [stage for stage in system.stages if stage.layers or stage.embedding or stage.head]
     shapes = sorted({(s.rows, s.cols) for s in stages})
     shape = " or ".join(f"{rows}x{cols}" for rows, cols in shapes)
@@ -272,6 +272,8 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         spread = experts.on_a_column == experts.count
         where = "each over all columns" if spread else f"at most {plural(experts.on_a_column, 'expert')} a column"
         rows.insert(-2, ("experts", f"{experts.active} of {experts.count} for a token, {where}"))
+    if note is not None:
+        rows.append(("note", printable(note)))
     return pair_table(rows, "Placement")
 
 

@@ -73,7 +73,8 @@ def _smaller_model(prepared: PreparedRun, free: int, good: Any) -> Iterator[str]
     specs = {name: load_model(name).spec for name in CONFIGURATIONS}
     sizes = {name: parameter_count(spec) for name, spec in specs.items()}
     for name in sorted(specs, key=lambda name: -sizes[name]):
-        bytes_ = stored_bytes(specs[name], options.dtype, ELEMENT_BYTES[options.activation_type])
+        dtype = prepared.request.dtype or specs[name].weight_type
+        bytes_ = stored_bytes(specs[name], dtype, ELEMENT_BYTES[options.activation_type])
         if sizes[name] < most and bytes_ < free and good(model=name):
             yield f"the model {name}"
             return

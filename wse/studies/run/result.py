@@ -79,6 +79,7 @@ class RunResult(Result):
     ] = None
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
     users: Annotated[tuple[AnswerResult, ...], Doc("the answer to each user")]
+    note: Annotated[str | None, Doc("what was decided unasked: an element type that no file states")] = None
     model: Annotated[ModelResult, Doc("the model")]
     wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
     system: Annotated[SystemResult, Doc("wafers, mapping and stages")]
@@ -103,7 +104,7 @@ class RunResult(Result):
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Answers, placement, SRAM, speed, traffic and the emulation."""
-        tables = [*_answer_tables(self), placement_table(self.model, self.wafer, self.system)]
+        tables = [*_answer_tables(self), placement_table(self.model, self.wafer, self.system, self.note)]
         tables.append(fullest_table(self.sram, self.batch, width=width))
         if self.defects is not None:
             tables.append(defects_table(self.defects))
@@ -151,13 +152,13 @@ def _ids_text(tokens: tuple[int, ...]) -> str:
 
 
 def _speed_table(result: RunResult) -> Table:
-    """Tokens a second of the prompt and of generation."""
+    """Return the rates of the prompt, its tokens over TTFT, and of generation."""
     prefill, decode = result.prefill, result.decode
     rate, cycles = f"{count(prefill.tokens_per_s)} tokens/s", f"{count(prefill.cycles)} cycles"
-    rows = [("prompt", rate, cycles, seconds(prefill.s))]
+    rows = [("prompt", rate, cycles, f"TTFT {seconds(prefill.ttft_s)}")]
     if decode is not None:
         rate, cycles = f"{count(decode.tokens_per_s_per_user)} tokens/s", f"{count(decode.cycles_per_token)} cycles"
-        time = seconds(decode.cycles_per_token / result.wafer.clock_hz)
+        time = f"TPOT {seconds(decode.cycles_per_token / result.wafer.clock_hz)}"
         rows.append(("generation", rate, f"{cycles} a token", time))
         if result.batch > 1:
             users = f"{plural(result.batch, 'user')}, a token each"

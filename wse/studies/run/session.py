@@ -22,6 +22,7 @@ from wse.record.run import RunRecorder
 from wse.report.progress import OnProgress, ignore
 from wse.request.prepare_run import PreparedRun
 from wse.request.settings import replaced_numbers
+from wse.studies.estimate.first_token import PromptRoutes
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -51,6 +52,7 @@ class Session:
     ) -> None:
         self.prepared, self.program, self.engine, self.keeper = prepared, program, engine, keeper
         self.clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
+        self._prompt_routes = PromptRoutes(self.clock.fabric)
         self.load = ExpertLoad()
         self.wall_s = 0.0
         self.passes_again, self._passes, self._new_tokens = passes_again, 0, 0  # new: not of passes again
@@ -98,6 +100,7 @@ class Session:
             phase, before = self.program.prefill[index], self.clock.cycles
             pairs = self._record_routing(PREFILL)
             cost = self.clock.prefill_chunk(index, pairs)
+            self._prompt_routes.add(phase, cost)
             use: CacheUse = (self.engine.cache_slots(phase.user), ())
             self._last_run = (phase, [phase.cached])
             self._record_pass(index, use, cost, pairs, before, time.perf_counter() - began)
@@ -253,11 +256,17 @@ class Session:
         result = RunResult(
             batch=program.batch,
             users=users,
+            note=prepared.note,
             model=model_result(spec, program, weights=prepared.request.weights),
             wafer=wafer_result(wafer, replaced=replaced_numbers(prepared.request)),
             system=system_result(program),
             sram=sram_result(program, wafer.sram_bytes_per_pe),
-            prefill=prefill_result(clock.prefill, sum(map(len, prepared.prompts)), wafer.clock_hz),
+            prefill=prefill_result(
+                clock.prefill,
+                sum(map(len, prepared.prompts)),
+                wafer.clock_hz,
+                self._prompt_routes.result().ttft_s(wafer),
+            ),
             decode=decode_result(totals, spec.layer_count, wafer.clock_hz, program.batch) if totals.runs else None,
             crossing=crossing_result(totals, wafer.clock_hz) if totals.runs else None,
             fabric=fabric_result(program, totals),

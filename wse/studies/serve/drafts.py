@@ -1,26 +1,24 @@
-"""``drafts`` of a result: the drafts that passes verify, and what they take."""
+"""``drafts`` of a result: the drafts that passes verify, what they take, and what they rest on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.report.result import Doc, Result
+from wse.report.result import Doc
 from wse.request.acceptance_option import DraftAcceptance
 from wse.serving.draft_tree import DraftMachine
 from wse.serving.simulation.drafts import Drafts
+from wse.studies.estimate.draft_plan import acceptance_result
+from wse.studies.estimate.draft_result import AcceptanceResult, DraftPlaceResult
 from wse.studies.estimate.drafting import best_drafting
 
 
 @dataclass(frozen=True, kw_only=True)
-class DraftsResult(Result):
+class DraftsResult(AcceptanceResult, DraftPlaceResult):
     """The drafts that decode passes verify; seconds are those of a user alone in the middle of a mean answer."""
 
-    draft: Annotated[str, Doc("what drafts: `head`, or a model")]
-    place: Annotated[str, Doc("where it does: `same`, `wafer` or `host`")]
-    acceptance: Annotated[str, Doc("whose acceptance is taken: a measured model, or what was given")]
-    source: Annotated[str, Doc("where it is from")]
-    grade: Annotated[str, Doc("how well it is known")]
+    grade: Annotated[str, Doc("how well the acceptance is known for this draft")]
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 where none gains, so that none are")]
     tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, by the acceptance")]
     draft_s: Annotated[float, Doc("the time of a draft", "s")]
@@ -28,17 +26,23 @@ class DraftsResult(Result):
 
 
 def drafts_result(
-    acceptance: DraftAcceptance, machine: DraftMachine, wanted: int | None, draft: str, place: str
+    acceptance: DraftAcceptance, machine: DraftMachine, wanted: int | None, place: DraftPlaceResult, model: str
 ) -> DraftsResult:
-    """The drafts of a length that is ``wanted``, or that gains most for a user who is alone on a machine."""
-    curve = acceptance.curve
+    """Return the drafts of a number of tokens, or of the number that gains most for a user who is alone.
+
+    Args:
+        acceptance: The acceptance.
+        machine: The times of the model and its draft.
+        wanted: The number of draft tokens; None for the best.
+        place: What drafts, and where.
+        model: The model that verifies the draft tokens.
+    """
+    curve, accepted = acceptance.curve, acceptance_result(acceptance, place.draft, model)
     tokens = best_drafting(curve, machine).draft_tokens if wanted is None else wanted
     return DraftsResult(
-        draft=draft,
-        place=place,
-        acceptance=curve.model,
-        source=curve.source,
-        grade=curve.grade,
+        **vars(accepted),
+        **vars(place),
+        grade=accepted.acceptance_grade,
         draft_tokens=tokens,
         tokens_per_pass=curve.at(tokens),
         draft_s=tokens * machine.draft_s(1),

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wse.models.tensors.model_tensors import parameter_count
-from wse.request.draft_option import SAME
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
-from wse.serving.economics import load_gpu_economics
 from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.studies.estimate.gpu_drafting import draft_name, gpu_draft_machine
+from wse.studies.estimate.gpu_drafting import gpu_draft_machine, gpu_draft_place
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.drafts import drafts_result
 from wse.studies.serve.machine import Machine, MachineResult, times
@@ -23,14 +21,14 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, draft_tokens: int |
     server, drafts = prepared.server, None
     costs = GpuCosts(server=server, context=context)
     if prepared.acceptance is not None:
-        machine, name = gpu_draft_machine(prepared, 1), draft_name(prepared)
-        drafts = drafts_result(prepared.acceptance, machine, draft_tokens, name, SAME)
+        machine, place = gpu_draft_machine(prepared, 1), gpu_draft_place(prepared)
+        drafts = drafts_result(prepared.acceptance, machine, draft_tokens, place, server.spec.name)
         served = server if drafts.draft_tokens else replace(server, draft=None)
         costs = replace(costs, server=served, draft_tokens=drafts.draft_tokens)
-    economics = load_gpu_economics(server.gpu, prepared.economics)
-    gpus = server.parallelism.gpus
+    economics, gpus = prepared.economics, server.parallelism.gpus
     return Machine(
         costs=costs,
+        deployment=prepared.deployment,
         drafts=drafts,
         model=ModelResult(
             name=server.spec.name,
@@ -69,6 +67,6 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, draft_tokens: int |
         kv_bytes_per_token=server.kv_bytes_per_token,
         kv_copy_bytes_per_token=server.spec.layer_count * server.spec.cache_features * server.weights.cache_bits / 8,
         link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
-        power_w=None if economics is None else times(gpus, economics.sources["gpu_power_w"]),
-        usd_per_hour=None if economics is None else times(gpus, economics.sources["gpu_usd_per_hour"]),
+        power_w=None if economics is None else times(gpus, economics.power_w),
+        usd_per_hour=None if economics is None else times(gpus, economics.usd_per_hour),
     )

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from wse.hardware.number import SourcedNumber
 from wse.report.result import Doc, Result
 from wse.report.terminal import plural, printable
+from wse.serving.operating_point import Deployment
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.drafts import DraftsResult
@@ -19,7 +20,7 @@ class MachineResult(Result):
     """A machine that serves, and the grid that the costs of its passes were compiled for."""
 
     name: Annotated[str, Doc("name of the wafer or GPU")]
-    wafers: Annotated[int | None, Doc("wafers")] = None
+    wafers: Annotated[int | None, Doc("wafers, including those of a draft model on wafers of its own")] = None
     gpus: Annotated[int | None, Doc("GPUs")] = None
     stack: Annotated[str | None, Doc("the serving stack; of GPUs")] = None
     stages: Annotated[int, Doc("stages of the pipeline")]
@@ -37,8 +38,16 @@ class MachineResult(Result):
     @property
     def systems(self) -> str:
         """How many of what it is, such as ``2 wafers wse3``."""
+        return self.systems_of(1)
+
+    def systems_of(self, replicas: int) -> str:
+        """Return the wafers or GPUs of so many replicas, such as ``2 wafers wse3``."""
         count, kind = (self.wafers, "wafer") if self.gpus is None else (self.gpus, "GPU")
-        return f"{plural(count or 0, kind)} {printable(self.name)}"
+        return f"{plural(replicas * (count or 0), kind)} {printable(self.name)}"
+
+    def sequences_that_fit(self, tokens: int) -> int:
+        """Return the sequences of so many tokens whose caches fit, each in whole blocks."""
+        return self.kv_capacity_tokens // (-(-tokens // self.kv_block_tokens) * self.kv_block_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +56,7 @@ class Machine:
 
     Attributes:
         costs: Costs of its passes, and its room; decode passes verify drafts where it has any.
+        deployment: The machine in the steady state, without drafts.
         drafts: These drafts; None without.
         model: The model as it is held there.
         result: What is told about the machine.
@@ -59,6 +69,7 @@ class Machine:
     """
 
     costs: PassCosts
+    deployment: Deployment
     drafts: DraftsResult | None = None
     model: ModelResult
     result: MachineResult

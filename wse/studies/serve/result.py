@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import with_settings_text
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds
-from wse.studies.estimate.draft_plan import HEAD
+from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, ranged, seconds
+from wse.studies.estimate.draft_result import acceptance_rows, draft_text, place_text
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.drafts import DraftsResult
 from wse.studies.serve.kv_transfer import KvTransferResult
@@ -50,6 +51,10 @@ class RequestsResult(Result):
     new_tokens: Annotated[float, Doc("mean tokens of an answer")]
 
 
+STABLE_LOAD: Final = 0.9
+"""The load that is proposed to an overloaded service: below 1, so that the queue stays short."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadResult(Result):
     """The load that requests are, and whether their queue is stable."""
@@ -57,6 +62,10 @@ class LoadResult(Result):
     capacity_requests_per_s: Annotated[float, Doc("requests a second that are served while some always wait", "1/s")]
     offered: Annotated[float | None, Doc("arrivals a second over that; absent where all come at once")] = None
     stable: Annotated[bool, Doc("whether fewer come than can be served, so that the queue does not grow for ever")]
+    stable_requests_per_s: Annotated[float, Doc("arrivals a second at a load of 0.9", "1/s")]
+    replicas_needed: Annotated[
+        int | None, Doc("replicas that share the arrivals at a load of at most 0.9 each; absent where all come at once")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +87,16 @@ class UseResult(Result):
     slowest_stage: Annotated[float, Doc("share of the time in which the slowest stage works")]
     prefill_busy: Annotated[float | None, Doc("the same of a machine of its own for prompts")] = None
     users: Annotated[float, Doc("users whose tokens are decoded, on average over that time")]
-    most_users: Annotated[int, Doc("users that are served at a time, at most")]
+    most_users: Annotated[int, Doc("batch slots: users that can be served at the same time")]
     kv: Annotated[float, Doc("share of the room for caches that requests have taken, on average")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AmountResult(Result):
-    """An amount per token, with what it rests on."""
+    """An amount with its range and source."""
 
     value: Annotated[float, Doc("the amount")]
-    range: Annotated[tuple[float, float] | None, Doc("lowest and highest, by the range of the assumption")] = None
+    range: Annotated[tuple[float, float], Doc("lowest and highest, by the range of the assumption")]
     grade: Annotated[Grade, Doc("grade of the assumption")]
     source: Annotated[str, Doc("what it rests on")]
 
@@ -126,6 +135,7 @@ class ServedResult(Result):
         AmountResult | None, Doc("energy of a generated token, at the systems' power while they serve", "J")
     ] = None
     usd_per_million_tokens: Annotated[AmountResult | None, Doc("price of a million generated tokens", "USD")] = None
+    usd_per_hour: Annotated[AmountResult | None, Doc("price of all machines for an hour", "USD")] = None
     little: Annotated[LittleResult, Doc("Little's law")]
     prefix_cache: Annotated[PrefixResult | None, Doc("with `--prefix-cache`")] = None
 
@@ -168,7 +178,7 @@ class ServeResult(Result):
         elif not load.stable:
             come = (
                 f"Overloaded: {count(rate)} requests/s come and {capacity} can be served (load {load.offered:.2f}), so "
-                "the queue grows as long as they come."
+                f"the queue grows as long as they come. {self._remedy(rate)}"
             )
         else:
             come = (
@@ -179,6 +189,14 @@ class ServeResult(Result):
         waits = self.served.all
         pace = "" if waits.tpot is None else f", and {count(1 / waits.tpot.p50)} tokens/s from there on"
         return f"{come} Half of the users have their first token after {seconds(waits.ttft.p50)}{pace}."
+
+    def _remedy(self, rate: float) -> str:
+        """Return a sentence with the rate that this machine sustains, and the replicas that sustain this rate."""
+        replicas = self.load.replicas_needed or 1
+        machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
+        stable = f"{count(self.load.stable_requests_per_s)} requests/s are a load of {STABLE_LOAD:g}"
+        total = f"{replicas:,} replicas, {' and '.join(machines)} in all"
+        return f"{stable}; {count(rate)} requests/s at no more than that load need {total}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """The verdict with what was served, the waits, and the machine."""
@@ -208,14 +226,14 @@ def waits_table(served: ServedResult) -> Table:
 
 
 def _served_table(result: ServeResult, served: ServedResult) -> Table:
-    use = served.use
+    use, slots = served.use, plural(served.use.most_users, "batch slot")
     busy = f"{percent(use.busy)} of the time, the slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
         busy += f"; the one that reads prompts {percent(use.prefill_busy)}"
     rows = [
         ("tokens", f"{count(served.tokens_per_s)} a second, over {seconds(served.makespan_s)}"),
         ("busy", busy),
-        ("users", f"{count(use.users)} on average, at most {count(use.most_users)}; {percent(use.kv)} of the cache"),
+        ("users", f"{count(use.users)} on average in {slots}; {percent(use.kv)} of the cache"),
     ]
     for name, amount, unit in (
         ("energy", served.joules_per_token, "J a token"),
@@ -223,6 +241,8 @@ def _served_table(result: ServeResult, served: ServedResult) -> Table:
     ):
         if amount is not None:
             rows.append((name, f"{_amount(amount)} {unit}"))
+    if served.usd_per_hour is not None:
+        rows.append(("price", f"{_amount(served.usd_per_hour)} USD/h in all: {printable(served.usd_per_hour.source)}"))
     if served.tokens_per_pass is not None:
         rows.insert(1, ("drafts", f"a pass brings a user {served.tokens_per_pass:.2f} tokens on average"))
     goodput = served.goodput
@@ -247,6 +267,7 @@ def _served_table(result: ServeResult, served: ServedResult) -> Table:
 
 def _machine_table(result: ServeResult) -> Table:
     requests = result.requests
+    mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
     rows = [
         (
             "requests",
@@ -256,8 +277,9 @@ def _machine_table(result: ServeResult) -> Table:
     ]
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
-            room = f"room for {count(machine.kv_capacity_tokens)} tokens of cache"
-            rows.append((name, f"{plural(machine.stages, 'stage')}; {room}, in blocks of {machine.kv_block_tokens}"))
+            cache = f"{count(machine.kv_capacity_tokens)} tokens of cache in blocks of {machine.kv_block_tokens}"
+            fit = f"{plural(machine.sequences_that_fit(mean_tokens), 'sequence')} of {mean_tokens:,} tokens fit"
+            rows.append((name, f"{plural(machine.stages, 'stage')}; {cache}: {fit}"))
             if not machine.grid_users:
                 rows.append(("", f"{machine.stack}; passes of any users and pieces of prompts, by `wse gpus`"))
                 continue
@@ -271,12 +293,14 @@ def _machine_table(result: ServeResult) -> Table:
         text = f"move at {in_bytes(moved.bytes_per_token)} a token over {link}: {seconds(moved.prompt_s)} a mean prompt"
         rows.append(("caches", text))
     if result.drafts is not None:
-        rows.append(("drafts", _drafts_text(result.drafts)))
+        place = place_text(result.drafts) if result.machine.gpus is None else "on the model's GPUs"
+        rows.append(("drafts", _drafts_text(result.drafts, place)))
+        rows += [(f"drafts: {name}", text) for name, text in acceptance_rows(result.drafts)]
     return pair_table(rows, "Rests on")
 
 
-def _drafts_text(drafts: DraftsResult) -> str:
-    who = "a head of one layer" if drafts.draft == HEAD else f"{printable(drafts.draft)} ({drafts.place})"
+def _drafts_text(drafts: DraftsResult, place: str) -> str:
+    who = f"{draft_text(drafts)} {place}"
     whose = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
     if not drafts.draft_tokens:
         return f"none gains for a user alone, of {who}, {whose}; so there are none"
@@ -285,5 +309,4 @@ def _drafts_text(drafts: DraftsResult) -> str:
 
 
 def _amount(amount: AmountResult) -> str:
-    ends = "" if amount.range is None else f" ({count(amount.range[0])} to {count(amount.range[1])})"
-    return f"{count(amount.value)}{ends}"
+    return ranged(amount.value, *amount.range)

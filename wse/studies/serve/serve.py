@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,9 @@ from wse.report.progress import OnProgress, ignore
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.request.prefill_options import prefill_errors
 from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve
-from wse.request.serve_request import STATIC, ServeRequest
+from wse.request.serve_request import CONTINUOUS, STATIC, ServeRequest
+from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS
+from wse.serving.operating_point import operating_point
 from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous import ContinuousPolicy, PrefillMachine, simulate_continuous
 from wse.serving.simulation.drafts import Drafts
@@ -25,12 +27,12 @@ from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.static import StaticPolicy, simulate_static
-from wse.serving.simulation.workload import Workload
+from wse.serving.simulation.workload import CONSTANT, Workload
 from wse.studies.serve.drafts import drawn_drafts
 from wse.studies.serve.gpus import gpu_machine
 from wse.studies.serve.kv_transfer import KvTransferResult, kv_transfer
 from wse.studies.serve.machine import Machine
-from wse.studies.serve.result import LoadResult, RequestsResult, ServeResult
+from wse.studies.serve.result import STABLE_LOAD, LoadResult, RequestsResult, ServeResult
 from wse.studies.serve.served import served_result
 from wse.studies.serve.wafers import wafer_machine
 
@@ -71,10 +73,10 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     capacity = capacity_requests_per_s(prepared.workload, seats, lambda held: simulate(held, _silent))
     workload = prepared.workload
     if not prepared.has_times:
-        workload = workload.at_rate(request.rate or prepared.load * capacity)
+        workload = _timed(prepared, decode, capacity)
     rate = workload.rate_per_s
     offered = rate / capacity if math.isfinite(rate) else None
-    is_stable = offered is not None and offered < 1
+    is_stable = offered is not None and (offered < 1 or workload.in_flight is not None)
     outcome = None
     if is_stable or offered is None or prepared.has_times:
         outcome = simulate(workload, lambda done, count: on_progress(done, count, SERVED))
@@ -93,10 +95,33 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             prompt_tokens=float(workload.prompt_tokens.mean()),
             new_tokens=float(workload.new_tokens.mean()),
         ),
-        load=LoadResult(capacity_requests_per_s=capacity, offered=offered, stable=is_stable),
+        load=LoadResult(
+            capacity_requests_per_s=capacity,
+            offered=offered,
+            stable=is_stable,
+            stable_requests_per_s=STABLE_LOAD * capacity,
+            replicas_needed=None if offered is None else max(1, math.ceil(round(offered / STABLE_LOAD, 9))),
+        ),
         served=None if outcome is None else served_result(prepared, outcome, decode, prefill, seats),
     )
     return Service(result=result, outcome=outcome)
+
+
+def _timed(prepared: PreparedServe, decode: Machine, capacity: float) -> Workload:
+    """Return drawn requests at the rate that is asked for, that --users make, or that is a part of capacity.
+
+    Where --users saturate the machine, no rate keeps so many in flight. Instead of arriving evenly, each request then
+    begins when another ends.
+    """
+    request, users = prepared.request, prepared.request.base.users
+    if request.rate is not None:
+        return prepared.workload.at_rate(request.rate)
+    if users is None or request.load is not None:
+        return prepared.workload.at_rate(prepared.load * capacity)
+    point = operating_point(decode.deployment, users)
+    workload = prepared.workload.at_rate(point.requests_per_s)
+    is_closed_loop = point.saturated and request.arrivals == CONSTANT and request.batching == CONTINUOUS
+    return replace(workload, in_flight=users) if is_closed_loop else workload
 
 
 def _silent(done: int, total: int) -> None:
@@ -107,7 +132,7 @@ def _machine(prepared: PreparedServe, placement: Placement) -> Machine:
     """The machine of a placement, ready to serve."""
     if isinstance(placement, PreparedGpuEstimate):
         return gpu_machine(placement, prepared.context, prepared.request.draft_tokens)
-    return wafer_machine(placement, prepared.request.streams, prepared.request.draft_tokens)
+    return wafer_machine(placement, prepared.request.draft_tokens)
 
 
 def _drafts(prepared: PreparedServe, decode: Machine) -> Drafts | None:
@@ -127,7 +152,8 @@ def _policy(
         wait = math.inf if request.batch_wait is None else request.batch_wait
         bus = StaticPolicy(seats=seats, longest_wait_s=wait)
         return lambda workload, on_done: simulate_static(workload, costs, bus, drafts=drafts, on_done=on_done)
-    policy = ContinuousPolicy(most_users=seats, prompt_tokens=request.chunk, prefix_cache=request.prefix_cache)
+    chunk = request.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
+    policy = ContinuousPolicy(most_users=seats, prompt_tokens=chunk, prefix_cache=request.prefix_cache)
     machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared, decode, prefill))
     run = partial(simulate_continuous, costs=costs, policy=policy, prefill=machine, drafts=drafts)
     return lambda workload, on_done: run(workload, on_done=on_done)
@@ -147,8 +173,8 @@ def _check_room(workload: Workload, costs: PassCosts) -> None:
     longest = -(-workload.most_tokens // block) * block
     if longest > costs.kv_capacity_tokens:
         message = (
-            f"the longest request: {workload.most_tokens:,} tokens take {longest:,} of cache, and there is room for "
-            f"{costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
+            f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens take {longest:,} "
+            f"slots, and there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
         )
         raise DoesNotFit(message)
 
@@ -178,13 +204,13 @@ def _inputs(prepared: PreparedServe, decode: Machine, seats: int) -> dict[str, A
     request = prepared.request
     own = {
         name: getattr(request, name)
-        for name in ("burst", "length_cv", "batching", "chunk", "prefill", "prefix_cache", "fast_share", "seed")
+        for name in ("burst", "length_cv", "batching", "prefill", "prefix_cache", "fast_share", "seed")
     }
     names = (
         "rate",
         "draft",
         "batch_wait",
-        "streams",
+        "chunk",
         "prefill_wafers",
         "prefill_gpus",
         "prefill_gpu",

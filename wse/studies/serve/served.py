@@ -67,6 +67,7 @@ def served_result(
         ),
         joules_per_token=_amount(power, lambda watts: watts / tokens_per_s),
         usd_per_million_tokens=_amount(price, lambda usd: usd / (SECONDS_PER_HOUR * tokens_per_s) * MILLION),
+        usd_per_hour=_amount(price, float),
         little=LittleResult(in_system=held, by_law=by_law),
         prefix_cache=PrefixResult(hits=outcome.prefix_hits, saved_tokens=outcome.saved_tokens)
         if request.prefix_cache
@@ -137,18 +138,18 @@ def _together(prepared: PreparedServe, numbers: Sequence[SourcedNumber | None]) 
 
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
     """Numbers of one unit together, with their range and the weakest of their grades."""
-    ends = [number.range or (number.value, number.value) for number in numbers]
     return SourcedNumber(
         value=sum(number.value for number in numbers),
         unit=numbers[0].unit,
         grade=weakest(number.grade for number in numbers),
         source="; ".join(dict.fromkeys(number.source for number in numbers)),
-        range=(sum(low for low, _ in ends), sum(high for _, high in ends)),
+        range=(sum(number.low for number in numbers), sum(number.high for number in numbers)),
     )
 
 
-def _amount(number: SourcedNumber | None, per_token: Callable[[float], float]) -> AmountResult | None:
+def _amount(number: SourcedNumber | None, convert: Callable[[float], float]) -> AmountResult | None:
+    """Return a converted number with its range, grade and source; None for None."""
     if number is None:
         return None
-    ends = None if number.range is None else (per_token(number.range[0]), per_token(number.range[1]))
-    return AmountResult(value=per_token(number.value), range=ends, grade=number.grade, source=number.source)
+    low, value, high = map(convert, number.low_value_high)
+    return AmountResult(value=value, range=(low, high), grade=number.grade, source=number.source)

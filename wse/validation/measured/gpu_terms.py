@@ -91,8 +91,8 @@ def parallelism_of(m: Measurement) -> Parallelism | None:
 def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
     """The format of a row's weights; that of the checkpoint where both are floats of 4 bits. None for others."""
     name = _FORMATS.get(m.text("precision").strip().lower())
-    if name == "nvfp4" and spec.packing.method == "mxfp4":
-        name = spec.packing.method
+    if name == "nvfp4" and spec.weight_type == "mxfp4":
+        name = spec.weight_type
     return None if name is None else FORMATS[name]
 
 

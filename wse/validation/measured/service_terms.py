@@ -6,12 +6,12 @@ one rule, which stands where it is followed.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from typing import Final
 
 from wse.models.catalogue import CONFIGURATIONS, origins
+from wse.models.configs.config import read_config
 from wse.validation.measured.measurements import Measurement
 
 LAST_PLAIN_MONTH: Final = "2024-09"
@@ -26,13 +26,13 @@ _BITS: Final = re.compile(r"\b(4|8|16|32)[- ]?bits?\b")
 _TYPES: Final = (
     ("fp8", re.compile(r"\b(fp8|f8|e4m3)\b")),
     ("int8", re.compile(r"\b(int8|w8a8|w8a16)\b")),
-    ("int4", re.compile(r"\b(int4|fp4|nvfp4|mxfp4|w4a16|w4a8)\b")),
+    ("mxfp4", re.compile(r"\bmxfp4\b")),
+    ("int4", re.compile(r"\b(int4|fp4|nvfp4|w4a16|w4a8)\b")),
     ("float16", re.compile(r"\b(fp16|float16|half)\b")),
     ("bfloat16", re.compile(r"\b(bf16|bfloat16)\b")),
     ("float32", re.compile(r"\b(fp32|float32)\b")),
 )
 _OF_BITS: Final = {"4": "int4", "8": "fp8", "16": "bfloat16", "32": "float32"}
-_OF_CHECKPOINT: Final = {"mxfp4": "int4", "fp8": "fp8"}
 _SIZE: Final = r"([0-9][0-9,]*(?:\.[0-9]+)?)\s*(k?)\b"
 _BOTH: Final = re.compile(_SIZE + r"\s*(?:in)?\s*/\s*" + _SIZE, re.IGNORECASE)
 _ONE: Final = re.compile(_SIZE, re.IGNORECASE)
@@ -61,9 +61,9 @@ def with_drafts(m: Measurement, name: str) -> bool:
 
 
 def element_type(m: Measurement, name: str) -> str | None:
-    """The type of weights, as the row says, else as the checkpoint does; None for a type that is not known here.
+    """Return the type of weights that a row states, by default that of the published weights; None for others.
 
-    16 bits are bfloat16, 8 bits fp8 and 4 bits int4: what other types of as many bits cost is the same.
+    A number of bits stands for one type: 16 for bfloat16, 8 for fp8, 4 for int4.
     """
     said = m.text("precision").strip().lower()
     if not said:
@@ -77,9 +77,7 @@ def element_type(m: Measurement, name: str) -> str | None:
 
 @cache
 def _published_type(name: str) -> str:
-    config = json.loads(CONFIGURATIONS[name].read_text(encoding="utf-8"))
-    coded = config.get("quantization_config", {}).get("quant_method")
-    return _OF_CHECKPOINT.get(coded, "bfloat16")
+    return read_config(CONFIGURATIONS[name]).weight_type
 
 
 def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:

@@ -129,8 +129,7 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
 def bound_ms(row: ServingRow) -> float:
     """The least time between two tokens of a user: reads or products at stated rates, with perfect software."""
     load = _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio)
-    prompts = 0.0 if row.begin_together else (load.users - 1) / row.new
-    return MS_PER_S * (load.decoding.bound_s + prompts * (load.mixed.bound_s - load.decoding.bound_s))
+    return MS_PER_S * (load.decoding.bound_s + load.mixed_share * (load.mixed.bound_s - load.decoding.bound_s))
 
 
 def fits(row: ServingRow) -> bool:
@@ -149,7 +148,8 @@ class _Load:
         row: The row.
         users: Users at the same time: those asked for, or as many as fit.
         decoding: Of a pass that decodes.
-        mixed: Of one that reads a prompt beside that.
+        mixed: Of one that also prefills a prompt, or several if every pass has more than one on average.
+        mixed_share: The fraction of passes that are mixed; 0 where all users begin together.
         reading: Of one that reads the prompts of all users.
     """
 
@@ -158,6 +158,7 @@ class _Load:
     users: int
     decoding: Roofline
     mixed: Roofline
+    mixed_share: float
     reading: Roofline
 
     def seconds(self, roofline: Roofline, stack: StackSpec) -> float:
@@ -172,9 +173,7 @@ class _Load:
     def pass_s(self, stack: StackSpec) -> float:
         """The mean time between two tokens of a user."""
         decode = self.seconds(self.decoding, stack)
-        if self.row.begin_together:
-            return decode
-        return decode + (self.users - 1) / self.row.new * (self.seconds(self.mixed, stack) - decode)
+        return decode + self.mixed_share * (self.seconds(self.mixed, stack) - decode)
 
     def tokens_per_s(self, stack: StackSpec, pass_s: float) -> float:
         """Generated tokens of all users; with a benchmark that counts from the first prompt, its time as well."""
@@ -188,13 +187,15 @@ def _load(row: ServingRow, memory_ratio: float) -> _Load:
     stack = load_stack(row.stack, gpu.generation)
     server = GpuServer(spec=row.spec, weights=FORMATS[row.weights], gpu=gpu, stack=stack, parallelism=row.parallelism)
     users = max(1, min(row.users, server.users_that_fit(row.prompt + row.new)))
+    prompts = (users - 1) / row.new
     decoded = Tokens(users=users, new=1, context=row.prompt + row.new / 2)
     return _Load(
         server=server,
         row=row,
         users=users,
         decoding=server.roofline([decoded]),
-        mixed=server.roofline([decoded, Tokens(users=1, new=row.prompt, context=0)]),
+        mixed=server.roofline([decoded, Tokens(users=max(1.0, prompts), new=row.prompt, context=0)]),
+        mixed_share=0.0 if row.begin_together else min(1.0, prompts),
         reading=server.roofline([Tokens(users=users, new=row.prompt, context=0)]),
     )
 

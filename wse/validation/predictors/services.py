@@ -26,6 +26,7 @@ from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.search import Compilation
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.draft_placement import place_head
 from wse.studies.estimate.drafting import best_drafting, head_machine
 from wse.studies.estimate.estimate import estimate_of
 from wse.validation.measured.measurements import Measurement
@@ -174,13 +175,14 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     """The numbers of ``wse estimate`` for a request.
 
     Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
-    does not fit even so is timed all the same.
+    does not fit even so is timed all the same. So is a draft head that has no room beside the model.
     """
     prepared, chosen = _choose(service.request)
     result = estimate_of(prepared, chosen.program)
     gain = tokens_per_pass = 1.0
     if service.drafts_of and result.decode is not None:
-        drafting = best_drafting(acceptance_of(service.drafts_of), head_machine(prepared, chosen, result.decode))
+        head = place_head(prepared, capacity=REPORT)
+        drafting = best_drafting(acceptance_of(service.drafts_of), head_machine(prepared, chosen, head))
         gain, tokens_per_pass = drafting.gain, drafting.tokens_per_pass
     values = tuple(float(attrgetter(".".join(keys))(result)) for keys in METRICS.values())
     return ServiceEstimate(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from wse.comparison.compare.curve.row import WAFER, CurveRow
+from wse.comparison.compare.curve.row import CurveRow
+from wse.comparison.compare.machine import WAFER
 
 
 def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
@@ -29,23 +30,3 @@ def frontier(rows: Iterable[CurveRow]) -> list[CurveRow]:
         if not best or row.usd_per_million_tokens < best[-1].usd_per_million_tokens:
             best.append(row)
     return best
-
-
-def cheapest_at(rows: Iterable[CurveRow], tokens_per_s: float) -> CurveRow | None:
-    """The row with the cheapest token that gives each user so many tokens a second; None where none does."""
-    fast = (row for row in rows if row.tokens_per_s_per_user >= tokens_per_s)
-    return min(fast, key=lambda row: row.usd_per_million_tokens, default=None)
-
-
-def cheaper_from(rows: Sequence[CurveRow], others: Sequence[CurveRow]) -> float | None:
-    """The speed from which on ``rows`` have the cheapest token of both at every speed; None where they never have."""
-    speeds = sorted({row.tokens_per_s_per_user for row in (*rows, *others)}, reverse=True)
-    least: float | None = None
-    for speed in speeds:
-        own, other = cheapest_at(rows, speed), cheapest_at(others, speed)
-        if own is None:
-            continue
-        if other is not None and other.usd_per_million_tokens <= own.usd_per_million_tokens:
-            break
-        least = speed
-    return least

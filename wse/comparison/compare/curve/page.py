@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from wse.comparison.compare.curve.plot import PANELS, SPEED, best_machines
-from wse.comparison.compare.curve.public import PublicPoint
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.curve.row import CurveRow
 from wse.comparison.compare.curve.summary import assumption_texts
@@ -14,6 +13,7 @@ from wse.comparison.compare.curve.tables import LINE
 from wse.comparison.compare.page.page import comparison_page
 from wse.comparison.compare.summary import input_texts
 from wse.report.terminal import plural, printable
+from wse.studies.results.published import PublicPoint
 
 NOTE: Final = (
     "Lines join the users of a machine, dashed ones of GPUs; grey ones are of wafers that others surpass. Rings are "
@@ -61,7 +61,7 @@ def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
 def _point(row: CurveRow, key: str) -> dict[str, Any]:
     numbers = [f"{column.title}: {column.text(row)}" for column in LINE if column.numeric]
     lines = [row.machine, *([f"{row.tier} tier"] if row.tier else []), *numbers]
-    return {"x": row.tokens_per_s_per_user, "y": getattr(row, key), "tier": row.tier, "lines": lines}
+    return {"x": row.tokens_per_s_per_user, "y": getattr(row, key), "tier": " ".join(row.tiers) or None, "lines": lines}
 
 
 def _public(point: PublicPoint, key: str) -> dict[str, Any]:

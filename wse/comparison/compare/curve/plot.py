@@ -6,19 +6,22 @@ ranges of prices and powers. Published speeds without a price are ticks at the u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from wse.comparison.compare.curve.row import FAST, PLAIN, WAFER, CurveRow
+from wse.comparison.compare.curve.row import FAST, PLAIN, CurveRow
+from wse.comparison.compare.machine import WAFER
 from wse.comparison.compare.plot import MARKERS
 from wse.report.colours import PLOT_SERIES
 from wse.report.terminal import printable
+from wse.serving.tiers import FAST_TIMES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from wse.comparison.compare.curve.public import PublicPoint
     from wse.comparison.compare.curve.result import CurveResult
+    from wse.studies.results.published import PublicPoint
 
 PANELS: Final = (
     ("usd_per_million_tokens", "USD for a million tokens of all users"),
@@ -81,12 +84,12 @@ def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None
     low, high = ([getattr(row, f"{key}_{end}") for row in rows] for end in ("low", "high"))
     axes.fill_between(across, low, high, color=colour, alpha=0.07, linewidth=0)
     for row in rows:
-        if row.tier is not None:
+        for tier in row.tiers:
             axes.plot(
                 row.tokens_per_s_per_user,
                 getattr(row, key),
-                marker=TIER_MARKS[row.tier],
-                markersize=16 if row.tier == FAST else 11,
+                marker=TIER_MARKS[tier],
+                markersize=16 if tier == FAST else 11,
                 markerfacecolor="none",
                 markeredgecolor=colour,
                 markeredgewidth=1.6,
@@ -107,11 +110,14 @@ def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
             )
         else:
             axes.plot(point.tokens_per_s_per_user, price, color="black", marker="D", markersize=6, linestyle="")
+            low, high = axes.get_xlim()
+            right_half = point.tokens_per_s_per_user > math.sqrt(low * high)
             axes.annotate(
                 printable(point.system),
                 (point.tokens_per_s_per_user, price),
                 textcoords="offset points",
-                xytext=(7, 4),
+                xytext=(-7, 4) if right_half else (7, 4),
+                horizontalalignment="right" if right_half else "left",
                 fontsize=7,
                 parse_math=False,
             )
@@ -145,8 +151,12 @@ def _legend(result: CurveResult, best: Sequence[str]) -> list[Any]:
     ]
     if len(best) < len(kinds):
         lines.append(Line2D([], [], color=GREY, marker=".", linewidth=0.7, label="other wafers and mappings"))
-    for tier, text in ((PLAIN, "plain tier: as many users as fit"), (FAST, "fast tier: 2.5 times as fast")):
-        if any(row.tier == tier for row in result.rows):
+    speed = result.inputs["plain_speed"]
+    for tier, text in (
+        (PLAIN, f"plain tier: {speed:g} tokens/s"),
+        (FAST, f"fast tier: {FAST_TIMES * speed:g} tokens/s"),
+    ):
+        if any(tier in row.tiers for row in result.rows):
             mark = TIER_MARKS[tier]
             lines.append(
                 Line2D([], [], color="grey", linestyle="", marker=mark, markersize=10, fillstyle="none", label=text)

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from wse.comparison.compare.curve.public import PublicPoint
 from wse.comparison.compare.curve.row import CurveRow
 from wse.comparison.compare.curve.tables import curve_tables
-from wse.comparison.compare.result import AssumptionResult
+from wse.comparison.compare.machine import GPU, WAFER
+from wse.comparison.compare.result import AssumptionResult, price_footer
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import with_settings_text
 from wse.report.table import Table
 from wse.report.terminal import WIDEST, printable
 from wse.studies.results.placement import ModelResult
+from wse.studies.results.published import PublicPoint, PublishedSpeed, published_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,12 +26,16 @@ class CurveResult(Result):
     """A model on wafers and on GPUs: tokens a second of a user, dollars and joules of a token, by users."""
 
     inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
-    note: Annotated[str | None, Doc("what was decided unasked: lengths that the model was made for")] = None
+    note: Annotated[str | None, Doc("what was decided unasked: lengths, or an element type that no file states")] = None
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on, by machine")]
     rows: Annotated[tuple[CurveRow, ...], Doc("wafers, then GPUs; of each machine the fewest users first")]
     public: Annotated[tuple[PublicPoint, ...], Doc("published speeds of services of the model, the fastest first")]
+    published: Annotated[
+        tuple[PublishedSpeed, ...] | None,
+        Doc("published speeds of the model on these machines, and the ratio of the machine's fastest row to each"),
+    ] = None
     impossible: Annotated[Mapping[str, str] | None, Doc("wafers that cannot be, with the reason")] = None
     verdict: Annotated[tuple[str, ...], Doc("the answer, in two sentences that follow from the rows by rule")]
 
@@ -39,12 +44,19 @@ class CurveResult(Result):
         """The model and the tokens, in a line."""
         inputs = self.inputs
         tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens"
-        machines = with_settings_text("wafers and GPUs", inputs)
-        return f"{printable(self.model.name)} as {self.model.dtype} on {machines}; {tokens}"
+        types = {kind: ", ".join(dict.fromkeys(r.dtype for r in self.rows if r.kind == kind)) for kind in (WAFER, GPU)}
+        one_type = types[WAFER] == types[GPU]
+        machines = "wafers and GPUs" if one_type else f"wafers and as {types[GPU]} on GPUs"
+        machines = with_settings_text(machines, inputs)
+        return f"{printable(self.model.name)} as {types[WAFER]} on {machines}; {tokens}"
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Tiers, the rows that are best of their kind, and published speeds; all rows with ``detail``."""
-        return curve_tables(self.rows, self.public, detail=detail)
+        published = () if self.published is None else (published_table(self.published),)
+        tables = curve_tables(
+            self.rows, self.public, self.inputs["plain_speed"], detail=detail, footer=price_footer(self.economics)
+        )
+        return (*tables, *published)
 
     def plot(self) -> Figure:
         """Dollars and joules of a token over tokens a second of a user: a figure of matplotlib."""

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from wse.comparison.compare.combination import CombinationRows
 from wse.comparison.compare.curve.frontier import with_best
-from wse.comparison.compare.curve.gpus import GpuMachine, gpu_machines
-from wse.comparison.compare.curve.machine import Machine, curve_of
-from wse.comparison.compare.curve.public import public_points
+from wse.comparison.compare.curve.points import curve_rows
 from wse.comparison.compare.curve.result import CurveResult
+from wse.comparison.compare.curve.row import CurveRow
 from wse.comparison.compare.curve.verdict import curve_verdict
-from wse.comparison.compare.curve.wafers import WaferMachine
 from wse.comparison.compare.grid import Grid, grid_inputs, grid_of, wafer_size
+from wse.comparison.compare.machine import WAFER, Machine, gpu_machine, prepared_gpus
 from wse.comparison.compare.result import AssumptionResult
 from wse.comparison.compare.rows import assumption_of, assumptions_of, without_duplicates
 from wse.errors import DoesNotFit
@@ -21,6 +20,10 @@ from wse.report.as_json import Report
 from wse.report.progress import OnProgress, ignore
 from wse.request.compare_request import CompareRequest, check
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
+from wse.request.gpu_estimate_request import PreparedGpuEstimate
+from wse.serving.economics import Economics
+from wse.serving.prices import prices_without_gpus
+from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds
 from wse.studies.workers.engine_pool import engine_pool
 
 
@@ -36,36 +39,69 @@ def curve(
     Arguments and errors as of `wse.comparison.compare.grid.compare`; also BadInput and DoesNotFit where GPUs cannot be.
     """
     check(request)
-    gpus = gpu_machines(request)
-    own = replace(request, own_link=True)
+    prepared = prepared_gpus(request)
+    gpus = [gpu_machine(one) for one in prepared]
+    price = prices_without_gpus(request.base.price, request.gpu or ())
+    own = replace(request, own_link=True, base=replace(request.base, price=price))
     with engine_pool(engine, jobs) as pool:
         grid = grid_of(own, on_progress, pool)
-    wafers = list(_wafer_machines(grid.results))
+    wafers = list(wafer_machines(grid.results))
     impossible = dict(_impossible(grid.results))
     if not wafers:
         name, reason = next(iter(impossible.items()))
         message = f"{name}: {reason}; give a shorter --prompt-len and --new-tokens, or more --wafers"
         raise DoesNotFit(message)
     machines: list[Machine] = [*wafers, *gpus]
-    rows = with_best([row for machine in machines for row in curve_of(machine)])
+    rows = with_best([row for machine in machines for row in curve_rows(machine, request.plain_speed_tokens_per_s)])
     return CurveResult(
-        inputs=_inputs(own, grid, gpus),
-        note=grid.first.note,
+        inputs=_inputs(own, grid, prepared),
+        note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, prepared[0])))) or None,
         model=grid.model,
         wafer=wafer_size(grid.first),
-        economics=_assumptions(grid, gpus),
+        economics=assumptions(grid.first.economics, gpus),
         rows=rows,
         public=public_points(grid.first.spec),
+        published=_published(grid, rows),
         impossible=impossible or None,
-        verdict=curve_verdict(rows),
+        verdict=curve_verdict(machines),
     )
 
 
-def _wafer_machines(results: Iterable[CombinationRows]) -> Iterator[WaferMachine]:
+def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:
+    """Return the published speeds on the wafer and on each GPU, next to the fastest row of that machine.
+
+    That row is one with the fewest users: no user becomes faster with more of them.
+    """
+    fastest: dict[str, CurveRow] = {}
+    for row in sorted(rows, key=lambda row: (row.users, -row.tokens_per_s_per_user)):
+        fastest.setdefault(row.name, row)
+    estimated = (
+        EstimatedSpeed(
+            machine=row.name,
+            chips=None if row.kind == WAFER else row.chips,
+            users=row.users,
+            dtype=row.dtype,
+            tokens_per_s_per_user=row.tokens_per_s_per_user,
+        )
+        for row in fastest.values()
+    )
+    speeds = (published_speeds(grid.first.spec, speed) or () for speed in estimated)
+    return tuple(speed for of_machine in speeds for speed in of_machine) or None
+
+
+def _four_bits_note(grid: Grid, prepared: PreparedGpuEstimate) -> str:
+    """Return a sentence where a type of 4 bits applies to other layers on wafers than on GPUs; "" where it does not."""
+    spec, weights = grid.first.spec, prepared.server.weights
+    if spec.experts is None or not weights.is_of_four_bits or weights.name == spec.packing.method:
+        return ""
+    return f"{weights.name} is the type of all linear layers on wafers, of the routed experts alone on GPUs"
+
+
+def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
     """The machines of combinations that can be, but for those of a mapping that chose another one of them."""
     pairs = [pair for result in results for pair in zip(result.rows, result.machines, strict=False)]
     kept = {id(row) for row in without_duplicates(row for row, _ in pairs)}
-    return (machine for row, machine in pairs if id(row) in kept and isinstance(machine, WaferMachine))
+    return (machine for row, machine in pairs if id(row) in kept and isinstance(machine, Machine))
 
 
 def _impossible(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:
@@ -78,22 +114,23 @@ def _impossible(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]
                 yield f"{row.mapping} on {row.wafers:,}", reason
 
 
-def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[GpuMachine]) -> Report:
-    prepared = gpus[0].prepared
+def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstimate]) -> Report:
     return {
         **grid_inputs(request, grid),
-        "gpu": [machine.prepared.gpu for machine in gpus],
-        "gpus": [machine.chips for machine in gpus],
-        "stack": prepared.stack,
-        "parallelism": prepared.parallelism,
+        "gpu": [prepared.gpu for prepared in gpus],
+        "gpus": [prepared.server.parallelism.gpus for prepared in gpus],
+        "stack": gpus[0].stack,
+        "parallelism": gpus[0].parallelism,
+        "plain_speed": request.plain_speed_tokens_per_s,
     }
 
 
-def _assumptions(grid: Grid, gpus: Sequence[GpuMachine]) -> dict[str, AssumptionResult]:
-    """The assumptions about wafers, and by GPU those about GPUs."""
+def assumptions(wafer: Economics, gpus: Sequence[Machine]) -> dict[str, AssumptionResult]:
+    """Return the price and power of a wafer, and by GPU those of GPUs."""
     of_gpus = {
         f"{key}.{machine.name}": assumption_of(number)
         for machine in gpus
-        for key, number in machine.economics.sources.items()
+        if machine.deployment.economics is not None
+        for key, number in machine.deployment.economics.sources.items()
     }
-    return {**assumptions_of(grid.first.economics), **of_gpus}
+    return {**assumptions_of(wafer), **of_gpus}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TextIO
+from typing import TextIO
 
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.summary import input_texts, print_text
@@ -10,12 +10,6 @@ from wse.comparison.compare.tables import notes
 from wse.report.table import pair_table
 from wse.report.terminal import console_on, heading, plural, printable
 from wse.report.terminal_table import print_table, print_tables, shown_columns
-
-KEY: Final = (
-    "a user: tokens/s of a user while it decodes, prompts of the others read meanwhile; USD/M: dollars of a million "
-    "generated tokens of all users; J/token: at the power of the whole system"
-)
-"""Columns in a few words."""
 
 
 def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) -> None:
@@ -26,7 +20,6 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
         print_text(console, sentence)
     tables = result.tables(detail=detail)
     print_tables(console, tables[:2])
-    print_text(console, KEY, style="bright_black")
     print_tables(console, tables[2:])
     if detail:
         if result.impossible:

@@ -1,84 +1,101 @@
-"""The verdict on wafers and GPUs: two sentences that follow from the rows by rule."""
+"""The verdict on wafers and GPUs: which is faster for one user, and at which speeds which is cheaper."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
-from wse.comparison.compare.curve.frontier import cheaper_from
-from wse.comparison.compare.curve.row import GPU, WAFER, CurveRow
+from wse.comparison.compare.curve.crossover import Interval, cheaper_speeds, fastest_speed
 from wse.comparison.compare.curve.tables import price
+from wse.comparison.compare.machine import GPU, WAFER, Machine
 from wse.comparison.compare.verdict import rate
 from wse.report.terminal import plural
+from wse.serving.operating_point import OperatingPoint
 
 EQUAL: Final = 0.005
-"""Relative difference below which two numbers are told as the same."""
-KINDS: Final = {WAFER: "wafers", GPU: "GPUs"}
+"""Relative difference below which two numbers count as equal."""
 
 
-def curve_verdict(rows: Sequence[CurveRow]) -> tuple[str, str]:
-    """Which machine is faster for one user, and which is cheaper by token and up to which speed.
+def curve_verdict(machines: Sequence[Machine]) -> tuple[str, ...]:
+    """Return which machine is faster for one user, which has the cheapest token, and the speeds at which wafers are.
 
     Args:
-        rows: Rows of wafers and of GPUs, at least one of each.
+        machines: Wafers and GPUs, at least one of each.
     """
-    of_kind = {kind: [row for row in rows if row.kind == kind] for kind in KINDS}
-    return _speed(of_kind[WAFER], of_kind[GPU]), _cost(of_kind[WAFER], of_kind[GPU])
+    wafers, gpus = ([one for one in machines if one.kind == kind] for kind in (WAFER, GPU))
+    return _speed(wafers, gpus), _cheapest(wafers, gpus), _crossover(wafers, gpus)
 
 
-def _speed(wafers: Sequence[CurveRow], gpus: Sequence[CurveRow]) -> str:
-    """Which is faster for one user, and by how much."""
-    fastest = [max(rows, key=lambda row: row.tokens_per_s_per_user) for rows in (wafers, gpus)]
-    winner, loser = sorted(fastest, key=lambda row: -row.tokens_per_s_per_user)
-    times = winner.tokens_per_s_per_user / loser.tokens_per_s_per_user
-    rates = f"{rate(winner.tokens_per_s_per_user)} against {rate(loser.tokens_per_s_per_user)}"
-    if times < 1 + EQUAL:
-        return f"One user is as fast on {winner.machine} as on {loser.machine}: {rates}."
-    return f"One user is {_times(times)} as fast on {winner.machine} as on {loser.machine}: {rates}."
+def _speed(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
+    """Return which is faster for one user, and by how much."""
+    fastest = [max(group, key=fastest_speed) for group in (wafers, gpus)]
+    winner, loser = sorted(fastest, key=lambda machine: -fastest_speed(machine))
+    times = fastest_speed(winner) / fastest_speed(loser)
+    rates = f"{rate(fastest_speed(winner))} against {rate(fastest_speed(loser))}"
+    how = "as fast" if times < 1 + EQUAL else f"{_times(times)} as fast"
+    return f"One user is {how} on {winner.text} as on {loser.text}: {rates}."
 
 
-def _cost(wafers: Sequence[CurveRow], gpus: Sequence[CurveRow]) -> str:
-    """Which has the cheaper token, from which speed on wafers have it, and from which on they are the only ones."""
-    cheapest = [min(rows, key=lambda row: row.usd_per_million_tokens) for rows in (wafers, gpus)]
-    winner, loser = sorted(cheapest, key=lambda row: row.usd_per_million_tokens)
-    text = (
-        f"A token is cheapest on {winner.machine}, {_price(winner)} with {plural(winner.users, 'user')} of "
-        f"{rate(winner.tokens_per_s_per_user)}, against {_price(loser)} on {loser.machine}{_overlap(winner, loser)}"
+def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
+    """Return the cheapest token of wafers and that of GPUs, at whatever speed."""
+    pairs = [min(((m, _full(m)) for m in group), key=lambda pair: _usd(pair[1])) for group in (wafers, gpus)]
+    (winner, best), (loser, other) = sorted(pairs, key=lambda pair: _usd(pair[1]))
+    return (
+        f"A token is cheapest on {winner.text}, {_price(best)} with {plural(best.concurrency, 'user')} of "
+        f"{rate(best.tokens_per_s_per_user or 0.0)}, against {_price(other)} on {loser.text}{_overlap(best, other)}."
     )
-    limits = []
-    least = cheaper_from(wafers, gpus)
-    most = max(row.tokens_per_s_per_user for row in gpus)
-    alone = max(row.tokens_per_s_per_user for row in wafers) > most
-    if winner.kind == GPU and least is not None and (least < most or not alone):
-        limits.append(f"from {rate(least)} a user on wafers are the cheaper ones{_cautious(wafers, gpus, least, most)}")
-    if winner.kind == WAFER and least is not None and least > min(row.tokens_per_s_per_user for row in wafers):
-        limits.append("at some speeds between GPUs are")
-    limits.append(f"above {rate(most)} a user wafers are the only ones" if alone else "wafers reach no speed alone")
-    return f"{text}; {', and '.join(limits)}."
 
 
-def _cautious(wafers: Sequence[CurveRow], gpus: Sequence[CurveRow], least: float, most: float) -> str:
-    """The speed from which on wafers are cheaper even at their highest price and the lowest of GPUs."""
-    dear = [replace(row, usd_per_million_tokens=row.usd_per_million_tokens_high) for row in wafers]
-    cheap = [replace(row, usd_per_million_tokens=row.usd_per_million_tokens_low) for row in gpus]
-    cautious = cheaper_from(dear, cheap)
-    if cautious == least:
-        return " whatever is known of prices"
-    known = "at the prices within what is known that favour GPUs"
-    if cautious is None or cautious > most:
-        return f" (at no speed of GPUs {known})"
-    return f" (from {rate(cautious)} {known})"
+def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
+    """Return the speeds at which wafers are cheaper: at central prices, and at the ends that favour either side."""
+    central = cheaper_speeds(wafers, gpus)
+    cautious = cheaper_speeds(wafers, gpus, ("high", "low"))
+    generous = cheaper_speeds(wafers, gpus, ("low", "high"))
+    most = max(fastest_speed(machine) for machine in gpus)
+    only = max(fastest_speed(machine) for machine in wafers) > most
+    alone = f" Above {rate(most)} a user only wafers are fast enough." if only else ""
+    return (
+        f"At central prices wafers have the cheaper token {_speeds(central, most)}; at the lowest price of wafers and "
+        f"the highest of GPUs {_speeds(generous, most)}; at the highest of wafers and the lowest of GPUs "
+        f"{_speeds(cautious, most)}.{alone}"
+    )
 
 
-def _overlap(winner: CurveRow, loser: CurveRow) -> str:
-    """A remark where what is known of prices leaves open which is cheaper."""
-    overlap = loser.usd_per_million_tokens_low <= winner.usd_per_million_tokens_high
-    return " (within what is known of prices it may be the other way round)" if overlap else ""
+def _speeds(intervals: Sequence[Interval], most: float) -> str:
+    """Return intervals of speeds in words; ``most`` is the speed above which GPUs serve nobody."""
+    if not intervals:
+        return "at no speed"
+    texts = []
+    for low, high in intervals:
+        if low <= 1:
+            texts.append("at every speed" if math.isinf(high) else f"up to {rate(high)} a user")
+        elif math.isinf(high):
+            texts.append("only where GPUs are too slow" if low >= most * (1 - EQUAL) else f"from {rate(low)} a user on")
+        else:
+            texts.append(f"from {rate(low)} to {rate(high)} a user")
+    return " and ".join(texts)
 
 
-def _price(row: CurveRow) -> str:
-    return f"{price(row.usd_per_million_tokens)} USD a million"
+def _full(machine: Machine) -> OperatingPoint:
+    return machine.point(machine.useful_users)
+
+
+def _overlap(best: OperatingPoint, other: OperatingPoint) -> str:
+    """Return a remark where the ranges of prices leave open which token is cheaper."""
+    if best.usd_per_million_tokens is None or other.usd_per_million_tokens is None:
+        return ""
+    overlaps = other.usd_per_million_tokens.low <= best.usd_per_million_tokens.high
+    return " (within the published range of prices it may be the other way round)" if overlaps else ""
+
+
+def _usd(point: OperatingPoint) -> float:
+    return math.inf if point.usd_per_million_tokens is None else point.usd_per_million_tokens.value
+
+
+def _price(point: OperatingPoint) -> str:
+    cost = point.usd_per_million_tokens
+    return "" if cost is None else f"{price(cost.value)} USD ({price(cost.low)} to {price(cost.high)}) per million"
 
 
 def _times(times: float) -> str:

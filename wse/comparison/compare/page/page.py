@@ -54,9 +54,12 @@ def traces_as_html(result: TracesResult) -> bytes:
     return comparison_page(
         title=f"{result.rows[0].model}: two runs",
         verdict=(change_of_runs(*result.rows),),
-        tables=[*detail_tables(result.rows), *(table for table in changed if table.rows)],
+        tables=[*detail_tables(result.rows, ()), *(table for table in changed if table.rows)],
         stacks=list(zip(names, result.rows, strict=True)),
-        lists=[("Runs", list(zip(names, runs(result), strict=True)))],
+        lists=[
+            ("Runs", list(zip(names, runs(result), strict=True))),
+            ("Prices", [("USD/Mtok", text) for text in result.prices]),
+        ],
     )
 
 
@@ -134,7 +137,7 @@ def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
     """The points of a panel, each with the lines that are shown beside it."""
-    speed, *_ = detail_tables(rows)
+    speed, *_ = detail_tables(rows, ())
     points = []
     for row in rows:
         link = link_text(row)

@@ -34,6 +34,11 @@ function hexadecimal(address) {
   return `0x${address.toString(16).padStart(4, "0")}`;
 }
 
+// A share of cycles, as `wse inspect` has it too: of the cycles of all steps of their phase.
+function cycleShare(trace, phase, cycles) {
+  return percent(cycles, trace.phases[phase]?.cycles ?? 0);
+}
+
 function percent(part, all) {
   if (!all) return "0 %";
   const share = (100 * part) / all;

@@ -12,17 +12,27 @@ function theme() {
   apply();
 }
 
+const section = (name) => document.getElementById(name);
+
+// A section says that it is being decoded, and nothing else, until all of `loads` are done.
+async function ready(name, ...loads) {
+  await Promise.all(loads);
+  section(name).setAttribute("aria-busy", "false");
+}
+
 async function start() {
-  const section = (name) => document.getElementById(name);
   theme();
   tendTips();
   tendSteering();
   summary(section("summary"));
+  ready("summary");
   about(section("about"));
+  ready("about");
   const nothing = (name, text) => section(name).append(el("p", { class: "note" }, text));
   limits(section("work"));
   if (TRACES.some((trace) => Object.keys(trace.phases).length)) new CycleMap(section("work"));
   else nothing("work", "No pass was recorded.");
+  ready("work");
   const timed = TRACES.filter((trace) => trace.steps && trace.schedules.length);
   const timeline = timed.length
     ? new Timeline(section("timeline"), timed)
@@ -38,8 +48,13 @@ async function start() {
     el("p", { class: "note" }, "Choose a wafer to see its PEs above."),
     el("div", { class: "pair" }, ...TRACES.map((trace) => placementOf(trace, choose))),
   );
+  ready("placement");
   const steps = new StepTable(section("steps"));
-  await Promise.all([maps?.load(), maps?.replay?.load(), timeline?.load(), steps.load()]);
+  await Promise.all([
+    ready("wafer", maps?.load(), maps?.replay?.load()),
+    ready("timeline", timeline?.load()),
+    ready("steps", steps.load()),
+  ]);
   if (timeline)
     timeline.pinned = (trace, step, side) => {
       maps?.show(trace, step);
@@ -48,6 +63,7 @@ async function start() {
     };
   steps.pinned = (trace, step) => maps?.show(trace, step);
   experts(section("experts"));
+  ready("experts");
   await tendAddress();
   requestAnimationFrame(() =>
     setTimeout(() => {
@@ -58,6 +74,7 @@ async function start() {
 }
 
 start().catch((error) => {
+  for (const busy of document.querySelectorAll('[aria-busy="true"]')) busy.dataset.state = "This could not be drawn.";
   document
     .querySelector("main")
     .prepend(el("p", { class: "badge warn", role: "alert" }, `This page could not be drawn: ${error.message}`));

@@ -9,8 +9,6 @@ function placementOf(trace, choose) {
   const scale = THUMBS.find(([most]) => trace.planes.length <= most)[1] / Math.max(trace.rows, trace.cols);
   const wafers = Array.from({ length: trace.planes.length }, (_, wafer) => thumbnail(trace, wafer, scale, choose));
   const rows = trace.stages.map((stage, at) => {
-    const free = stage.stage_bytes.at(-1),
-      all = sum(stage.stage_bytes);
     return [
       String(at),
       String(stage.wafer),
@@ -18,7 +16,7 @@ function placementOf(trace, choose) {
       `${stage.row}, ${stage.col}`,
       `${stage.rows}×${stage.cols}`,
       whole(stage.rows * stage.cols),
-      percent(all - free, all),
+      percent(stage.used_fraction, 1),
       ...stage.stage_bytes.map(whole),
     ];
   });

@@ -65,6 +65,12 @@ const CAUSE_COLUMN = {
   value: (row) => DATA.causes[row.causes.indexOf(Math.max(...row.causes))],
   bar: (row) => causeBar(row.causes),
 };
+const SHARE_COLUMN = {
+  name: "share",
+  value: (row) => row.cycles / (TRACES[0].phases[row.phase]?.cycles || 1),
+  text: (row) => cycleShare(TRACES[0], row.phase, row.cycles),
+  numeric: true,
+};
 const NAME_COLUMNS = [
   textColumn("phase", (row) => row.phase),
   textColumn("op", (row) => row.op),
@@ -208,13 +214,12 @@ function tableOf(rows, shape) {
   const columns_ = COMPARED ? changeColumns(apart) : sumColumns(apart);
   const caption = COMPARED
     ? "Steps of both runs, by op and kernel or pattern: cycles over the run"
-    : "Steps of the program, summed over the run";
+    : "Steps of the program, summed over the run; share: of the cycles of their phase";
   const first = columns_.findIndex((column) => column.name === (COMPARED ? "change" : "cycles"));
   return new SortedTable(caption, columns_, rows, searched, first);
 }
 
 function sumColumns(apart) {
-  const total = sum(TRACES.flatMap((trace) => Object.values(trace.phases).map((phase) => sum(phase.cycles_by))));
   const places = [
     LAYER_COLUMN,
     numberColumn("stage", (row) => row.stage, orDash),
@@ -225,11 +230,7 @@ function sumColumns(apart) {
     ...(apart ? places : []),
     numberColumn("times", (row) => row.times),
     numberColumn("cycles", (row) => row.cycles),
-    numberColumn(
-      "share",
-      (row) => row.cycles,
-      (cycles) => percent(cycles, total),
-    ),
+    SHARE_COLUMN,
     CAUSE_COLUMN,
     numberColumn("words", (row) => row.words),
     numberColumn("hops", (row) => row.hops),

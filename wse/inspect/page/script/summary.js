@@ -29,7 +29,7 @@ function answerFigures(trace) {
 function perToken(trace) {
   const { decode } = trace.phases;
   if (!decode) return "";
-  const cycles = sum(decode.cycles_by) / decode.passes;
+  const cycles = decode.cycles / decode.passes;
   const users = new Set(trace.tokens.map((token) => token.user)).size;
   return `${whole(cycles)} cycles a token, ${seconds(cycles / trace.clock_hz)}${users > 1 ? ` for ${users} users` : ""}`;
 }
@@ -37,23 +37,23 @@ function perToken(trace) {
 function promptTime(trace) {
   const { prefill } = trace.phases;
   if (!prefill) return "";
-  const cycles = sum(prefill.cycles_by);
+  const cycles = prefill.cycles;
   return `${amount(cycles, "cycles")} in ${whole(prefill.passes)} ${prefill.passes === 1 ? "pass" : "passes"}`;
 }
 
 // The cause with most of a token's cycles, and how far the token is from the largest of its bounds.
 function limitFigure(trace) {
   const phase = trace.phases.decode ?? trace.phases.prefill;
-  if (!phase || !sum(phase.cycles_by)) return null;
+  if (!phase || !phase.cycles) return null;
   const { numbers, bound, grades } = trace.answer;
   const most = Math.max(...phase.cycles_by);
   const ratio = numbers.bound_ratio;
   return {
     name: "limit",
-    value: most / sum(phase.cycles_by),
-    text: `${DATA.causes[phase.cycles_by.indexOf(most)]}${COMPARED ? ` ${percent(most, sum(phase.cycles_by))}` : ""}`,
+    value: most / phase.cycles,
+    text: `${DATA.causes[phase.cycles_by.indexOf(most)]}${COMPARED ? ` ${percent(most, phase.cycles)}` : ""}`,
     note:
-      `${percent(most, sum(phase.cycles_by))} of the cycles` +
+      `${percent(most, phase.cycles)} of the cycles` +
       (bound && ratio
         ? `; ${significant(ratio)} × the bound, ${bound}${grades.bound ? ` (${grades.bound.grade})` : ""}`
         : ""),
@@ -63,13 +63,13 @@ function limitFigure(trace) {
 function tracedFigures(trace) {
   const found = [];
   const { decode, prefill, verify } = trace.phases;
-  const cyclesOf = (phase) => sum(phase.cycles_by) / phase.passes;
+  const cyclesOf = (phase) => phase.cycles / phase.passes;
   const add = (name, value, text, note) => found.push({ name, value, text, note });
   const time = (cycles) => seconds(cycles / trace.clock_hz);
   if (decode && (COMPARED || !("user_rate" in trace.answer.numbers)))
     add("a decoded token", cyclesOf(decode), `${whole(cyclesOf(decode))} cycles`, time(cyclesOf(decode)));
   if (prefill && !("prompt_rate" in trace.answer.numbers))
-    add("prompts", sum(prefill.cycles_by), amount(sum(prefill.cycles_by), "cycles"), time(sum(prefill.cycles_by)));
+    add("prompts", prefill.cycles, amount(prefill.cycles, "cycles"), time(prefill.cycles));
   if (verify)
     add(
       "a pass over several tokens",
@@ -89,9 +89,7 @@ function tracedFigures(trace) {
       amount(decode.hops / decode.passes, "words"),
       "words times links crossed",
     );
-  const used = trace.stages.map(
-    (stage) => (sum(stage.stage_bytes) - stage.stage_bytes.at(-1)) / Math.max(1, sum(stage.stage_bytes)),
-  );
+  const used = trace.stages.map((stage) => stage.used_fraction);
   if (used.length)
     add(
       "SRAM of the fullest PE",

@@ -7,6 +7,7 @@ class Timeline {
     this.pinned = () => {}; // told of a step that is pinned, and of none
     this.window = [0, 1];
     this.end = 1;
+    this.isLoaded = false;
     this.sides = traces.map((trace) => this.side(trace));
     this.strip = el("canvas", {
       class: "strip",
@@ -174,6 +175,7 @@ class Timeline {
       side.steps = await columns(side.trace.steps);
       side.shifts = await columns(side.trace.shifts ?? {});
     }
+    this.isLoaded = true;
     for (const side of this.sides) this.choose(side, side.token, false);
     this.show(0, this.end, false);
   }
@@ -257,6 +259,7 @@ class Timeline {
   }
 
   draw() {
+    if (!this.isLoaded) return;
     LANE.name = document.documentElement.clientWidth < NARROW ? 84 : 132;
     const colours = DATA.causes.map((cause) => colourOf(`cause-${cause}`));
     for (const side of this.sides) drawSide(this, side, colours);

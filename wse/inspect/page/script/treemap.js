@@ -115,7 +115,7 @@ class CycleMap {
     const width = Math.max(240, side.area.clientWidth),
       height = Math.max(1, AREA_HEIGHT * share); // so that areas of two traces compare
     const boxes = squarify(groups, { x: 0, y: 0, width, height });
-    const cells = boxes.map((box, at) => this.group(box, total, passes, at));
+    const cells = boxes.map((box, at) => this.group(trace, box, passes, at));
     const what = `${this.path.length ? `of ${this.path.join(", ")}, ` : ""}by ${LEVEL_NAMES[level]}`;
     const shares = causeShares(DATA.causes.map((_, index) => sum(groups.map((group) => group.cycles[index]))));
     side.say.textContent = `${this.phase}, cycles of a mean pass ${what}: ${whole(total / passes)} in all; ${shares}.`;
@@ -135,23 +135,23 @@ class CycleMap {
     const held = side.area.contains(document.activeElement);
     side.area.replaceChildren(picture);
     if (held && cells.length) cells[0].focus();
-    this.drawTable(side, groups, what, total, passes);
+    this.drawTable(side, groups, what, passes);
   }
 
-  drawTable(side, groups, what, total, passes) {
+  drawTable(side, groups, what, passes) {
     const rows = [...groups]
       .sort((a, b) => b.value - a.value)
       .map((group) => [
         group.name,
         whole(group.value / passes),
-        percent(group.value, total),
+        cycleShare(side.trace, this.phase, group.value),
         ...group.cycles.map((cycles) => whole(cycles / passes)),
       ]);
     const open = side.table.open;
     side.table.replaceChildren(
       el("summary", {}, "The same as a table"),
       plainTable(
-        `Cycles of a mean ${this.phase} pass ${what}`,
+        `Cycles of a mean ${this.phase} pass ${what}; share: of the cycles of the phase`,
         ["", "cycles", "share", ...DATA.causes],
         rows,
         [1, 2, 3, 4, 5, 6, 7, 8],
@@ -160,9 +160,10 @@ class CycleMap {
     side.table.open = open;
   }
 
-  group(box, total, passes, index) {
+  group(trace, box, passes, index) {
     const { item, x, y, width, height } = box;
-    const texts = tileTexts(item.name, percent(item.value, total), whole(item.value / passes), width - 10, height - 8);
+    const share = cycleShare(trace, this.phase, item.value);
+    const texts = tileTexts(item.name, share, whole(item.value / passes), width - 10, height - 8);
     const header = texts.length ? texts.length * LINE + 3 : 0;
     const parts = DATA.causes.map((cause, at) => ({ cause, value: item.cycles[at] }));
     const inside = squarify(parts, {
@@ -173,7 +174,7 @@ class CycleMap {
     });
     const lines = (cause) => [
       item.name,
-      `${whole(item.value / passes)} cycles, ${percent(item.value, total)}`,
+      `${whole(item.value / passes)} cycles, ${share} of the phase`,
       ...parts
         .filter((part) => part.value)
         .map((part) => {

@@ -11,6 +11,7 @@ class WaferMaps {
     this.layer = "all";
     this.scale = "linear";
     this.shows = "both";
+    this.isLoading = true; // what is chosen is being decoded
     this.mark = null; // {trace, wafer, row, col, rows, cols} of a pinned step
     this.names = mapNames();
     this.usual = this.names.includes("hops") ? "hops" : this.names[0];
@@ -124,10 +125,13 @@ class WaferMaps {
     this.layerPick.hidden = !links || this.layerPick.querySelectorAll("option").length < 2;
     const wanted = `${this.name} ${this.wafer} ${this.layer}`;
     this.wanted = wanted;
+    this.isLoading = true;
+    for (const side of this.sides) side.plane = null;
     const planes = await Promise.all(
       TRACES.map((trace) => planeOf(trace, this.wafer, this.name, links ? this.layer : "all")),
     );
     if (this.wanted !== wanted) return;
+    this.isLoading = false;
     planes.forEach((plane, at) => {
       this.sides[at].plane = plane;
     });
@@ -202,7 +206,7 @@ class WaferMaps {
     side.legend.node.hidden = !plane;
     side.title.textContent = isDifference ? `B − A: ${where}` : `${COMPARED ? `${sideName(trace)}: ` : ""}${where}`;
     const place = plane ? `(PE ${plane.at.join(", ")})` : "";
-    let text = `${where}: not in this trace.`;
+    let text = `${where}: ${this.isLoading ? "being decoded" : "not in this trace"}.`;
     if (plane && isDifference)
       text =
         `${where}, B − A: most different by ${signed(plane.values[plane.at[0] * plane.cols + plane.at[1]])} ${unit} ` +

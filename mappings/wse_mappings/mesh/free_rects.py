@@ -1,0 +1,52 @@
+"""Free rectangles: the parts of a mesh that no region occupies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from wse_mappings.mesh.placement import Rect
+
+
+def free_rects(mesh_rows: int, mesh_cols: int, occupied: Sequence[Rect]) -> list[Rect]:
+    """Return the maximal rectangles of a mesh that overlap no occupied one, the largest area first.
+
+    A maximal rectangle cannot grow in any direction. Maximal rectangles may overlap each other.
+
+    Args:
+        mesh_rows: Rows of the mesh.
+        mesh_cols: Columns of the mesh.
+        occupied: Rectangles that are in use; parts outside of the mesh are ignored.
+
+    >>> free_rects(4, 4, [Rect(0, 0, 3, 3)])
+    [Rect(row=0, col=3, rows=4, cols=1), Rect(row=3, col=0, rows=1, cols=4)]
+    """
+    edges = {0, mesh_rows, *(edge for rect in occupied for edge in (rect.row, rect.row + rect.rows))}
+    rows = sorted(edge for edge in edges if 0 <= edge <= mesh_rows)
+    found = {
+        Rect(top, left, bottom - top, right - left)
+        for top, bottom in combinations(rows, 2)
+        for left, right in _gaps(mesh_cols, [r for r in occupied if r.row < bottom and top < r.row + r.rows])
+    }
+    maximal = [rect for rect in found if not any(_contains(other, rect) for other in found if other != rect)]
+    return sorted(maximal, key=lambda rect: (-rect.rows * rect.cols, rect))
+
+
+def _gaps(mesh_cols: int, occupied: Sequence[Rect]) -> Iterator[tuple[int, int]]:
+    """Yield the (first, one past the last) columns of each run of columns that no rectangle covers."""
+    begin = 0
+    for rect in sorted(occupied, key=lambda rect: rect.col):
+        if min(rect.col, mesh_cols) > begin:
+            yield begin, min(rect.col, mesh_cols)
+        begin = max(begin, rect.col + rect.cols)
+    if begin < mesh_cols:
+        yield begin, mesh_cols
+
+
+def _contains(outer: Rect, inner: Rect) -> bool:
+    return (
+        outer.row <= inner.row
+        and outer.col <= inner.col
+        and outer.row + outer.rows >= inner.row + inner.rows
+        and outer.col + outer.cols >= inner.col + inner.cols
+    )

@@ -1,0 +1,109 @@
+"""Commands that place a model share their defaults, so that their answers agree without an option."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tiers import slow_but
+
+from tests.cli.conftest import Wse
+from wse.api import estimate, run
+from wse.comparison.scenario.form import MachineForm
+from wse.errors import DoesNotFit
+from wse.request.compare_request import CompareRequest
+from wse.request.compile_request import CompileRequest
+from wse.request.estimate_request import EstimateRequest
+from wse.request.option import options_of
+from wse.request.pattern_request import PatternRequest
+from wse.request.placement_request import PlacementRequest
+from wse.request.race_request import RaceRequest
+from wse.request.run_request import RunRequest
+from wse.request.serve_request import ServeRequest
+
+REQUESTS = (RunRequest, CompileRequest, EstimateRequest, CompareRequest, RaceRequest, ServeRequest, PatternRequest)
+OWN_MAPPING = {ServeRequest: {"mapping"}}
+"""A server of many users is placed on whole wafers unless another mapping is given."""
+SAME = ("model", "wafer", "system", "prefill", "decode", "crossing", "batch", "rewrites")
+
+
+@pytest.mark.parametrize("request_type", REQUESTS)
+def test_options_of_a_placement_have_one_default(request_type: type) -> None:
+    common, options = options_of(PlacementRequest), options_of(request_type)
+    shared = options.keys() & common.keys() - OWN_MAPPING.get(request_type, set())
+    assert {"wafer", "software", "settings"} <= shared
+    assert {name: options[name].default for name in shared} == {name: common[name].default for name in shared}
+
+
+def test_the_defaults_are_those_that_pages_state() -> None:
+    request = PlacementRequest()
+    assert (request.wafer, request.software, request.mapping) == ("wse3", "production", "auto")
+    assert (request.wafers, request.mesh, request.schedule, request.dtype) == (None, None, "fused", None)
+
+
+def test_a_machine_of_a_scenario_has_these_defaults_too() -> None:
+    request, machine = EstimateRequest(), MachineForm()
+    for name in ("mapping", "schedule", "software", "experts", "batch"):
+        assert getattr(machine, name) == getattr(request, name), name
+
+
+def test_a_compilation_has_every_option_of_an_estimate_that_decides_the_placement() -> None:
+    names = options_of(CompileRequest).keys()
+    assert {*options_of(PlacementRequest), "prompt_len", "new_tokens", "batch", "verify_tokens", "capacity"} <= names
+    assert not {"gpu", "price", "draft", "prompt", "prompt_ids", "trace"} & names
+
+
+ASKED: list[tuple[str, ...]] = [
+    ("story", "--mesh", "9x9"),
+    ("story", "--mesh", "24x24", "--new-tokens", "1"),
+    ("story", "--mesh", "9x9", "--batch", "2", "--verify-tokens", "3", "--prompt-len", "20", "--new-tokens", "20"),
+    ("story", "--mesh", "6x6", "--wafers", "1", "--capacity", "report"),
+    ("story", "--mesh", "16x16", "--prompt-len", "8", "--new-tokens", "8", "--users", "8", "--objective", "cost"),
+    ("llama-3.1-70b",),
+]
+
+
+@pytest.mark.parametrize("asked", slow_but(ASKED, *ASKED[:2], ASKED[4]), ids=" ".join)
+def test_a_compilation_shows_the_placement_that_an_estimate_times(wse: Wse, asked: tuple[str, ...]) -> None:
+    compiled, estimated = (json.loads(wse(name, *asked, "--json").out) for name in ("compile", "estimate"))
+    assert "colours" in compiled["wafer"]
+    del compiled["wafer"]["colours"]
+    assert {key: compiled.get(key) for key in SAME} == {key: estimated.get(key) for key in SAME}
+    assert ("decode" in compiled) == (asked[-2:] != ("--new-tokens", "1"))
+    for key in ("bytes_per_pe", "stages", "fits", "kv_capacity_tokens"):
+        assert compiled["sram"][key] == estimated["sram"][key]
+
+
+RUNS: list[dict[str, Any]] = [
+    {},
+    {"mesh": "5x5"},
+    {"mesh": "24x24"},
+    {"mesh": "9x9", "dtype": "int8"},
+    {"model": "smollm2-135m", "weights": "random:3", "new_tokens": 3},
+]
+
+
+@pytest.mark.parametrize("asked", slow_but(RUNS, *RUNS[:2]), ids=str)
+def test_a_run_and_an_estimate_of_its_mesh_and_lengths_have_the_same_cycles(asked: dict[str, Any]) -> None:
+    ran = run(**{"new_tokens": 24, "trace": None} | asked)
+    mesh, new = f"{ran.wafer.rows}x{ran.wafer.cols}", len(ran.tokens or ())
+    same = {key: asked[key] for key in ("dtype",) if key in asked}
+    model = asked.get("model", "story")
+    estimated = estimate(model, mesh=mesh, prompt_len=ran.prompt_tokens, new_tokens=new, **same)
+    assert new == asked.get("new_tokens", 24)
+    for section in ("model", "prefill", "decode", "fabric", "crossing"):
+        want = {key: value for key, value in getattr(ran, section).to_dict().items() if key != "weights"}
+        assert want.items() <= getattr(estimated, section).to_dict().items()
+    assert estimated.system.stages == ran.system.stages
+    assert estimated.sram.bytes_per_pe == ran.sram.bytes_per_pe
+
+
+def test_a_run_takes_the_smallest_square_that_one_wafer_holds_the_model_on() -> None:
+    ran = run(new_tokens=8, trace=None)
+    side = ran.wafer.rows
+    assert (ran.wafer.name, ran.wafer.cols, ran.system.wafers) == ("wse3", side, 1)
+    lengths = {"prompt_len": ran.prompt_tokens, "new_tokens": 8}
+    assert estimate("story", mesh=f"{side}x{side}", **lengths).system.wafers == 1
+    with pytest.raises(DoesNotFit):
+        estimate("story", mesh=f"{side - 1}x{side - 1}", wafers=1, **lengths)

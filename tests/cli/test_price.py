@@ -1,0 +1,154 @@
+"""``--price`` on every command with costs: the given price is the one that counts, without a range, and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wse as api
+from tests.cli.conftest import Wse
+from wse.errors import BadInput, UnknownName
+
+LENGTHS = ("--prompt-len", "64", "--new-tokens", "64")
+WAFER = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "released", "--wafers", "1")
+GPU = ("story", "--gpu", "h100", "--gpus", "1", *LENGTHS)
+TRACE = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story-two-wafers.h5"
+KEYS = ("usd_per_million_tokens_low", "usd_per_million_tokens", "usd_per_million_tokens_high")
+
+
+def _costs(wse: Wse, *arguments: object) -> Any:
+    answer = wse(*arguments, "--json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out)
+
+
+def _ends(row: Any) -> tuple[float, ...]:
+    return tuple(row[key] for key in KEYS)
+
+
+@pytest.mark.parametrize(
+    ("machine", "price", "central", "range_"),
+    [
+        (WAFER, "wafer=60", 64.45, (41.96, 99.0)),
+        (WAFER, "WSE3=60", 64.45, (41.96, 99.0)),
+        (GPU, "h100=60", 2.95, (1.99, 5.0)),
+    ],
+)
+def test_a_cost_is_at_the_central_price_and_both_ends_or_at_the_given_price(
+    wse: Wse, machine: tuple[str, ...], price: str, central: float, range_: tuple[float, float]
+) -> None:
+    plain = _costs(wse, "estimate", *machine)["cost"]
+    low, value, high = _ends(plain)
+    assert (low, high) == pytest.approx((value * range_[0] / central, value * range_[1] / central))
+    assert plain["range"] == [low, high]
+    given = _costs(wse, "estimate", *machine, "--price", price)["cost"]
+    assert _ends(given) == pytest.approx((60 / central * value,) * 3)
+    assert given["grade"] == "U"
+    assert given["assumptions"].endswith("60 USD/h: given")
+
+
+def test_what_is_printed_has_price_range_and_source(wse: Wse) -> None:
+    text = " ".join(wse("estimate", *WAFER).out.split())
+    assert "at 64.45 (41.96 to 99) USD/h per wafer" in text
+    assert "tokenomics.info/cerebras (May 2026)" in text
+    assert "at 60 USD/h per wafer" in " ".join(wse("estimate", *WAFER, "--price", "wafer=60").out.split())
+
+
+def test_a_price_wins_over_a_file(wse: Wse, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text("wafer_usd_per_hour = 30\nwafer_power_w = 11_500\n")
+    result = _costs(wse, "estimate", *WAFER, "--economics", file, "--price", "wafer=60")
+    assert (result["cost"]["wafer_usd_per_hour"], result["energy"]["wafer_power_w"]) == (60, 11_500)
+
+
+def test_comparisons_give_each_machine_its_price(wse: Wse) -> None:
+    plain = _costs(wse, "compare", *WAFER, "--gpu", "h100", "--gpus", "1")
+    given = _costs(wse, "compare", *WAFER, "--gpu", "h100", "--gpus", "1", "--price", "wafer=60,h100=2")
+    factors = {"wafer": 60 / 64.45, "gpu": 2 / 2.95}
+    for before, after in zip(plain["rows"], given["rows"], strict=True):
+        cost = factors[before["kind"]] * before["usd_per_million_tokens"]
+        assert _ends(after) == pytest.approx((cost, cost, cost))
+    assert given["economics"]["gpu_usd_per_hour.h100"]["source"] == "given"
+    assert given["economics"]["wafer_usd_per_hour"]["value"] == 60
+    alone = _costs(wse, "compare", *WAFER, "--price", "wafer=60")
+    assert alone["economics"]["wafer_usd_per_hour"]["value"] == 60
+    ranked, dearer = (
+        _costs(wse, "compare", *WAFER, "--users", "20", "--gpu", "h100", "--price", price)["rows"]
+        for price in ("wafer=60,h100=2", "wafer=120,h100=2")
+    )
+    for one in ranked:
+        (other,) = (row for row in dearer if (row["kind"], row["chips"]) == (one["kind"], one["chips"]))
+        factor = 2 if one["kind"] == "wafer" else 1
+        assert _ends(other) == pytest.approx((factor * one["usd_per_million_tokens"],) * 3)
+
+
+def test_prompts_on_another_machine_have_its_price(wse: Wse) -> None:
+    own = ("serve-sim", *WAFER, "--requests", "20", "--prefill", "own", "--prefill-gpu", "h100")
+    plain = _costs(wse, *own)["served"]["usd_per_hour"]
+    assert plain["value"] == pytest.approx(64.45 + 2.95)
+    assert plain["range"] == pytest.approx([41.96 + 1.99, 99 + 5])
+    served = _costs(wse, *own, "--price", "wse3=60,h100=2")["served"]
+    assert served["usd_per_hour"]["range"] == [62, 62]
+    cost = served["usd_per_million_tokens"]
+    assert cost["value"] == pytest.approx(62 / 3600 / served["tokens_per_s"] * 1e6)
+    other = ("serve-sim", *GPU, "--requests", "20", "--prefill", "own", "--prefill-wafer", "wse3")
+    assert _costs(wse, *other, "--price", "wafer=60,h100=2")["served"]["usd_per_hour"]["value"] == 62
+
+
+def test_traces_and_races_take_prices(wse: Wse) -> None:
+    plain, given = (_costs(wse, "compare", TRACE, TRACE, *price) for price in ((), ("--price", "wafer=60")))
+    for before, after in zip(plain["rows"], given["rows"], strict=True):
+        assert after["usd_per_million_tokens"] == pytest.approx(60 / 64.45 * before["usd_per_million_tokens"])
+    assert given["prices"] == ["at 60 USD/h per wse2; given"]
+    lanes = api.race("story", mesh="24x24", prompt_len=16, gpus=1, price={"wafer": 60, "h200": 2}).lanes
+    prices = [lane.price for lane in lanes]
+    assert {*prices} == {"at 60 USD/h per wse3; given", "at 2 USD/h per h200; given"}
+
+
+def test_a_sweep_over_prices(tmp_path: Path) -> None:
+    result = api.sweep(
+        {"model": "story", "mesh": "24x24", "prompt_len": 16, "new_tokens": 8, "price": ["wafer=40", "wafer=80"]},
+        output=tmp_path / "t.csv",
+        jobs=1,
+    )
+    low, high = (row.values["cost"] for row in result.rows)
+    assert float(high) == pytest.approx(2 * float(low))
+    assert result.prices == ("at 40 USD/h per wse3; given", "at 80 USD/h per wse3; given")
+    with pytest.raises(UnknownName, match="did you mean 'wafer'"):
+        api.sweep({"model": "story", "price": "wafr=40"}, output=tmp_path / "u.csv")
+
+
+def test_what_if_has_both_ends(wse: Wse) -> None:
+    result = _costs(wse, "estimate", *WAFER, "--what-if", "clock=x2", "--price", "wafer=60")
+    assert len({*_ends(result["base"])}) == 1
+    assert result["price"] == ["at 60 USD/h per wafer", "wafer_usd_per_hour 60 USD/h: given"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("estimate", *WAFER, "--price", "h200=2"), "--price h200=2: the request has no h200; give --gpu h200 too, or"),
+        (("estimate", *GPU, "--price", "wafer=2"), "--price wafer=2: the request has no wafer; leave it out"),
+        (("compare", *WAFER, "--price", "h200=2"), "--price h200=2: the request has no h200; give --gpu h200 too, or"),
+        (("compare", *WAFER, "--gpu", "h100", "--price", "b200=2"), "--price b200=2: the request has no b200"),
+        (("serve-sim", *WAFER, "--price", "h200=2"), "--price h200=2: the request has no h200"),
+        (("compare", TRACE, TRACE, "--price", "wse3=2"), "--price wse3=2: the request has no wse3; leave it out"),
+        (("estimate", *WAFER, "--price", "wafer=nan"), "--price wafer=nan: give USD per hour, more than 0"),
+        (("estimate", *WAFER, "--price", "h20=2"), "--price: unknown wafer or GPU 'h20': did you mean 'h200'?"),
+    ],
+)
+def test_a_price_that_cannot_be_is_refused(wse: Wse, arguments: tuple[str, ...], message: str) -> None:
+    assert message in wse(*arguments).refusal()
+
+
+def test_from_python() -> None:
+    lengths = {"mesh": "24x24", "prompt_len": 16, "new_tokens": 8}
+    given = [api.estimate("story", price=price, **lengths).cost for price in ({"wafer": 60}, "wafer=60")]
+    assert given[0] is not None
+    assert given[0] == given[1]
+    assert given[0].wafer_usd_per_hour == 60
+    with pytest.raises(BadInput, match="price="):
+        api.estimate("story", price={"wafer": "60"}, **lengths)

@@ -1,0 +1,101 @@
+"""Machines whose operating points are known in closed form: a token takes ``base_s`` and ``per_user_s`` a user more.
+
+With N users, a prompt takes as long as a token, so that a request of T tokens takes T (base_s + N per_user_s):
+
+    tokens/s of a user = 1 / (base_s + N per_user_s)
+    USD per million    = USD/h / 3,600 * 10^6 * (base_s + N per_user_s) / N
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from wse.comparison.compare.machine import GPU, WAFER, Kind, Machine
+from wse.hardware.number import SourcedNumber
+from wse.serving.economics import Economics
+from wse.serving.operating_point import RequestShape
+from wse.serving.steady_state import SteadyState
+
+TOKENS = 100
+POWER_W = 1_000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearDeployment:
+    """A deployment as of the module; from ``saturated_from`` users on, more of them are said to wait."""
+
+    base_s: float
+    per_user_s: float
+    max_concurrency: int
+    chips: int
+    economics: Economics
+    saturated_from: float = math.inf
+
+    @property
+    def shape(self) -> RequestShape:
+        return RequestShape(prompt_tokens=8, new_tokens=TOKENS)
+
+    def steady_state(self, concurrency: float) -> SteadyState:
+        tpot_s = self.base_s + concurrency * self.per_user_s
+        return SteadyState(
+            ttft_s=tpot_s,
+            answer_s=(TOKENS - 1) * tpot_s,
+            requests_per_s=concurrency / (TOKENS * tpot_s),
+            saturated=concurrency >= self.saturated_from,
+        )
+
+
+def economics(kind: Kind, usd_per_hour: float, ends: tuple[float, float] | None = None) -> Economics:
+    """Return a price with a range, and a power."""
+    price = SourcedNumber(value=usd_per_hour, unit="USD/h", grade="I", source="test", range=ends)
+    power = SourcedNumber(value=POWER_W, unit="W", grade="I", source="test", range=None)
+    return Economics(kind=kind, sources={f"{kind}_power_w": power, f"{kind}_usd_per_hour": price})
+
+
+def deployment(
+    base_s: float,
+    per_user_s: float = 0.0,
+    *,
+    room: int = 1,
+    usd_per_hour: float = 1.0,
+    ends: tuple[float, float] | None = None,
+    kind: Kind = GPU,
+    saturated_from: float = math.inf,
+) -> LinearDeployment:
+    """Return a deployment of one chip with room for some users."""
+    return LinearDeployment(
+        base_s=base_s,
+        per_user_s=per_user_s,
+        max_concurrency=room,
+        chips=1,
+        economics=economics(kind, usd_per_hour, ends),
+        saturated_from=saturated_from,
+    )
+
+
+def wafer(base_s: float, per_user_s: float = 0.0, **settings: float | tuple[float, float] | None) -> Machine:
+    """Return a wafer; settings as of `deployment`."""
+    return _machine(WAFER, "wse3", "bands", base_s, per_user_s, settings)
+
+
+def gpu(base_s: float, per_user_s: float = 0.0, **settings: float | tuple[float, float] | None) -> Machine:
+    """Return a GPU; settings as of `deployment`."""
+    return _machine(GPU, "h200", "vllm", base_s, per_user_s, settings)
+
+
+def _machine(
+    kind: Kind,
+    name: str,
+    software: str,
+    base_s: float,
+    per_user_s: float,
+    settings: dict[str, float | tuple[float, float] | None],
+) -> Machine:
+    made = deployment(base_s, per_user_s, kind=kind, **settings)  # type: ignore[arg-type]
+    return Machine(kind=kind, name=name, software=software, dtype="fp8", deployment=made)
+
+
+def usd(base_s: float, per_user_s: float, users: float, usd_per_hour: float = 1.0) -> float:
+    """Return USD per million tokens of some users, by the formula of the module."""
+    return usd_per_hour / 3600 * 1e6 * (base_s + users * per_user_s) / users

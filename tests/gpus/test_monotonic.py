@@ -1,0 +1,186 @@
+"""Properties of times on GPUs over users: monotonic, continuous, and no throughput lost to more users."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from wse.gpus.load import known_gpus, known_stacks, load_gpu, load_stack
+from wse.gpus.roofline import Parallelism, Tokens
+from wse.gpus.server import GpuServer
+from wse.gpus.weights import FORMATS, PLAIN_BITS
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.models.spec import ModelSpec
+from wse.request.estimate_request import EstimateRequest
+from wse.request.gpu_estimate_request import prepare_gpu_estimate
+from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS, GpuDeployment
+from wse.serving.operating_point import RequestShape
+from wse.serving.simulation.gpu_costs import GpuCosts
+from wse.serving.simulation.pass_costs import Piece
+from wse.serving.steady_state import SteadyState
+from wse.studies.estimate.drafting import best_drafting
+from wse.studies.estimate.gpu_drafting import gpu_draft_machine
+from wse.studies.estimate.gpus import estimate_on_gpus
+
+ROUNDING = 1 + 1e-9
+BISECTED = 1 + 1e-7
+"""Steady states are found by bisection."""
+EXAMPLES = settings(max_examples=200, deadline=None)
+
+
+@cache
+def spec_of(name: str) -> ModelSpec:
+    return read_config(CONFIGURATIONS[name])
+
+
+@st.composite
+def servers(draw: st.DrawFn) -> GpuServer:
+    """Any model in any format, on any GPUs, with any stack and parallelism; weights need not fit."""
+    gpu = load_gpu(draw(st.sampled_from(known_gpus())))
+    return GpuServer(
+        spec=spec_of(draw(st.sampled_from(sorted(CONFIGURATIONS)))),
+        weights=FORMATS[draw(st.sampled_from(sorted(FORMATS)))],
+        gpu=gpu,
+        stack=load_stack(draw(st.sampled_from(known_stacks())), gpu.generation),
+        parallelism=Parallelism(
+            gpus=draw(st.integers(1, gpu.linked_gpus)),
+            attention_by_data=draw(st.booleans()),
+            whole_experts=draw(st.booleans()),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Load:
+    """A server with the lengths of its requests."""
+
+    server: GpuServer
+    prompt: int
+    new: int
+
+    def at(self, users: float) -> SteadyState:
+        """The state with so many requests in flight."""
+        shape = RequestShape(prompt_tokens=self.prompt, new_tokens=self.new)
+        return GpuDeployment(server=self.server, shape=shape, economics=None).steady_state(users)
+
+    def kinks(self) -> tuple[float, ...]:
+        """Users at which a formula of the model changes."""
+        one_shot = self.server.stack.one_shot_bytes / (self.server.spec.hidden_size * PLAIN_BITS / 8)
+        gpus = self.server.parallelism.gpus
+        found = (1.0, 2.0, 1.0 + self.new, one_shot, one_shot * gpus / 2, one_shot - self.prompt)
+        return tuple(users for users in found if users >= 1)
+
+
+LENGTHS = st.one_of(st.integers(1, 32), st.integers(33, 100_000))
+LOADS = st.builds(Load, servers(), LENGTHS, LENGTHS.filter(lambda tokens: tokens > 1))
+"""With one output token two users can get fewer tokens/s than one: each waits for a pass of the other."""
+USERS = st.one_of(st.integers(1, 4096).map(float), st.floats(1, 4096))
+STEPS = st.one_of(st.just(1.0), st.floats(1e-3, 512))
+
+
+@EXAMPLES
+@given(LOADS, USERS, STEPS)
+def test_no_user_is_faster_beside_more_users(load: Load, users: float, step: float) -> None:
+    few, many = load.at(users), load.at(users + step)
+    assert few.ttft_s <= many.ttft_s * BISECTED
+    assert few.answer_s <= many.answer_s * BISECTED
+
+
+@EXAMPLES
+@given(LOADS, USERS, STEPS)
+def test_more_users_get_no_fewer_tokens_together(load: Load, users: float, step: float) -> None:
+    """Decoding alone, and with every user's prompt."""
+    context = load.prompt + load.new / 2
+    few, many = (n / load.server.decode_s(n, context) for n in (users, users + step))
+    assert few <= many * ROUNDING
+    assert load.at(users).requests_per_s <= load.at(users + step).requests_per_s * BISECTED
+
+
+@EXAMPLES
+@given(LOADS, USERS, STEPS)
+def test_steps_between_numbers_of_users_are_bounded(load: Load, users: float, step: float) -> None:
+    """No term of a pass grows faster than the users u of the pass."""
+    more, context = users + step, load.prompt + load.new / 2
+    assert load.server.decode_s(more, context) <= load.server.decode_s(users, context) * more / users * ROUNDING
+
+
+@EXAMPLES
+@given(LOADS, st.data())
+def test_times_are_continuous_in_users(load: Load, data: st.DataObject) -> None:
+    """Also where a formula changes: from one prompt to several, from one-shot all-reduces to two steps."""
+    at = data.draw(st.one_of(st.sampled_from(load.kinks()), st.floats(1, 4096)))
+    below, above = max(1.0, at * (1 - 1e-8)), at * (1 + 1e-8)
+    few, many = load.at(below), load.at(above)
+    assert many.answer_s == pytest.approx(few.answer_s, rel=1e-6, abs=1e-12)
+    assert many.ttft_s == pytest.approx(few.ttft_s, rel=1e-6)
+
+
+@EXAMPLES
+@given(servers(), USERS, st.integers(1, 64), st.integers(0, 100_000), LENGTHS)
+def test_more_tokens_or_context_take_no_less_time(
+    server: GpuServer, users: float, new: int, context: int, more: int
+) -> None:
+    assert server.decode_s(users, context) <= server.decode_s(users, context + more) * ROUNDING
+    assert server.verify_s(users, new, context) <= server.verify_s(users, new + 1, context) * ROUNDING
+    assert server.verify_s(users, new, context) <= server.verify_s(users + 1, new, context) * ROUNDING
+    assert server.prefill_s(new, context) <= server.prefill_s(new + more, context) * ROUNDING
+    assert server.prefill_s(new, context) <= server.prefill_s(new, context + more) * ROUNDING
+
+
+@EXAMPLES
+@given(LOADS, USERS, st.integers(1, 2_000))
+def test_longer_prompts_take_no_less_time(load: Load, users: float, more: int) -> None:
+    """Read in as many passes: prompts in one pass more have shorter passes, which can be 3 % faster for a request."""
+    longer = Load(load.server, load.prompt + more, load.new)
+    passes = [math.ceil(prompt / MAX_BATCHED_TOKENS) for prompt in (load.prompt, longer.prompt)]
+    assume(passes[0] == passes[1])
+    short, long = load.at(users), longer.at(users)
+    assert short.ttft_s <= long.ttft_s * BISECTED
+    assert short.ttft_s + short.answer_s <= (long.ttft_s + long.answer_s) * BISECTED
+
+
+@EXAMPLES
+@given(servers(), st.integers(0, 1024), st.integers(0, 100_000), st.lists(st.integers(1, 2_000), max_size=4))
+def test_rounds_of_the_simulation_are_these_passes(
+    server: GpuServer, users: int, context: int, prompts: list[int]
+) -> None:
+    assume(users or prompts)
+    costs, pieces = GpuCosts(server=server, context=context + 1), [Piece(tokens, 0) for tokens in prompts]
+    round_s = costs.round_s(users, context, pieces)
+    groups = [Tokens(users=users, new=1, context=context)] if users else []
+    groups += [Tokens(users=1, new=tokens, context=0) for tokens in prompts]
+    assert round_s == server.pass_time(groups).total_s
+    assert round_s <= costs.round_s(users + 1, context, pieces) * ROUNDING
+    assert round_s <= costs.round_s(users, context, [*pieces, Piece(1, 0)]) * ROUNDING
+
+
+@pytest.mark.parametrize(("model", "gpu"), [("llama-3.1-70b", "h200"), ("deepseek-v3", "b200")])
+def test_no_user_with_drafts_is_faster_beside_more_users(model: str, gpu: str) -> None:
+    """Also where verified tokens make vectors too long for a one-shot all-reduce: 100 to 160 users here."""
+    request = EstimateRequest(model=model, gpu=gpu, gpus=8, stack="trtllm", dtype="fp8", draft="typical")
+    prepared = prepare_gpu_estimate(request)
+    assert prepared.acceptance is not None
+    rates = []
+    for users in (*range(1, 100, 9), *range(100, 160), *range(160, 1000, 40)):
+        machine = gpu_draft_machine(prepared, users)
+        rates.append((users, best_drafting(prepared.acceptance.curve, machine).gain / machine.token_s))
+    for (few, fast), (many, slow) in pairwise(rates):
+        assert slow <= fast * ROUNDING, (few, many)
+
+
+def test_the_33rd_user_of_eight_h200_makes_no_user_faster() -> None:
+    """The vectors of 32 users are the longest of a one-shot all-reduce: 33 had 71.8 tokens/s each, and 32 had 59.3."""
+    rates = {}
+    for users in (32, 33, 44, 64):
+        request = EstimateRequest(model="llama-3.1-70b", gpu="h200", gpus=8, batch=users)
+        rates[users] = estimate_on_gpus(request).decode
+    per_user = [rate.tokens_per_s_per_user for rate in rates.values()]
+    assert per_user == pytest.approx([60.9, 60.6, 56.8, 51.0], rel=0.002)
+    assert [rate.tokens_per_s for rate in rates.values()] == pytest.approx([1943, 1992, 2492, 3257], rel=0.002)

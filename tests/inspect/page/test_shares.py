@@ -1,0 +1,84 @@
+"""Shares on the page of a trace are those that ``wse inspect`` prints: fractions of the cycles of their phase."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.inspect.page.conftest import GOLDEN, TWO
+from wse.inspect.page.gather import view_trace
+from wse.inspect.print.tree import print_tree
+from wse.inspect.query.compare import compare_traces
+from wse.inspect.query.groups import read_groups
+from wse.inspect.query.step_sums import StepSums, cycle_fraction
+from wse.inspect.query.steps import read_steps
+from wse.inspect.query.tree import TreeView, read_tree
+from wse.inspect.query.view import source_of
+from wse.report.terminal import percent
+from wse_traces import open_trace
+
+TRACES = [GOLDEN / "story.h5", TWO]
+
+
+def test_cycles_of_no_phase_have_no_share() -> None:
+    assert (cycle_fraction(3, 12), cycle_fraction(0, 0)) == (0.25, 0.0)
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_data_of_the_page_have_the_shares_of_inspect(path: Any) -> None:
+    facts = view_trace(path, lambda values: values)
+    with open_trace(path) as trace:
+        sums = StepSums(trace)
+        steps = read_steps(sums, "cycles", None, each_layer=True)
+        kinds = read_groups(sums, "kind", None)
+    places, phases = facts["places"], facts["phases"]
+    of_page = [
+        cycle_fraction(cycles, phases[("prefill", "decode", "verify")[phase]]["cycles"])
+        for cycles, phase in zip(places["cycles"].tolist(), places["phase"].tolist(), strict=True)
+    ]
+    assert of_page == [step.fraction for step in steps]
+    for kind in kinds:
+        code = ("prefill", "decode", "verify").index(kind.phase)
+        mine = [row for row in facts["work"] if row["phase"] == code and facts["kinds"][row["kind"]] == kind.kind]
+        cycles = sum(sum(row["cycles"]) for row in mine)
+        assert cycle_fraction(cycles, phases[kind.phase]["cycles"]) == kind.fraction
+
+
+def test_the_tree_counts_cycles_of_no_op_too() -> None:
+    with open_trace(TWO) as trace:
+        sums = StepSums(trace)
+        sums.steps["op"][0] = -1  # the costliest step is of no op
+        view = TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))
+        kinds = read_groups(sums, "kind", None)
+    console = Console(file=io.StringIO(), width=100)
+    print_tree(console, view)
+    shown = {line.split()[0]: line for line in console.file.getvalue().splitlines() if line.strip()}  # type: ignore[attr-defined]
+    head = next(kind for kind in kinds if (kind.phase, kind.kind) == ("decode", "head"))
+    assert percent(head.fraction) in shown["head"]
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_sram_in_use_is_one_fraction(path: Any) -> None:
+    stages = view_trace(path, lambda values: values)["stages"]
+    row = compare_traces(path, path).rows[0]
+    assert max(stage["used_fraction"] for stage in stages) == row.sram_fullest_pe_fraction
+
+
+@pytest.mark.slow
+def test_the_table_of_steps_shows_the_shares_of_inspect(opened: Callable[..., Any]) -> None:
+    from tests.inspect.page.driving import choose, settled, texts
+
+    browser = opened(TWO)
+    choose(browser, "rows", "apart")
+    settled(browser)
+    heads = texts(browser, "#steps-table thead th")
+    cells = texts(browser, "#steps-table tbody tr:first-child > *")
+    with open_trace(TWO) as trace:
+        costliest = read_steps(StepSums(trace), "cycles", 1, each_layer=True)[0]
+    row = dict(zip([head.rstrip(" ▲▼") for head in heads], cells, strict=True))
+    assert (row["phase"], row["op"]) == (costliest.phase, costliest.op)
+    assert row["share"] == f"{100 * costliest.fraction:.1f} %"

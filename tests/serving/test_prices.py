@@ -1,0 +1,64 @@
+"""Prices that a user gives: their names, bounds, and the machines of a request that they are for."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.hardware.helpers import refusal
+from wse.errors import BadInput, UnknownName
+from wse.serving.prices import gpu_price, prices_of_gpu, prices_without_gpus, read_prices, wafer_price
+
+
+def test_a_text_and_a_mapping_give_the_same_prices() -> None:
+    expected = {"wafer": 60.0, "h200": 2.5}
+    assert read_prices("wafer=60, H200 = 2.5") == read_prices({"wafer": 60, "h200": 2.5}) == expected
+    assert read_prices(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("price", "message"),
+    [
+        ("wafer", "--price 'wafer': give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ("=3", "--price '=3': give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ("wafer=60,", "--price '': give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ("wafer=$60", "--price 'wafer=$60': give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ({}, "--price: has no price; give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ("wafer=0", "--price wafer=0: give USD per hour, more than 0 and at most 1,000,000"),
+        ("wafer=-1", "--price wafer=-1: give USD per hour, more than 0 and at most 1,000,000"),
+        ("wafer=inf", "--price wafer=inf: give USD per hour, more than 0 and at most 1,000,000"),
+        ({"wafer": math.nan}, "--price wafer=nan: give USD per hour, more than 0 and at most 1,000,000"),
+        ("h200=2,H200=3", "--price: h200 is given twice; keep one"),
+    ],
+)
+def test_prices_that_cannot_be_are_refused(price: str | dict[str, float], message: str) -> None:
+    assert refusal(BadInput, read_prices, price) == message
+
+
+def test_a_wafer_has_its_own_price_or_that_of_wafer() -> None:
+    assert wafer_price("wafer=60", "wse2") == wafer_price({"wse2": 60}, "wse2") == 60
+    assert wafer_price(None, "wse2") is None
+    assert gpu_price("mine=1.5", "mine") == 1.5
+
+
+def test_a_price_of_no_machine_of_the_request_is_refused() -> None:
+    assert refusal(UnknownName, wafer_price, "h20=3", "wse3").startswith(
+        "--price: unknown wafer or GPU 'h20': did you mean 'h200'?"
+    )
+    assert refusal(BadInput, wafer_price, "h200=3", "wse3") == (
+        "--price h200=3: the request has no h200; give --gpu h200 too, or leave it out"
+    )
+    assert refusal(BadInput, wafer_price, "wse2=3", "wse3") == "--price wse2=3: the request has no wse2; leave it out"
+    assert refusal(BadInput, gpu_price, "wafer=3", "h200") == "--price wafer=3: the request has no wafer; leave it out"
+    assert refusal(BadInput, wafer_price, "wafer=3,wse3=4", "wse3") == (
+        "--price: wafer and wse3 are the same wafer; keep one"
+    )
+
+
+def test_wafers_get_all_prices_but_those_of_the_requests_gpus() -> None:
+    price = "wafer=60,h200=2.5,h100=2"
+    assert prices_of_gpu(price, "h200") == {"h200": 2.5}
+    assert prices_of_gpu(price, "b200") is None
+    assert prices_without_gpus(price, ["h200"]) == {"wafer": 60.0, "h100": 2.0}
+    assert prices_without_gpus("h200=2.5", ["h200"]) is None

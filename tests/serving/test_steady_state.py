@@ -1,0 +1,132 @@
+"""The closed form of a constant number of requests: against rounds counted one by one, and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wse.serving.operating_point import RequestShape
+from wse.serving.steady_state import ClosedLoop, PromptRounds
+from wse.serving.wafer_deployment import WaferDeployment
+
+
+@dataclass(frozen=True)
+class PlainRounds:
+    """Rounds of fixed lengths, whatever the number of requests."""
+
+    decode_s: float
+    prompt: PromptRounds
+
+    def wait_s(self, others: float) -> float:
+        return min(1.0, others) * self.decode_s / 2
+
+    def is_busy(self, decoding: float) -> bool:
+        return False
+
+    def decode_round_s(self, decoding: float) -> float:
+        return self.decode_s
+
+    def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
+        return self.prompt
+
+
+def counted(costs: PlainRounds, new_tokens: int, requests: int) -> tuple[float, float]:
+    """Return the mean seconds of an answer and requests per second, with rounds counted one by one.
+
+    Requests begin in turns, at even distances, and a prompt is read in whole rounds before the next one is.
+    """
+    rounds, answers, left = int(costs.prompt.rounds), [], 0
+    reading, decoding, waiting, now = [0, rounds], {}, [], 0.0
+    spread = (rounds + new_tokens - 1) // requests
+    starts = {spread * each: each for each in range(1, requests)}
+    for step in range(200 * (rounds + new_tokens)):
+        if step in starts:
+            waiting.append(starts[step])
+        if reading is None and waiting:
+            reading = [waiting.pop(0), rounds]
+        now += costs.decode_s if reading is None else costs.prompt.round_s
+        for request in list(decoding):
+            decoding[request][0] -= 1
+            if not decoding[request][0]:
+                answers.append(now - decoding.pop(request)[1])
+                waiting.append(request)
+                left += 1
+        if reading is not None:
+            reading[1] -= 1
+            if not reading[1]:
+                decoding[reading[0]] = [new_tokens - 1, now]
+                reading = None
+    half = answers[len(answers) // 2 :]
+    return sum(half) / len(half), left / now
+
+
+@pytest.mark.parametrize("requests", [1, 2, 5, 10])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_it_is_what_rounds_add_up_to(requests: int, rounds: int) -> None:
+    costs = PlainRounds(1.0, PromptRounds(rounds, 4.0))
+    state = ClosedLoop(costs, 61).steady_state(requests)
+    answer_s, rate = counted(costs, 61, requests)
+    wait_s = min(1, requests - 1) * costs.decode_s / 2
+    assert state.answer_s == pytest.approx(answer_s, rel=0.02)
+    assert state.requests_per_s == pytest.approx(rate, rel=0.03)
+    assert state.ttft_s == pytest.approx(rounds * 4 + wait_s, rel=0.002)
+
+
+def test_by_hand() -> None:
+    """Three requests of 10 further tokens: each meets two prompts of one round of 5 s."""
+    state = ClosedLoop(PlainRounds(1.0, PromptRounds(1, 5.0)), 11)
+    alone, three = state.steady_state(1), state.steady_state(3)
+    assert (alone.ttft_s, alone.answer_s, alone.saturated) == (5.0, 10.0, False)
+    assert alone.requests_per_s == pytest.approx(1 / 15)
+    assert three.ttft_s == pytest.approx(5 + 0.5)
+    in_rounds = 3 * (three.ttft_s + three.answer_s - 0.5) / (three.ttft_s + three.answer_s)  # Little: half a round off
+    assert three.answer_s == pytest.approx(10 + 4 * (in_rounds - 1), rel=0.01)
+
+
+def test_where_prompts_fill_all_rounds_more_requests_only_wait() -> None:
+    """From N R f = R + T on: 22 requests, of which two prompts share a round."""
+    loop = ClosedLoop(PlainRounds(1.0, PromptRounds(1, 5.0, fill=0.5)), 11)
+    full, more = loop.steady_state(30), loop.steady_state(60)
+    assert full.saturated
+    assert full.answer_s == more.answer_s == pytest.approx(10 * 5.0)
+    assert full.requests_per_s == more.requests_per_s == pytest.approx(2 / 5)
+    assert more.ttft_s - full.ttft_s == pytest.approx(30 / full.requests_per_s)
+    assert not loop.steady_state(20).saturated
+
+
+@given(
+    slots=st.sampled_from([1, 4]),
+    token_s=st.floats(1e-4, 1e-2),
+    stage=st.floats(0.01, 1),
+    prompt=st.floats(0.1, 100),
+    chunks=st.sampled_from([1, 3, 50]),
+    delay=st.floats(0, 3),
+    new_tokens=st.sampled_from([50, 1000]),
+    users=st.integers(1, 150),
+)
+def test_on_wafers_users_slow_each_other_down_and_no_throughput_is_lost(
+    slots: int, token_s: float, stage: float, prompt: float, chunks: int, delay: float, new_tokens: int, users: int
+) -> None:
+    wafers = WaferDeployment(
+        shape=RequestShape(prompt_tokens=100, new_tokens=new_tokens),
+        max_concurrency=200,
+        chips=1,
+        economics=None,
+        slots=slots,
+        token_s=token_s,
+        stage_s=stage * token_s,
+        prompt_s=prompt * token_s,
+        chunk_s=prompt * token_s / chunks,
+        delay_s=delay * token_s,
+    )
+    few, many = wafers.steady_state(users), wafers.steady_state(users + 1)
+    rounding = 1 + 1e-7
+    assert few.ttft_s <= many.ttft_s * rounding
+    assert few.answer_s <= many.answer_s * rounding
+    assert few.requests_per_s <= many.requests_per_s * rounding
+    busiest_s = wafers.prompt_s + (new_tokens - 1) * wafers.stage_s / slots
+    assert many.requests_per_s * busiest_s <= rounding, "no stage is busy for more than all of the time"
+    assert (users + 1) / many.requests_per_s == pytest.approx(many.ttft_s + many.answer_s), "Little's law"

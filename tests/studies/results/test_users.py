@@ -1,0 +1,81 @@
+"""Users whose KV caches fit, against caches that are put into the free SRAM one after another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from session import SOFTWARE, wafer
+from tiny_model import tiny_spec
+
+from wse.compiler.options import Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.program.program import Program
+from wse.studies.results.users import CacheCapacity, cache_capacity, users_at
+
+OPTIONS = Options(mapping="pipeline", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
+CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
+
+
+def program_of(**options: Any) -> Program:
+    """A Program of four layers on PEs with more SRAM than it needs."""
+    machine = replace(wafer(12, 10), sram_bytes_per_pe=1 << 20)
+    return compile_choice(tiny_spec(layers=4), machine, SOFTWARE, replace(OPTIONS, **options), CHOICE)
+
+
+def counted_users(program: Program, context: int) -> int:
+    """Return the users of the stage with the shortest room, counted one by one."""
+    counts = []
+    for index, stage in enumerate(program.stages):
+        cache = sum(buffer.bytes for buffer in program.buffers if buffer.stage == index and buffer.use == "kv")
+        if not cache:
+            continue
+        slots_of_user = -(-program.context // stage.rect.rows)  # tokens are spread over the rows
+        slot_bytes = cache / (slots_of_user * program.batch)
+        free = cache + program.sram_bytes_per_pe - program.used_bytes(index)
+        users = 0
+        while (users + 1) * -(-context // stage.rect.rows) * slot_bytes <= free:
+            users += 1
+        counts.append(users)
+    return min(counts)
+
+
+PROGRAMS = {
+    "pipeline": {},
+    "two users a pass": {"prompt_tokens": (9, 5)},
+    "two wafers": {"wafers": 2},
+    "one region": {"mapping": "region"},
+}
+
+
+@pytest.mark.parametrize("options", PROGRAMS.values(), ids=PROGRAMS)
+def test_users_are_those_whose_caches_fit_one_after_another(options: dict[str, Any]) -> None:
+    whole = program_of(**options)
+    top = max(whole.used_bytes(stage) for stage in range(len(whole.stages)))
+    found = set()
+    for free in (0, 100, 777, 5_000):
+        program = replace(whole, sram_bytes_per_pe=top + free)
+        for context in (1, 11, 12, 13, 24, 60, 200):
+            users = users_at(program, context)
+            assert users == counted_users(program, context)
+            found.add(users)
+    assert len(found) > 8
+    assert users_at(replace(whole, sram_bytes_per_pe=top), whole.context) >= whole.batch
+
+
+def test_without_room_for_the_pass_there_is_none_for_caches() -> None:
+    whole = program_of()
+    top = max(whole.used_bytes(stage) for stage in range(len(whole.stages)))
+    cache = max(cache for cache, _ in whole.cache_bytes())
+    small = replace(whole, sram_bytes_per_pe=top - 2 * cache)
+    assert cache_capacity(small, 60).tokens == users_at(small, 60) == 0
+
+
+@given(tokens=st.integers(0, 500), block=st.integers(1, 20), context=st.integers(1, 100))
+def test_a_cache_takes_whole_blocks(tokens: int, block: int, context: int) -> None:
+    users = CacheCapacity(tokens * block, block).users(context)
+    blocks = -(-context // block)
+    assert users * blocks <= tokens < (users + 1) * blocks

@@ -1,0 +1,138 @@
+"""Published speeds next to estimates: which rows are shown, and the ratio to each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wse
+from tests.models.helpers import write_config
+from wse.models.load import load_model
+from wse.models.spec import ModelSpec
+from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds, weight_bits
+
+ON_WAFERS = EstimatedSpeed(machine="wse3", users=1, dtype="bfloat16", tokens_per_s_per_user=900.0)
+
+
+@pytest.fixture(scope="module")
+def spec() -> ModelSpec:
+    """A model of 70B, whose layers are those of Llama-3.3-70B and of its distillations too."""
+    return load_model("llama-3.1-70b", with_weights=False).spec
+
+
+def speeds_of(spec: ModelSpec, estimated: EstimatedSpeed) -> list[tuple[float, str | None, float]]:
+    return [(s.tokens_per_s_per_user, s.drafts, s.ratio) for s in published_speeds(spec, estimated) or ()]
+
+
+def test_the_fastest_without_and_with_drafts_are_shown(spec: ModelSpec) -> None:
+    assert speeds_of(spec, ON_WAFERS) == [(450.0, "no", 2.0), (2148.0, "yes", pytest.approx(900 / 2148))]
+
+
+def test_an_estimate_with_drafts_stands_next_to_the_speed_with_drafts_alone(spec: ModelSpec) -> None:
+    drafted = replace(ON_WAFERS, drafted_tokens_per_s_per_user=1074.0)
+    assert speeds_of(spec, drafted) == [(450.0, "no", 2.0), (2148.0, "yes", 0.5)]
+
+
+def test_speeds_that_do_not_say_whether_they_draft_come_where_none_says_yes() -> None:
+    spec = load_model("gpt-oss-120b", with_weights=False).spec
+    (speed,) = published_speeds(spec, replace(ON_WAFERS, dtype="mxfp4")) or ()
+    assert (speed.tokens_per_s_per_user, speed.drafts, speed.chips) == (3000.0, "unknown", None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"machine": "cs4"}, {"machine": "mine"}, {"users": 8}, {"machine": "wse2"}],
+    ids=str,
+)
+def test_other_machines_and_numbers_of_users_have_none(spec: ModelSpec, change: dict[str, Any]) -> None:
+    assert published_speeds(spec, replace(ON_WAFERS, **change)) is None
+
+
+def test_speeds_whose_source_states_another_width_of_weights_are_left_out(spec: ModelSpec) -> None:
+    assert {s.weight_bits for s in published_speeds(spec, replace(ON_WAFERS, dtype="fp8")) or ()} == {None}
+    assert [weight_bits(dtype) for dtype in ("float16", "fp8", "int4", "nvfp4", "mxfp4")] == [16, 8, 4, 4, 4]
+
+
+def test_benchmarks_on_gpus_are_of_as_many_gpus_and_users(spec: ModelSpec) -> None:
+    estimated = EstimatedSpeed(machine="h200", chips=8, users=16, dtype="fp8", tokens_per_s_per_user=94.0)
+    (speed,) = published_speeds(spec, estimated) or ()
+    assert (speed.machine, speed.chips, speed.users, speed.weight_bits) == ("h200", 8, 16, 8)
+    assert speed.ratio == 94.0 / speed.tokens_per_s_per_user
+    assert published_speeds(spec, replace(estimated, chips=3)) is None
+    assert published_speeds(spec, replace(estimated, users=17)) is None
+
+
+def test_services_of_gpus_are_not_those_of_benchmarks(spec: ModelSpec) -> None:
+    assert all("trtllm" not in point.system for point in public_points(spec))
+
+
+def test_a_line_has_speed_conditions_source_and_ratio(spec: ModelSpec) -> None:
+    first, second = published_speeds(spec, ON_WAFERS) or ()
+    assert first.text == (
+        "Llama-3.1-70B on Cerebras CS-3 (WSE-3), 4 wafers, no drafts: 450 tokens/s/user (vendor, 2024-08-27, "
+        "context 8k (launch limit), cerebras.ai/blog/introducing-cerebras-inference-ai-at-instant-speed); "
+        "the estimate of 900 is 2.00 times that"
+    )
+    assert "number of wafers not stated, with drafts: 2,148 tokens/s/user (vendor, 2024-10, danielkim.sh" in second.text
+    many = replace(first, machine="h200", chips=None, users=16, drafts=None, source="https://www.a.b/" + 99 * "x")
+    assert "number of GPUs not stated, drafts not stated, 16 users:" in many.text
+    assert f"a.b/{59 * 'x'}..." in many.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("schedule", "lowest", "highest"), [("fused", 1.9, 2.4), ("released", 0.95, 1.05)])
+def test_estimates_of_70b_print_the_published_speed_with_the_ratio_of_their_schedule(
+    schedule: str, lowest: float, highest: float
+) -> None:
+    result = wse.estimate("llama-3.1-70b", schedule=schedule)
+    assert result.published is not None
+    assert result.decode is not None
+    first = result.published[0]
+    assert (first.tokens_per_s_per_user, first.date, first.drafts, first.chips, first.by) == (
+        *(450.0, "2024-08-27", "no", 4, "vendor"),
+    )
+    assert first.estimated_tokens_per_s_per_user == result.decode.tokens_per_s_per_user
+    assert lowest < first.ratio < highest
+    titles = [table.title for table in result.tables()]
+    assert titles[titles.index("Answer") + 1] == "Published for this model"
+    published = result.to_dict()["published"][0]
+    assert {"tokens_per_s_per_user", "date", "drafts", "chips", "by", "source", "ratio"} <= published.keys()
+
+
+def test_an_estimate_on_gpus_has_the_speeds_of_its_gpus_and_users() -> None:
+    result = wse.estimate("llama-3-8b", gpu="h100", gpus=1)
+    assert result.published is not None
+    assert [(s.drafts, s.chips, s.machine) for s in result.published] == [("no", 1, "h100"), ("yes", 1, "h100")]
+    assert all(
+        s.ratio * s.tokens_per_s_per_user == pytest.approx(result.decode.tokens_per_s_per_user)
+        for s in result.published
+    )
+    titles = [table.title for table in result.tables()]
+    assert titles[titles.index("Answer") + 1] == "Published for this model"
+
+
+def test_a_model_that_nobody_published_has_none(tmp_path: Path) -> None:
+    result = wse.estimate(write_config(tmp_path), mesh="8x8", wafers=1, prompt_len=5, new_tokens=4)
+    assert result.published is None
+    assert "published" not in result.to_dict()
+    assert "Published for this model" not in [table.title for table in result.tables()]
+
+
+def largest(speeds: tuple[PublishedSpeed, ...] | None) -> float:
+    assert speeds
+    return max(speed.estimated_tokens_per_s_per_user for speed in speeds)
+
+
+@pytest.mark.slow
+def test_comparisons_set_the_fastest_row_of_each_machine_next_to_its_published_speeds() -> None:
+    wafers = wse.compare("llama-3-8b", wafers=[1], mapping=["bands"], jobs=1)
+    assert largest(wafers.published) == max(row.tokens_per_s_per_user for row in wafers.best)
+    assert [table.title for table in wafers.tables()][1] == "Published for this model"
+    both = wse.compare("llama-3-8b", wafers=[1], mapping=["bands"], gpu=["h100"], gpus=1, jobs=1)
+    assert both.published is not None
+    for machine in ("wse3", "h100"):
+        of_machine = tuple(speed for speed in both.published if speed.machine == machine)
+        assert largest(of_machine) == max(row.tokens_per_s_per_user for row in both.rows if row.name == machine)

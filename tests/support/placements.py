@@ -1,0 +1,20 @@
+"""Placements of tests whose expected numbers depend on the machine and the mapping.
+
+The options name everything that such a number depends on, so that it does not change with the defaults of commands.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+ONE_REGION: Final[dict[str, Any]] = {
+    "wafer": "wse2",
+    "wafers": 1,
+    "mapping": "region",
+    "experts": "spread",
+    "software": "tuned",
+}
+"""Arguments of a request: one region on one WSE-2 with the costs of hand-written collectives."""
+
+WSE2: Final[dict[str, Any]] = {"wafer": "wse2", "software": "tuned"}
+"""Arguments of a request: a WSE-2 with the costs of hand-written collectives, and the default mapping."""

@@ -1,0 +1,29 @@
+"""The prose of the page on validation states the constants of the software profiles as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from wse.hardware.load import load_software
+from wse.validation.text import CALIBRATED
+
+WSE2, WSE3 = (load_software("academic", generation) for generation in ("wse2", "wse3"))
+TUNED, PRODUCTION = (load_software(name, "wse3") for name in ("tuned", "production"))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"{TUNED.reduce_gap_cycles} in the second, which is the gap of the profile `tuned`",
+        f"{WSE3.loop_cycles} cycles a turn of the loop over k, and {WSE3.transfer_sync_cycles} a round",
+        f"{WSE3.task_dispatch_cycles} a step's task, {WSE3.reduce_gap_cycles} between operations",
+        f"collective, {WSE3.relay_cycles} a relay.",
+        f"{WSE2.relay_cycles} a relay on WSE-2, {WSE3.function_cycles} an element of SiLU and exp",
+        f"{WSE3.mapped_issue_cycles} a vector of a mapped operation",
+        f"bank conflicts, {WSE3.bank_conflict_ratio}, is itself",
+        f"{PRODUCTION.task_dispatch_cycles} cycles for the tasks of a step",
+        f"{PRODUCTION.function_cycles} for exp, a square root or a reciprocal",
+    ],
+)
+def test_a_constant_is_that_of_its_profile(statement: str) -> None:
+    assert statement in " ".join(CALIBRATED.split())

@@ -1,0 +1,263 @@
+"""``wse compare MODEL --users 100 --tpot 20ms``: the machines and replicas that serve users within limits, ranked.
+
+On every number of wafers the layouts that the search finds compete, with passes for several users too; on GPUs every
+number that holds the model. Each of them has as many replicas as the users need, and the operating point of all
+replicas together decides. Machines that keep the limits come first, ordered by the objective; the others by how far
+they are off.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from wse.comparison.compare.combination import Combination
+from wse.comparison.compare.grid import all_outputs, combinations_of, fewest_wafers
+from wse.comparison.compare.machine import GPU, WAFER, Kind, Machine, gpu_machine, prepared_gpus
+from wse.comparison.compare.plan.result import PlannedRow, PlanResult
+from wse.comparison.compare.plan.verdict import plan_verdict
+from wse.comparison.compare.rows import assumption_of, assumptions_of
+from wse.errors import BadInput, DoesNotFit
+from wse.report.progress import OnProgress, ignore
+from wse.request.compare_request import CompareRequest, check
+from wse.request.engine_option import THIS_MACHINE, EngineChoice
+from wse.request.gpu_estimate_request import PreparedGpuEstimate
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.request.targets import read_lengths
+from wse.serving.goal import LATENCY, THROUGHPUT, Goal
+from wse.serving.operating_point import Deployment
+from wse.serving.plan import Plan, plan
+from wse.serving.prices import prices_without_gpus
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.choose_layout import WIDE, ranked_layouts
+from wse.studies.workers.engine_pool import Pool, engine_pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinationPlan:
+    """The best layout of a combination as a row; or the reason why it serves nobody, or the traceback of our bug."""
+
+    row: PlannedRow | None = None
+    reason: str = ""
+    bug: str = ""
+
+
+def plan_machines(
+    request: CompareRequest,
+    on_progress: OnProgress = ignore,
+    *,
+    jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
+) -> PlanResult:
+    """Rank machines and replicas for users and limits, for each of the lengths that are asked for.
+
+    Args:
+        request: Users, limits and machines; links between wafers are the wafer's own.
+        on_progress: Called with (done, all, name).
+        jobs: Processes; all cores by default.
+        engine: Whose processes they are.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: no machine holds the model and the cache of one user.
+        WseBug: a combination ended in a bug of ours.
+    """
+    check(request)
+    targets = request.targets
+    lengths: Sequence[tuple[int | None, int | None]] = [(request.base.prompt_len, request.base.new_tokens)]
+    if targets.lengths is not None:
+        lengths = [read_lengths(text) for text in targets.lengths]
+    rows: list[PlannedRow] = []
+    tried_lengths: list[tuple[int, int]] = []
+    impossible: dict[str, str] = {}
+    first: PreparedEstimate | None = None
+    gpus: tuple[PreparedGpuEstimate, ...] = ()
+    with engine_pool(engine, jobs) as pool:
+        for at, (prompt_len, new_tokens) in enumerate(lengths):
+            one = replace(request, base=replace(request.base, prompt_len=prompt_len, new_tokens=new_tokens))
+
+            def shown(done: int, total: int, name: str, at: int = at) -> None:
+                on_progress(at * total + done, len(lengths) * total, name)
+
+            first, found, reasons = _wafer_rows(one, shown, pool)
+            gpus, beside = _gpu_rows(one)
+            rows += with_pareto([*found, *beside])
+            tried_lengths.append((first.prompt_len, first.new_tokens))
+            of_lengths = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
+            impossible |= {of_lengths + name: reason for name, reason in reasons.items()}
+    if not rows or first is None:
+        name, reason = next(iter(impossible.items()))
+        message = f"{name}: {reason}"
+        raise DoesNotFit(message)
+    rows.sort(key=lambda row: _rank(row, request.goal))
+    shown_rows = [row for row in rows if row.pareto or not targets.pareto]
+    economics = assumptions_of(first.economics) | {
+        f"{key}.{prepared.server.gpu.name}": assumption_of(number)
+        for prepared in gpus
+        if prepared.economics is not None
+        for key, number in prepared.economics.sources.items()
+    }
+    return PlanResult(
+        inputs=_inputs(request, tried_lengths),
+        targets=targets.times(),
+        users=request.base.users,
+        economics=economics,
+        tried=len(rows),
+        keeping=sum(row.keeps for row in rows),
+        rows=tuple(shown_rows[: targets.top]),
+        impossible=impossible or None,
+        verdict=plan_verdict(rows, request.goal, tried_lengths),
+    )
+
+
+def _wafer_rows(
+    request: CompareRequest, on_progress: OnProgress, pool: Pool
+) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str]]:
+    """Return the request on the fewest wafers, the rows of all numbers of wafers, and reasons where there is none."""
+    price = prices_without_gpus(request.base.price, request.gpu or ())
+    own = replace(request, base=replace(request.base, price=price))
+    on_progress(0, 1, str(request.base.model))
+    _, first = fewest_wafers(own)
+    combinations = combinations_of(own, first)
+    outputs = all_outputs(own, combinations, plan_combination, on_progress, pool)
+    rows = [output.row for output in outputs.values() if output.row is not None]
+    return first, rows, {str(name): output.reason for name, output in outputs.items() if output.reason}
+
+
+def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
+    """Return the layout of a mapping on a number of wafers that comes nearest to the goal of a request."""
+    base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
+    try:
+        prepared = prepare_estimate(base)
+        layouts = ranked_layouts(prepared, compile_fastest(prepared, WIDE), request.goal)
+    except (DoesNotFit, BadInput) as error:
+        return CombinationPlan(reason=str(error))
+    except Exception:
+        return CombinationPlan(bug=traceback.format_exc())
+    best = layouts[0].deployment if layouts else None
+    found = None if best is None else plan(best, request.goal)
+    if best is None or found is None:
+        tokens = prepared.prompt_len + prepared.new_tokens
+        return CombinationPlan(reason=f"the KV cache of one sequence of {tokens:,} tokens does not fit")
+    chosen = layouts[0].candidate.program.mapping_name
+    row = planned_row(
+        best,
+        found,
+        kind=WAFER,
+        name=prepared.wafer.name,
+        software=chosen if chosen == combination.mapping else f"{combination.mapping}: {chosen}",
+        dtype=prepared.options.dtype,
+        users_per_pass=best.slots,
+    )
+    return CombinationPlan(row=row)
+
+
+def _gpu_rows(request: CompareRequest) -> tuple[tuple[PreparedGpuEstimate, ...], list[PlannedRow]]:
+    """Return the GPUs of a request and their rows: each GPU in every number that holds the model."""
+    prepared = prepared_gpus(request)
+    rows = []
+    for one in prepared:
+        for machine in _gpu_counts(request, one):
+            found = plan(machine.deployment, request.goal)
+            if found is not None:
+                rows.append(
+                    planned_row(
+                        machine.deployment,
+                        found,
+                        kind=GPU,
+                        name=machine.name,
+                        software=machine.software,
+                        dtype=machine.dtype,
+                    )
+                )
+    return prepared, rows
+
+
+def _gpu_counts(request: CompareRequest, prepared: PreparedGpuEstimate) -> Iterator[Machine]:
+    """Yield a GPU in the number that was asked for, or in powers of two from the fewest to all that are linked."""
+    yield gpu_machine(prepared)
+    server = prepared.server
+    gpus = 2 * server.parallelism.gpus
+    while request.base.gpus is None and gpus <= server.gpu.linked_gpus and server.spec.head_count % gpus == 0:
+        more = replace(server, parallelism=replace(server.parallelism, gpus=gpus))
+        yield gpu_machine(replace(prepared, server=more))
+        gpus *= 2
+
+
+def planned_row(
+    deployment: Deployment,
+    found: Plan,
+    *,
+    kind: Kind,
+    name: str,
+    software: str,
+    dtype: str,
+    users_per_pass: int | None = None,
+) -> PlannedRow:
+    """Return a plan on a deployment as a row."""
+    point = found.point
+    cost, energy = point.usd_per_million_tokens, point.joules_per_token
+    return PlannedRow(
+        kind=kind,
+        name=name,
+        software=software,
+        dtype=dtype,
+        prompt_len=deployment.shape.prompt_tokens,
+        new_tokens=deployment.shape.new_tokens,
+        chips=deployment.chips,
+        replicas=point.replicas,
+        users=point.concurrency,
+        users_per_pass=users_per_pass,
+        max_users=point.replicas * deployment.max_concurrency,
+        keeps=found.meets,
+        excess=found.excess,
+        ttft_s=point.ttft_s,
+        tpot_s=point.tpot_s,
+        tokens_per_s_per_user=point.tokens_per_s_per_user,
+        tokens_per_s=point.tokens_per_s,
+        usd_per_million_tokens=None if cost is None else cost.value,
+        usd_per_million_tokens_low=None if cost is None else cost.low,
+        usd_per_million_tokens_high=None if cost is None else cost.high,
+        joules_per_token=None if energy is None else energy.value,
+        pareto=False,
+    )
+
+
+def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
+    """Return the rows, those marked that no row of the same lengths surpasses in speed of a user and cost."""
+    return [replace(row, pareto=not any(_surpasses(other, row) for other in rows)) for row in rows]
+
+
+def _surpasses(one: PlannedRow, other: PlannedRow) -> bool:
+    """Return whether a row is faster for a user or cheaper, and in neither worse."""
+    pairs = (
+        (one.tokens_per_s_per_user or 0.0, other.tokens_per_s_per_user or 0.0),
+        (-(one.usd_per_million_tokens or 0.0), -(other.usd_per_million_tokens or 0.0)),
+    )
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
+    if not row.keeps:
+        return True, row.excess
+    if goal.objective == LATENCY:
+        return False, row.ttft_s + (row.new_tokens - 1) * (row.tpot_s or 0.0)
+    if goal.objective == THROUGHPUT:
+        return False, -row.tokens_per_s
+    return False, row.usd_per_million_tokens or 0.0
+
+
+def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]]) -> dict[str, object]:
+    base = request.base
+    values = {
+        "model": str(base.model),
+        "wafer": str(base.wafer),
+        "mesh": base.mesh,
+        "users": base.users,
+        "replicas": request.replicas,
+        "objective": request.goal.objective,
+        "gpu": [str(gpu) for gpu in request.gpu or ()] or None,
+        "lengths": [f"{prompt_len}/{new_tokens}" for prompt_len, new_tokens in lengths],
+    }
+    return {name: value for name, value in values.items() if value is not None}

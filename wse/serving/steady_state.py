@@ -1,0 +1,153 @@
+"""The steady state of a machine that serves a constant number of equal requests: a closed form.
+
+A *round* is the time in which every decoding request gets one token. A machine that reads a prompt spreads it over
+some rounds, beside the requests that decode. In a closed loop of N requests that begin at even distances, a request
+meets the prompts of the N - 1 others once each, so that with T further tokens, R rounds for a prompt, rounds of D
+seconds without a prompt and of P seconds with a part of one
+
+    answer_s  = (T - (N - 1) R) D + (N - 1) R P
+    request_s = R P + answer_s
+    requests per second = N / request_s
+
+From (N - 1) R = T on, parts of prompts are read in every round. Where a prompt fills only a part f of what can be read
+in a round, N R / (R + T) prompts then share one. A wait that keeps no part of the machine busy, such as the round trip
+to the host, adds to the time to first token and, by Little's law, to the requests in flight.
+
+The machine is saturated, so that more requests do not raise the rate, in two cases. When all rounds are full,
+N R f = R + T, more requests wait for their prompts to be read, and the time per token does not change either. When
+decoded tokens alone keep the machine busy all the time, rounds become longer with each request.
+
+`wse.serving.simulation.continuous` serves the same rounds event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple, Protocol
+
+BISECTIONS: Final = 40
+"""Halvings of an interval of numbers of requests, after which its ends differ by less than 1e-9 of the interval."""
+
+
+class PromptRounds(NamedTuple):
+    """The rounds in which one prompt is read.
+
+    Attributes:
+        rounds: Number of rounds; a fraction where a prompt ends within a round.
+        round_s: Seconds of each of them.
+        fill: The part of what can be read in these rounds that the prompt is, at most 1.
+    """
+
+    rounds: float
+    round_s: float
+    fill: float = 1.0
+
+
+class RoundCosts(Protocol):
+    """Seconds of rounds of a machine for requests of one shape. Numbers of requests are real numbers."""
+
+    def wait_s(self, others: float) -> float:
+        """Return the seconds of a request before its first token in which it keeps no part of the machine busy.
+
+        Args:
+            others: Other requests in rounds.
+        """
+
+    def is_busy(self, decoding: float) -> bool:
+        """Return whether some decoding requests keep the machine busy all the time, so that more only slow all down."""
+
+    def decode_round_s(self, decoding: float) -> float:
+        """Return the seconds of a round without a prompt, for at least one decoding request."""
+
+    def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
+        """Return the rounds in which a prompt is read.
+
+        Args:
+            decoding: Requests that decode in these rounds, perhaps none.
+            prompts: Prompts of which a part is read in each of them, at least 1 and at most 1 / `PromptRounds.fill`.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyState:
+    """What each request meets while others come and go, and the rate of all of them.
+
+    Attributes:
+        ttft_s: Mean time to first token, with all waiting.
+        answer_s: Seconds from the first token to the last.
+        requests_per_s: Requests that end in a second.
+        saturated: Whether more requests in flight would not raise the rate.
+    """
+
+    ttft_s: float
+    answer_s: float
+    requests_per_s: float
+    saturated: bool
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """A machine on which a constant number of requests is in flight: whenever one ends, the next begins.
+
+    Attributes:
+        costs: Rounds of the machine.
+        new_tokens: Tokens that each request generates, at least 1; the prompt gives the first.
+    """
+
+    costs: RoundCosts
+    new_tokens: int
+
+    def steady_state(self, concurrency: float) -> SteadyState:
+        """Return the steady state of a number of requests in flight, at least 1."""
+
+        def in_flight(in_rounds: float) -> float:
+            """Return all requests in flight where so many are in rounds and the others are delayed."""
+            return in_rounds + self._in_rounds(in_rounds, part).requests_per_s * self.costs.wait_s(part * in_rounds)
+
+        part = 1 - 1 / concurrency  # of the requests in rounds, those of other users
+        in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
+        state = self._in_rounds(in_rounds, part)
+        return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(part * in_rounds))
+
+    def _in_rounds(self, requests: float, part: float) -> SteadyState:
+        """Return the steady state of requests that are in rounds all the time; formulas as of the module."""
+        further, in_rounds = self.new_tokens - 1, min(requests, self._requests_when_saturated)
+        others = min(part * in_rounds, self._requests_when_saturated - 1)
+        decoding = max(0.0, in_rounds - 1)
+        decode_s, rounds = self.costs.decode_round_s(decoding + 1), self.costs.prompt_rounds(decoding).rounds
+        prompts_per_round = max(1.0, in_rounds * rounds / (rounds + further))
+        prompt = self.costs.prompt_rounds(decoding, prompts_per_round)
+        answer_s = further * decode_s + min(others * rounds, further) * (prompt.round_s - decode_s)
+        reading_s = rounds * prompt.round_s
+        rate = in_rounds / (reading_s + answer_s)
+        waiting_s = (requests - in_rounds) / rate
+        return SteadyState(
+            ttft_s=reading_s + waiting_s,
+            answer_s=answer_s,
+            requests_per_s=rate,
+            saturated=requests > in_rounds or self.costs.is_busy(in_rounds),
+        )
+
+    @cached_property
+    def _requests_when_saturated(self) -> float:
+        """The requests in rounds from which on prompts fill every round: N R f = R + T."""
+        further, alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
+
+        def excess_rounds(requests: float) -> float:
+            prompt = self.costs.prompt_rounds(max(0.0, requests - 1))
+            return prompt.rounds * (requests * prompt.fill - 1)
+
+        most = (further / alone.rounds + 1) / alone.fill  # a prompt takes no fewer rounds beside more requests
+        return _solve(excess_rounds, further, 1.0, most)
+
+
+def _solve(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
+    """Return the largest argument between two at which a rising function is at most a value."""
+    if rising(high) <= value:
+        return high
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) <= value else (low, middle)
+    return low

@@ -1,0 +1,246 @@
+"""The choice of a layout for a number of users: the fastest for one of them, or the one with the most throughput.
+
+A layout with the fewest cycles per token may leave room for few KV caches.
+
+Where one pass at a time is to be fast, of the layouts within `MARGIN` of the fastest the one with the most room is
+taken. With any other objective:
+
+1. The search compiles the fastest layouts fully, of which each is also compiled with attention on all columns and with
+   the fewest codes unpacked at once. Both leave more room for caches.
+2. The two best of them are compiled for passes over 2, 4, 8 ... users as long as the objective improves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from wse.compiler.options import WIDE_UNPACKING, Choice
+from wse.compiler.pipeline import compile_choice, with_tiles
+from wse.errors import BadInput, DoesNotFit
+from wse.report.terminal import plural
+from wse.request.prepare_estimate import PreparedEstimate
+from wse.search.search import MARGIN, Breadth, Candidate, Compilation
+from wse.search.tile_sizes import WITHOUT_TILES
+from wse.serving.goal import LATENCY, Goal
+from wse.serving.plan import plan
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.compile.choose import compile_with_remedies, request_cycles
+from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.results.users import users_at
+
+WIDE: Final = Breadth(finalists=4, margin=1.0)
+"""The layouts that compete: the four fastest on reduced models, none of which takes twice as long as the first."""
+WIDENED: Final = 2
+"""The best layouts that are compiled for passes over several users."""
+MOST_SLOTS: Final = 256
+
+
+ALL_COLUMNS: Final = "attention on all columns"
+FEW_CODES: Final = "the fewest codes unpacked at once"
+
+
+class Variant(NamedTuple):
+    """A compiled layout with another choice of the compiler, and the name of that choice."""
+
+    name: str
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChosenLayout:
+    """A request with the users of a pass that were chosen for it, and what was compiled.
+
+    ``variants`` are those of the layout that leave more room for caches, where it was chosen for latency.
+    """
+
+    prepared: PreparedEstimate
+    compilation: Compilation
+    variants: tuple[Variant, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledLayout:
+    """A compiled layout and its deployment; ``finalist`` numbers the layout of the search that it is a variant of."""
+
+    prepared: PreparedEstimate
+    candidate: Candidate
+    deployment: WaferDeployment
+    finalist: int
+
+
+def choose_layout(prepared: PreparedEstimate) -> ChosenLayout:
+    """Return the layout that a request's objective and users ask for.
+
+    Raises:
+        DoesNotFit: the model does not fit, with remedies.
+        BadInput: no layout has room for the caches of the users.
+    """
+    goal = prepared.goal
+    one_pass = goal.users is None or goal.users <= prepared.options.batch
+    if goal.objective == LATENCY and one_pass:
+        return fastest_layout(prepared, compile_with_remedies(prepared))
+    compilation = compile_with_remedies(prepared, WIDE)
+    layouts = ranked_layouts(prepared, compilation, goal)
+    if not layouts:
+        return ChosenLayout(prepared=prepared, compilation=compilation)
+    _check_room(layouts[0])
+    return ChosenLayout(
+        prepared=layouts[0].prepared,
+        compilation=_compilation(layouts[0].prepared, layouts[0].candidate, layouts[0].finalist, compilation),
+    )
+
+
+def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
+    """Return the layout with the fewest cycles for a request; of those within `MARGIN` the one with the most room.
+
+    Args:
+        prepared: The request.
+        compilation: What a search of it found.
+    """
+    chosen = compilation.candidates[0]
+    variants = variants_of(prepared, chosen)
+    tokens = prepared.prompt_len + prepared.new_tokens
+    users = users_at(chosen.program, tokens)
+    rivals = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
+    roomier = [(number, one) for number, one in rivals if users_at(one.program, tokens) > users]
+    if not roomier:
+        return ChosenLayout(prepared=prepared, compilation=compilation, variants=variants)
+    most_cycles = (1 + MARGIN) * request_cycles(prepared, chosen.program)
+    near = [(number, one) for number, one in roomier if request_cycles(prepared, one.program) <= most_cycles]
+    if not near:
+        return ChosenLayout(prepared=prepared, compilation=compilation, variants=variants)
+    number, best = max(near, key=lambda pair: users_at(pair[1].program, tokens))
+    return ChosenLayout(
+        prepared=prepared,
+        compilation=_compilation(prepared, best, number, compilation),
+        variants=variants_of(prepared, best),
+    )
+
+
+def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: Goal) -> list[CompiledLayout]:
+    """Return the layouts of a search and their variants, those that come nearest to a goal first.
+
+    Args:
+        prepared: The request.
+        compilation: What a `WIDE` search of it found.
+        goal: What layouts are compared by.
+    """
+
+    def rank(layout: CompiledLayout) -> tuple[bool, float]:
+        found = plan(layout.deployment, goal)
+        return (True, math.inf) if found is None else found.rank(layout.deployment, goal)
+
+    found = [layout for candidate in _candidates(prepared, compilation) for layout in _layouts(prepared, candidate)]
+    found.sort(key=rank)
+    if prepared.request.batch is None:
+        found += [wider for layout in found[:WIDENED] for wider in _with_more_slots(layout, goal, rank)]
+        found.sort(key=rank)
+    return found
+
+
+def _candidates(prepared: PreparedEstimate, compilation: Compilation) -> Iterator[tuple[int, Candidate]]:
+    """Yield the layouts that were compiled fully with their numbers, each with the variants that leave more room."""
+    for number, candidate in enumerate(compilation.candidates):
+        yield number, candidate
+        yield from ((number, variant.candidate) for variant in variants_of(prepared, candidate))
+
+
+def variants_of(prepared: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
+    """Return a layout with attention on all columns, with the fewest codes unpacked at once, and with both.
+
+    Those that are no different, or have no room for buffers or colours, are left out.
+    """
+    choice = candidate.choice
+    all_columns = replace(choice, attention_cols=0)
+    choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
+    if choice.uses(WIDE_UNPACKING):
+        choices[FEW_CODES] = _without_unpacking(choice)
+        if choice.attention_cols:
+            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = _without_unpacking(all_columns)
+    compiled = ((name, _compiled(prepared, candidate._replace(choice=other))) for name, other in choices.items())
+    return tuple(Variant(name, one) for name, one in compiled if one is not None)
+
+
+def _without_unpacking(choice: Choice) -> Choice:
+    rewrites, verify_rewrites = (
+        None if setting is None else tuple(one for one in setting if one[0] != WIDE_UNPACKING)
+        for setting in (choice.rewrites, choice.verify_rewrites)
+    )
+    return replace(choice, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
+
+
+def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | None:
+    """Return a candidate with the Program of its options and choice; None where it does not fit."""
+    p, (_, options, choice) = prepared, candidate
+    try:
+        program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
+    except DoesNotFit:
+        return None
+    return candidate._replace(program=program)
+
+
+def _layouts(prepared: PreparedEstimate, numbered: tuple[int, Candidate]) -> Iterator[CompiledLayout]:
+    """Yield a candidate with its deployment; nothing for a model that decodes no token."""
+    number, candidate = numbered
+    if prepared.new_tokens < 2:
+        return
+    deployment = middle_deployment(prepared, candidate.program)
+    yield CompiledLayout(prepared=prepared, candidate=candidate, deployment=deployment, finalist=number)
+
+
+def _with_more_slots(
+    layout: CompiledLayout, goal: Goal, rank: Callable[[CompiledLayout], tuple[bool, float]]
+) -> Iterator[CompiledLayout]:
+    """Yield a layout compiled for passes over 2, 4, 8 ... users as long as that is better than fewer."""
+    prepared, (_, options, choice) = layout.prepared, layout.candidate
+    most = min(goal.users or layout.deployment.max_concurrency, MOST_SLOTS)
+    best, slots = layout, 2 * options.batch
+    while slots <= most:
+        prompts = (prepared.prompt_len,) * slots
+        candidate = Candidate(layout.candidate.program, replace(options, prompt_tokens=prompts), choice)
+        compiled = _compiled(prepared, candidate)
+        if compiled is None:
+            return
+        wider = replace(
+            prepared,
+            request=replace(prepared.request, batch=slots),
+            options=replace(prepared.options, prompt_tokens=prompts),
+        )
+        for one in _layouts(wider, (layout.finalist, compiled)):
+            if rank(one) >= rank(best):
+                return
+            best = one
+            yield one
+        slots *= 2
+
+
+def _check_room(layout: CompiledLayout) -> None:
+    """Raise BadInput where the caches of the users do not fit."""
+    users, room, shape = layout.prepared.request.users, layout.deployment.max_concurrency, layout.deployment.shape
+    if users is None or users <= room:
+        return
+    fewer = f"--users {room}, " if room else ""
+    wafers = plural(layout.candidate.options.wafers, "wafer")
+    message = (
+        f"--users {users}: caches of {plural(room, 'sequence')} of {shape.tokens:,} tokens fit on {wafers}; give "
+        f"{fewer}more --wafers, or shorter --prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds "
+        "wafers and replicas for them"
+    )
+    raise BadInput(message)
+
+
+def _compilation(prepared: PreparedEstimate, candidate: Candidate, finalist: int, searched: Compilation) -> Compilation:
+    """Return what was compiled for a candidate; the trial of its finalist is the first of those of the search."""
+    p, (program, options, choice) = prepared, candidate
+    compiled = [*searched.compiled]
+    compiled.insert(0, compiled.pop(finalist))
+    return replace(
+        searched,
+        program=with_tiles(program, p.spec, p.wafer, p.software, options, choice),
+        options=options,
+        choice=choice,
+        compiled=tuple(compiled),
+    )

@@ -1,0 +1,51 @@
+"""The deployment that a compiled request is: rounds of its wafers, from the cycles of its tokens and prompts."""
+
+from __future__ import annotations
+
+from wse.fabric.model import Fabric
+from wse.program.program import Program
+from wse.request.prepare_estimate import PreparedEstimate
+from wse.serving.operating_point import RequestShape
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result
+from wse.studies.results.users import users_at
+
+
+def wafer_deployment(
+    prepared: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
+) -> WaferDeployment:
+    """Return the deployment of a compiled request.
+
+    Args:
+        prepared: The request; all users of a pass have prompts and answers of its lengths.
+        program: What was compiled for it.
+        token_cycles: Cycles of a pass over one token of each user, on average over the answer.
+        pipelining: Work of its stages and links.
+    """
+    slots, token_s = program.batch, token_cycles / prepared.wafer.clock_hz
+    shape = RequestShape(prompt_tokens=prepared.prompt_len, new_tokens=prepared.new_tokens)
+    mean = token_s / pipelining.single_stream_tpot_s  # stages are timed in the middle of an answer, tokens all along it
+    prompts, prompt_s = pipelining.prefill, max(server.prefill_busy_s for server in pipelining.servers) / slots
+    chunks = max(1.0, prompts.chunks / slots) if prompts is not None else 1.0
+    alone_s = slots * prompt_s if prompts is None else prompts.ttft_s(prepared.wafer)
+    return WaferDeployment(
+        shape=shape,
+        max_concurrency=users_at(program, shape.tokens),
+        chips=program.wafers,
+        economics=prepared.economics,
+        slots=slots,
+        token_s=token_s,
+        stage_s=mean * max(server.decode_busy_s for server in pipelining.servers),
+        prompt_s=prompt_s,
+        chunk_s=prompt_s / chunks,
+        delay_s=max(0.0, alone_s - slots * prompt_s),
+    )
+
+
+def middle_deployment(prepared: PreparedEstimate, program: Program) -> WaferDeployment:
+    """Return the deployment of a request, every token timed as in the middle of the answer; quick, to compare many."""
+    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
+    middle_cost = fabric.decode_cost(*prepared.middle_context)
+    pipelining = pipelining_result(fabric, prompts, middle_cost)
+    return wafer_deployment(prepared, program, middle_cost.cycles, pipelining)

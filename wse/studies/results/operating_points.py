@@ -1,0 +1,138 @@
+"""``serving`` of a result: operating points of a deployment by number of users, and their table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Final
+
+from wse.report.result import Doc, Result
+from wse.report.table import Table, number
+from wse.report.terminal import count, plural, seconds, three_figures
+from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
+
+MOST_USERS: Final = 4_096
+"""Users of the last row of a table."""
+DEFINITIONS: Final = (
+    ("users", "requests in flight; whenever one ends the next begins, at even distances"),
+    ("TTFT", "time to first token: waiting, reading the prompt, the way to the host and back"),
+    ("TPOT", "time per output token after the first, prompts of other users read meanwhile; tok/s/user is 1 / TPOT"),
+    ("tok/s", "output tokens of all users per second"),
+    ("USD/Mtok", "price of all machines per million output tokens; reading the prompts is included"),
+)
+"""What the columns of operating points mean; docs/explanation/operating-point.md has the formulas."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPointResult(Result):
+    """What users get, and what a token costs, with a number of users."""
+
+    users: Annotated[int, Doc("users: requests in flight, on all replicas together")]
+    replicas: Annotated[int | None, Doc("equal machines that share the users; absent for one")] = None
+    ttft_s: Annotated[float, Doc("mean time to first token", "s")]
+    tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
+    tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "tokens/s")] = None
+    tokens_per_s: Annotated[float, Doc("output tokens of all users, prompts read meanwhile", "tokens/s")]
+    requests_per_s: Annotated[float, Doc("requests that end", "1/s")]
+    saturated: Annotated[bool, Doc("whether more users would only wait for their prompts")]
+    usd_per_million_tokens: Annotated[
+        float | None, Doc("price of a million output tokens, prompts included", "USD")
+    ] = None
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price", "USD")] = None
+    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price", "USD")] = None
+    joules_per_token: Annotated[float | None, Doc("energy of an output token, prompts included", "J")] = None
+    joules_per_token_low: Annotated[float | None, Doc("the same at the low end of the power", "J")] = None
+    joules_per_token_high: Annotated[float | None, Doc("the same at the high end of the power", "J")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingResult(OperatingPointResult):
+    """The operating point of a request, and those of other numbers of users on the same machine."""
+
+    prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
+    new_tokens: Annotated[int, Doc("output tokens of each request")]
+    users_per_pass: Annotated[int | None, Doc("users of a pass through the stages; of wafers")] = None
+    max_users: Annotated[int, Doc("users whose KV caches fit at a time")]
+    points: Annotated[tuple[OperatingPointResult, ...], Doc("operating points by number of users")]
+
+
+def point_result(point: OperatingPoint) -> OperatingPointResult:
+    """Return an operating point as results have it."""
+    cost, energy = point.usd_per_million_tokens, point.joules_per_token
+    return OperatingPointResult(
+        users=point.concurrency,
+        replicas=None if point.replicas == 1 else point.replicas,
+        ttft_s=point.ttft_s,
+        tpot_s=point.tpot_s,
+        tokens_per_s_per_user=point.tokens_per_s_per_user,
+        tokens_per_s=point.tokens_per_s,
+        requests_per_s=point.requests_per_s,
+        saturated=point.saturated,
+        usd_per_million_tokens=None if cost is None else cost.value,
+        usd_per_million_tokens_low=None if cost is None else cost.low,
+        usd_per_million_tokens_high=None if cost is None else cost.high,
+        joules_per_token=None if energy is None else energy.value,
+        joules_per_token_low=None if energy is None else energy.low,
+        joules_per_token_high=None if energy is None else energy.high,
+    )
+
+
+def serving_result(deployment: Deployment, users: int, users_per_pass: int | None = None) -> ServingResult:
+    """Return the operating point of some users on a deployment, and those of other numbers.
+
+    Args:
+        deployment: The machine.
+        users: Requests in flight.
+        users_per_pass: Users of a pass on wafers; None on GPUs.
+    """
+    counts = user_counts(deployment.max_concurrency, users)
+    points = [point_result(operating_point(deployment, number)) for number in counts]
+    at_users = points[counts.index(users)]
+    enough = next((point.users for point in points if point.saturated), counts[-1])
+    shown = tuple(point for point in points if point.users <= max(enough, users))
+    return ServingResult(
+        **{field.name: getattr(at_users, field.name) for field in fields(OperatingPointResult)},
+        prompt_tokens=deployment.shape.prompt_tokens,
+        new_tokens=deployment.shape.new_tokens,
+        users_per_pass=users_per_pass,
+        max_users=deployment.max_concurrency,
+        points=shown,
+    )
+
+
+def user_counts(most: int, asked: int) -> list[int]:
+    """Return the numbers of users of a table: powers of two up to ``most``, ``most`` and the number asked for."""
+    powers = {2**power for power in range(MOST_USERS.bit_length()) if 2**power <= min(most, MOST_USERS)}
+    return sorted({*powers, asked, *([min(most, MOST_USERS)] if most else [])})
+
+
+def points_table(serving: ServingResult) -> Table:
+    """Return a row for each number of users, that of the request in bold, with the definitions of the columns."""
+    tokens = f"{serving.prompt_tokens:,} + {serving.new_tokens:,} tokens"
+    return Table(
+        columns=(
+            number("users", "users"),
+            number("ttft_s", "TTFT", seconds),
+            number("tpot_s", "TPOT", seconds),
+            number("tokens_per_s_per_user", "tok/s/user", count),
+            number("tokens_per_s", "tok/s", count),
+            number("usd_per_million_tokens", "USD/Mtok", three_figures),
+            number("range", "low to high", cell=_cost_range, priority=1),
+            number("joules_per_token", "J/token", three_figures, priority=2),
+        ),
+        rows=serving.points,
+        title="Users at a time",
+        note=f"{tokens} each; KV caches of {plural(serving.max_users, 'user')} fit{_saturated_text(serving.points)}",
+        style=lambda row: "bold" if row.users == serving.users else "",
+        footer=DEFINITIONS,
+    )
+
+
+def _cost_range(row: OperatingPointResult) -> str:
+    low, high = row.usd_per_million_tokens_low, row.usd_per_million_tokens_high
+    return "" if low is None or high is None else f"{three_figures(low)} to {three_figures(high)}"
+
+
+def _saturated_text(points: Sequence[OperatingPointResult]) -> str:
+    first = next((point.users for point in points if point.saturated), None)
+    return "" if first is None else f"; from {first} on more users only wait"
