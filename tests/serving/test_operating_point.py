@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from line_deployment import LineDeployment
 
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import largest_that, operating_point
-from wse.serving.plan import most_users_at, plan
+from wse.serving.plan import plan, saturating_users, users_at_speed
 
 LINE = LineDeployment(speed=100.0)
 
@@ -45,7 +47,7 @@ def test_the_largest_number_is_found(most: int, bound: int) -> None:
 
 @given(st.floats(1, 200))
 def test_most_users_at_a_speed_get_it_and_one_more_would_not(speed: float) -> None:
-    users = most_users_at(LINE, speed)
+    users = users_at_speed(partial(operating_point, LINE), saturating_users(LINE), speed)
     assert users == max((n for n in range(1, 101) if 100 / (1 + n / 10) >= speed), default=0)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from wse.findings.claim import Curves, Finding, by_rule, figure
 from wse.findings.laboratory import Laboratory, with_type
 from wse.findings.serving import Serving, serving_of
-from wse.serving.plan import most_users_at
+from wse.serving.operating_point import operating_point
+from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.speculation import acceptance_of, best_draft
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import distinct_experts
@@ -42,7 +44,10 @@ def small_batches(lab: Laboratory) -> Finding:
     for model, gpu in ((DENSE, "h200"), (DENSE, "b200"), (MIXTURE, "h200"), (MIXTURE, "b200")):
         subject = f"{with_type(model, DTYPE)} on {GPUS} {gpu}"
         deployment = lab.gpus(model, gpu, GPUS, STACK, DTYPE)
-        plain_users, fast_users = (most_users_at(deployment, speed) for speed in (PLAIN_SPEED_TOKENS_PER_S, fast_speed))
+        plain_users, fast_users = (
+            users_at_speed(partial(operating_point, deployment), saturating_users(deployment), speed)
+            for speed in (PLAIN_SPEED_TOKENS_PER_S, fast_speed)
+        )
         name = f"{model.replace('-', '_').replace('.', '_')}_{gpu}"
         numbers[f"plain_{name}"] = figure(
             plain_users, "users", f"of {subject} at {PLAIN_SPEED_TOKENS_PER_S:g} tokens/s each"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from wse.serving.goal import LATENCY, Goal
@@ -72,10 +73,16 @@ def saturating_users(deployment: Deployment) -> int:
     return min(unsaturated + 1, deployment.max_concurrency)
 
 
-def most_users_at(deployment: Deployment, tokens_per_s: float) -> int:
-    """Return the most users that each get a number of tokens per second; 0 where one alone does not."""
+def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, tokens_per_s: float) -> int:
+    """Return the most users that each get a number of tokens per second; 0 where one alone does not.
+
+    Args:
+        point_of: The operating point of a number of users.
+        max_users: Users to look at, such as `saturating_users`.
+        tokens_per_s: Output tokens per second of each user after the first token, at least.
+    """
 
     def is_fast(users: int) -> bool:
-        return (operating_point(deployment, users).tokens_per_s_per_user or 0.0) >= tokens_per_s
+        return (point_of(users).tokens_per_s_per_user or 0.0) >= tokens_per_s
 
-    return largest_that(is_fast, saturating_users(deployment))
+    return largest_that(is_fast, max_users)

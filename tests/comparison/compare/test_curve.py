@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.comparison.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
 from wse.comparison.compare.curve.frontier import frontier, with_best
-from wse.comparison.compare.curve.points import curve_rows, users_at_speed
+from wse.comparison.compare.curve.points import curve_rows
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.comparison.compare.curve.verdict import curve_verdict
 from wse.comparison.compare.machine import GPU, WAFER, Kind, Machine
 from wse.models.load import load_model
+from wse.serving.plan import users_at_speed
 from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import public_points
 
@@ -78,7 +79,7 @@ def test_rows_end_where_more_users_only_wait() -> None:
 
 @given(MACHINES, st.floats(1, 20_000))
 def test_users_at_a_speed_are_the_most_that_get_it(machine: Machine, speed: float) -> None:
-    users = users_at_speed(machine, speed)
+    users = users_at_speed(machine.point, machine.useful_users, speed)
     assert 0 <= users <= machine.useful_users
     if users:
         assert (machine.point(users).tokens_per_s_per_user or 0.0) >= speed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from wse.comparison.scenario.form import MOST, DraftForm
@@ -14,7 +15,7 @@ from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.hardware.number import SourcedNumber
 from wse.report.terminal import plural
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
-from wse.serving.plan import most_users_at, saturating_users
+from wse.serving.plan import saturating_users, users_at_speed
 from wse.studies.results.operating_points import user_counts
 
 
@@ -107,7 +108,7 @@ def _prediction(drafted: Drafted, users: int, beyond_s: float) -> PredictionResu
 def _tiers(ordinary: Deployment, fast: Deployment, users: int, speed_up: float) -> TiersResult:
     """Return an ordinary tier of a number of users, and the largest fast tier with a multiple of its speed."""
     slow = operating_point(ordinary, users)
-    found = most_users_at(fast, speed_up * _speed(slow))
+    found = users_at_speed(partial(operating_point, fast), saturating_users(fast), speed_up * _speed(slow))
     quick = operating_point(fast, max(1, found))
     return TiersResult(
         ordinary_users=users,

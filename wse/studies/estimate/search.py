@@ -94,11 +94,6 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
     return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, footer=legend)
 
 
-def _mesh_text(row: LayoutResult) -> str:
-    """The rectangle of a wafer that is cut, where it is not all."""
-    return "" if row.mesh_rows is None else f"{row.mesh_rows}x{row.mesh_cols}"
-
-
 def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult:
     layout = trial.layout
     mesh_rows, mesh_cols = layout.mesh or (None, None)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
-from wse.comparison.compare.curve.points import users_at_speed
 from wse.comparison.compare.machine import Machine
+from wse.serving.plan import users_at_speed
 
 SPEEDS: Final = 64
 """Speeds of the grid, at equal ratios from the slowest to the fastest."""
@@ -40,7 +40,7 @@ def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = 
     """
     prices = []
     for machine in machines:
-        users = users_at_speed(machine, tokens_per_s)
+        users = users_at_speed(machine.point, machine.useful_users, tokens_per_s)
         cost = machine.point(users).usd_per_million_tokens if users else None
         if cost is not None:
             prices.append(getattr(cost, end))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wse.comparison.compare.curve.row import FAST, PLAIN, TIER_SEPARATOR, CurveRow
 from wse.comparison.compare.machine import Machine
-from wse.serving.operating_point import largest_that
+from wse.serving.plan import users_at_speed
 from wse.serving.tiers import FAST_TIMES
 from wse.studies.results.operating_points import user_counts
 
@@ -20,21 +20,12 @@ def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, .
     """
     users = machine.useful_users
     speeds = {PLAIN: plain_tokens_per_s, FAST: FAST_TIMES * plain_tokens_per_s}
-    tiers = {tier: users_at_speed(machine, speed) for tier, speed in speeds.items()}
+    tiers = {tier: users_at_speed(machine.point, users, speed) for tier, speed in speeds.items()}
     counts = sorted({*user_counts(users, users), *(count for count in tiers.values() if count)})
     return tuple(
         curve_row(machine, count, TIER_SEPARATOR.join(tier for tier, users in tiers.items() if users == count) or None)
         for count in counts
     )
-
-
-def users_at_speed(machine: Machine, tokens_per_s: float) -> int:
-    """Return the most users that each get a number of tokens per second; 0 where one alone does not."""
-
-    def is_fast(users: int) -> bool:
-        return (machine.point(users).tokens_per_s_per_user or 0.0) >= tokens_per_s
-
-    return largest_that(is_fast, machine.useful_users)
 
 
 def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow:
