@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from wse.hardware.number import SourcedNumber
+from tests.comparison.compare.synthetic import economics
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape
 from wse.serving.steady_state import SteadyState
 
 SHAPE: Final = RequestShape(prompt_tokens=10, new_tokens=101)
-
-
-def economics_of(usd_per_hour: float, low: float, high: float, power_w: float = 1_000.0) -> Economics:
-    """Return a price with a range, and a power without one."""
-    price = SourcedNumber(value=usd_per_hour, unit="USD/h", grade="I", source="test", range=(low, high))
-    power = SourcedNumber(value=power_w, unit="W", grade="I", source="test")
-    return Economics(kind="gpu", sources={"gpu_usd_per_hour": price, "gpu_power_w": power})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +26,7 @@ class LineDeployment:
 
     @property
     def economics(self) -> Economics:
-        return economics_of(*self.usd_per_hour)
+        return economics("gpu", self.usd_per_hour[0], self.usd_per_hour[1:])
 
     def steady_state(self, concurrency: float) -> SteadyState:
         ttft_s = concurrency / 10
