@@ -344,8 +344,8 @@ def sweep(
         engine: ``ray`` has workers of a Ray cluster in place of this machine's processes.
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         restart: Whether what an earlier sweep of this table has done is dropped.
-        columns: Columns of `rows` beside the axes: of dtype, wafers, user, users, ttft, fits, cost, or of the
-            table; these seven where None.
+        columns: Columns of `rows` beside the axes: of dtype, wafers, users, ttft, user, throughput, fits, cost, or
+            of the table; these where None.
         sort: The column whose best, or least, comes first; the most with ``NAME:down``.
         top: The most rows; 20 where None.
         png: A picture of it, over an axis.

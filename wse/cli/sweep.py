@@ -44,8 +44,8 @@ def sweep(
     columns: Annotated[
         str | None,
         Option(
-            doc="Columns to print beside the axes: of dtype, wafers, user, users, ttft, fits, cost, or of the table. "
-            "Default: these seven.",
+            doc=f"Columns to print beside the axes: of {', '.join(known_names.sweep_columns())}, or of the table. "
+            "Default: these.",
             panel="Output",
             metavar="NAME,...",
         ),

@@ -133,17 +133,22 @@ _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
 }
 
 
-def assumptions_of(economics: Economics) -> dict[str, AssumptionResult]:
-    """Return the assumptions about power and price of one machine, by their keys in a file of ``--economics``."""
-    kind = economics.kind
-    return {
-        f"{kind}_power_w": assumption_of(economics.power_w),
-        f"{kind}_usd_per_hour": assumption_of(economics.usd_per_hour),
-    }
+def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, AssumptionResult]:
+    """Return the assumptions about power and price of one machine, by their keys in a file of ``--economics``.
+
+    Args:
+        economics: Power and price; None where they are unknown, of which nothing is assumed.
+        machine: A name to append to the keys, behind a dot, where a result has several machines.
+    """
+    if economics is None:
+        return {}
+    numbers = {"power_w": economics.power_w, "usd_per_hour": economics.usd_per_hour}
+    name = f".{machine}" if machine else ""
+    return {f"{economics.kind}_{key}{name}": _assumption(number) for key, number in numbers.items()}
 
 
-def assumption_of(number: SourcedNumber) -> AssumptionResult:
-    """An assumption as results have it."""
+def _assumption(number: SourcedNumber) -> AssumptionResult:
+    """Return an assumption as results have it."""
     return AssumptionResult(
         value=number.value, unit=number.unit, grade=number.grade, source=number.source, range=number.range
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wse.comparison.compare.result import AssumptionResult
-from wse.comparison.compare.rows import assumption_of, assumptions_of
+from wse.comparison.compare.rows import assumptions_of
 from wse.comparison.scenario.drafting import acceptance_of_draft
 from wse.comparison.scenario.figures import FIGURES
 from wse.comparison.scenario.form import MachineForm, PublishedForm, ScenarioForm
@@ -110,14 +110,11 @@ def _assumptions(machine: MachineForm, prices: dict[str, Any] | None) -> dict[st
     if machine.gpu is not None:
         gpu = load_gpu(machine.gpu)
         load_stack(machine.stack or STACK, gpu.generation)
-        economics = load_gpu_economics(gpu, prices)
-        numbers = {} if economics is None else economics.sources
-        return {f"{key}.{gpu.name}": assumption_of(number) for key, number in numbers.items()}
+        return assumptions_of(load_gpu_economics(gpu, prices), gpu.name)
     wafer = load_wafer(str(machine.wafer))
     load_software(machine.software, wafer.generation)
     load_mapping(machine.mapping)
-    assumed = assumptions_of(load_economics(wafer, prices))
-    return {f"{key}.{wafer.name}": number for key, number in assumed.items()}
+    return assumptions_of(load_economics(wafer, prices), wafer.name)
 
 
 @contextmanager

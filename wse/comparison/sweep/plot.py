@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PANELS: Final = (
     ("user", "tokens/s of a user"),
-    ("users", "tokens/s of all users"),
+    ("throughput", "tokens/s of all users"),
     ("ttft", "time to the first token"),
     ("cost", "USD for a million tokens"),
 )

@@ -91,7 +91,7 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user with that number", "tokens/s")]
     usd_per_million_tokens: Annotated[
         float | None,
-        Doc("price of a million tokens with that number, one batch on all wafers; absent where none gains", "USD"),
+        Doc("price of a million output tokens with that number, prompts included; absent where none gains", "USD"),
     ] = None
     joules_per_token: Annotated[
         float | None, Doc("energy of a generated token with that number, in the same way", "J")

@@ -119,8 +119,7 @@ def timed_estimate(prepared: PreparedEstimate, program: Program) -> TimedEstimat
     counted = time_run(prepared, program, None)
     result = result_of(prepared, program, counted)
     assert result.schedule is not None  # tokens are decoded
-    token_cycles = counted.clock.decode.cycles / counted.clock.decode.runs
-    return TimedEstimate(result=result, deployment=wafer_deployment(prepared, program, token_cycles, result.schedule))
+    return TimedEstimate(result=result, deployment=_deployment(prepared, program, counted, result.schedule))
 
 
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> EstimateResult:
@@ -221,7 +220,7 @@ def _decode_results(prepared: PreparedEstimate, program: Program, counted: Timed
         return _DecodeResults(decode=decode)
     middle_cost = clock.fabric.decode_cost(*prepared.middle_context)
     pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
-    deployment = wafer_deployment(prepared, program, clock.decode.cycles / clock.decode.runs, pipelining)
+    deployment = _deployment(prepared, program, counted, pipelining)
     users = prepared.goal.users
     if users is None:
         users = program.batch if prepared.goal.objective == LATENCY else max(1, saturating_users(deployment))
@@ -234,6 +233,14 @@ def _decode_results(prepared: PreparedEstimate, program: Program, counted: Timed
         energy=energy_result(clock.fabric, clock.decode, token_classes, economics, serving),
         cost=cost_result(program.wafers, economics, serving),
     )
+
+
+def _deployment(
+    prepared: PreparedEstimate, program: Program, counted: TimedRun, pipelining: PipeliningResult
+) -> WaferDeployment:
+    """Return the deployment of a request whose tokens were all counted."""
+    decode = counted.clock.decode
+    return wafer_deployment(prepared, program, decode.cycles / decode.runs, pipelining)
 
 
 def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:

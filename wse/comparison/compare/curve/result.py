@@ -37,7 +37,7 @@ class CurveResult(Result):
         Doc("published speeds of the model on these machines, and the ratio of the machine's fastest row to each"),
     ] = None
     impossible: Annotated[Mapping[str, str] | None, Doc("wafers that cannot be, with the reason")] = None
-    verdict: Annotated[tuple[str, ...], Doc("the answer, in two sentences that follow from the rows by rule")]
+    verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the machines by rule")]
 
     @property
     def title(self) -> str:

@@ -13,15 +13,13 @@ from wse.comparison.compare.curve.row import CurveRow
 from wse.comparison.compare.curve.verdict import curve_verdict
 from wse.comparison.compare.grid import Grid, grid_inputs, grid_of, wafer_size
 from wse.comparison.compare.machine import WAFER, Machine, gpu_machine, prepared_gpus
-from wse.comparison.compare.result import AssumptionResult
-from wse.comparison.compare.rows import assumption_of, assumptions_of, without_duplicates
+from wse.comparison.compare.rows import assumptions_of, without_duplicates
 from wse.errors import DoesNotFit
 from wse.report.as_json import Report
 from wse.report.progress import OnProgress, ignore
 from wse.request.compare_request import CompareRequest, check
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
-from wse.serving.economics import Economics
 from wse.serving.prices import prices_without_gpus
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds
 from wse.studies.workers.engine_pool import engine_pool
@@ -52,13 +50,16 @@ def curve(
         message = f"{name}: {reason}; give a shorter --prompt-len and --new-tokens, or more --wafers"
         raise DoesNotFit(message)
     machines: list[Machine] = [*wafers, *gpus]
+    economics = assumptions_of(grid.first.economics)
+    for gpu in gpus:
+        economics |= assumptions_of(gpu.deployment.economics, gpu.name)
     rows = with_best([row for machine in machines for row in curve_rows(machine, request.plain_speed_tokens_per_s)])
     return CurveResult(
         inputs=_inputs(own, grid, prepared),
         note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, prepared[0])))) or None,
         model=grid.model,
         wafer=wafer_size(grid.first),
-        economics=assumptions(grid.first.economics, gpus),
+        economics=economics,
         rows=rows,
         public=public_points(grid.first.spec),
         published=_published(grid, rows),
@@ -123,14 +124,3 @@ def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstim
         "parallelism": gpus[0].parallelism,
         "plain_speed": request.plain_speed_tokens_per_s,
     }
-
-
-def assumptions(wafer: Economics, gpus: Sequence[Machine]) -> dict[str, AssumptionResult]:
-    """Return the price and power of a wafer, and by GPU those of GPUs."""
-    of_gpus = {
-        f"{key}.{machine.name}": assumption_of(number)
-        for machine in gpus
-        if machine.deployment.economics is not None
-        for key, number in machine.deployment.economics.sources.items()
-    }
-    return {**assumptions_of(wafer), **of_gpus}

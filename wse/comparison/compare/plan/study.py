@@ -17,7 +17,7 @@ from wse.comparison.compare.grid import all_outputs, combinations_of, fewest_waf
 from wse.comparison.compare.machine import GPU, WAFER, Kind, Machine, gpu_machine, prepared_gpus
 from wse.comparison.compare.plan.result import PlannedRow, PlanResult
 from wse.comparison.compare.plan.verdict import plan_verdict
-from wse.comparison.compare.rows import assumption_of, assumptions_of
+from wse.comparison.compare.rows import assumptions_of
 from wse.errors import BadInput, DoesNotFit
 from wse.report.progress import OnProgress, ignore
 from wse.request.compare_request import CompareRequest, check
@@ -92,12 +92,9 @@ def plan_machines(
         raise DoesNotFit(message)
     rows.sort(key=lambda row: _rank(row, request.goal))
     shown_rows = [row for row in rows if row.pareto or not targets.pareto]
-    economics = assumptions_of(first.economics) | {
-        f"{key}.{prepared.server.gpu.name}": assumption_of(number)
-        for prepared in gpus
-        if prepared.economics is not None
-        for key, number in prepared.economics.sources.items()
-    }
+    economics = assumptions_of(first.economics)
+    for prepared in gpus:
+        economics |= assumptions_of(prepared.economics, prepared.server.gpu.name)
     return PlanResult(
         inputs=_inputs(request, tried_lengths),
         targets=targets.times(),
