@@ -87,12 +87,12 @@ def test_the_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
     rows = re.findall(r"^\| (\d+x\d+) \| (.*) \|$", page, re.MULTILINE)
     assert len(rows) > 2
     for mesh, cells in rows:
-        request = {"wafer": "wse2", "software": "tuned", "mapping": "region", "prompt_len": 12, "new_tokens": 64}
-        result = wse.estimate("story", mesh=mesh, **request)
+        result = wse.estimate("story", mesh=mesh, prompt_len=12, new_tokens=64)
         decode = result.decode
         causes = (decode.cycles_by[cause] for cause in ("compute", "launch", "hops", "relays"))
         pes = result.wafer.rows * result.wafer.cols
-        numbers = (pes, decode.cycles_per_token, *causes, decode.tokens_per_s_per_user)
+        in_use = sum(stage.rows * stage.cols for stage in result.system.stages)
+        numbers = (pes, in_use, decode.cycles_per_token, *causes, decode.tokens_per_s_per_user)
         assert cells == " | ".join(f"{number:,.0f}" for number in numbers), mesh
 
 

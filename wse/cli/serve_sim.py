@@ -30,7 +30,7 @@ def serve_sim(
     \b
       wse serve-sim story --mesh 24x24 --mapping region --prompt-len 64 --new-tokens 64
       wse serve-sim llama-3-8b --load 0.9 --length-cv 0.5 --ttft 100ms --tpot 1ms
-      wse serve-sim llama-3-8b --batching static --max-users 16 --batch-wait 500ms
+      wse serve-sim llama-3-8b --batching static --max-users 8 --batch-wait 500ms
       wse serve-sim llama-3-8b --prefill own --fast-share 0.1 --timeline serve.json --html serve.html
     """
     from wse.report.progress import SERVING, progress_on
