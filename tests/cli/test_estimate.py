@@ -126,8 +126,9 @@ def test_users_are_those_of_the_operating_point_that_is_reported(wse: Wse) -> No
 def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse, command: str) -> None:
     refusal = wse(command, *SMALL, "--users", "4000").refusal()
     room = re.search(
-        r"--users 4000: caches of (\d+) sequences of 16 tokens fit on 1 wafer; give --users (\d+), more --wafers, or "
-        r"shorter --prompt-len and --new-tokens; `wse compare MODEL --users 4000` finds wafers and replicas for them$",
+        r"--users 4000: caches of (\d+) sequences of 16 tokens fit on 1 wafer; give --users (\d+), more --wafers or "
+        r"--replicas, or shorter --prompt-len and --new-tokens; `wse compare MODEL --users 4000` finds wafers and "
+        r"replicas for them$",
         refusal,
     )
     assert room is not None, refusal

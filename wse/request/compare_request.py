@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GIGA: Final = 1e9
 WITHOUT: Final = (
     *("model", "wafers", "mapping", "capacity", "verify_tokens", "sensitivity", "trace"),
-    *("draft", "draft_model", "draft_place", "gpu"),
+    *("replicas", "draft", "draft_model", "draft_place", "gpu"),
 )
 """Options of an estimate that a comparison has of its own, or not at all."""
 MICRO: Final = 1e-6

@@ -69,6 +69,15 @@ class EstimateRequest(PlacementRequest):
             metavar="N",
         ),
     ] = None
+    replicas: Annotated[
+        int | None,
+        Option(
+            doc="Equal machines that share the users; auto: the fewest that have room for them.",
+            panel="Serving",
+            metavar="N|auto",
+            none="auto",
+        ),
+    ] = 1
     objective: Objective = None
     verify_tokens: Annotated[
         int | None,

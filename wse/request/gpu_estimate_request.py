@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -20,8 +21,9 @@ from wse.request.basis import dtype_note
 from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import check_counts, options_of
-from wse.request.prepare_estimate import MOST_USERS, check_drafts, check_objective, load_draft_model
+from wse.request.prepare_estimate import MOST_USERS, check_drafts, check_objective, check_replicas, load_draft_model
 from wse.serving.economics import Economics, load_gpu_economics
+from wse.serving.goal import Goal
 from wse.serving.gpu_deployment import GpuDeployment
 from wse.serving.operating_point import RequestShape
 from wse.serving.prices import gpu_price
@@ -37,6 +39,7 @@ SHARED: Final = frozenset(
             "dtype",
             "batch",
             "users",
+            "replicas",
             "objective",
             "prompt_len",
             "new_tokens",
@@ -56,7 +59,8 @@ class PreparedGpuEstimate:
     """A request with everything loaded and its defaults filled in.
 
     The server has what drafts for it, ``draft_model`` is the name of a draft model, ``draft_acceptance`` what was asked
-    for as ``acceptance``. ``economics`` is None where the GPU's power or price is stated nowhere.
+    for as ``acceptance``. ``economics`` is None where the GPU's power or price is stated nowhere. All ``replicas``
+    together have ``users``.
     """
 
     server: GpuServer
@@ -67,6 +71,7 @@ class PreparedGpuEstimate:
     gpu: str
     parallelism: str
     users: int
+    replicas: int
     prompt_tokens: int
     new_tokens: int
     verify_tokens: int
@@ -79,6 +84,11 @@ class PreparedGpuEstimate:
         """The model as it is served on the GPUs."""
         shape = RequestShape(prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens)
         return GpuDeployment(server=self.server, shape=shape, economics=self.economics)
+
+    @property
+    def users_of_one(self) -> int:
+        """Users of the replica with the most of them."""
+        return math.ceil(self.users / self.replicas)
 
     @property
     def middle_context(self) -> float:
@@ -122,9 +132,11 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     check_machine(request)
     assert request.gpu is not None  # whoever calls this has looked
     counts = {
-        name: getattr(request, name) for name in ("gpus", "batch", "users", "prompt_len", "new_tokens", "verify_tokens")
+        name: getattr(request, name)
+        for name in ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
     }
     check_counts(**counts)
+    check_replicas(request)
     parallelism = request.parallelism or TENSOR
     if parallelism not in PARALLELISMS:
         raise UnknownName("parallelism", parallelism, PARALLELISMS)
@@ -160,7 +172,8 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
         raise BadInput(msg)
     users = _users(request)
-    check_users(server, users, prompt + new, "--batch" if request.users is None else "--users")
+    replicas = Goal(users=users, replicas=request.replicas).replicas_for(server.users_that_fit(prompt + new))
+    check_users(server, users, prompt + new, "--batch" if request.users is None else "--users", replicas=replicas)
     return PreparedGpuEstimate(
         server=server,
         draft_model=None if request.draft_model is None else str(request.draft_model),
@@ -170,6 +183,7 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         gpu=str(request.gpu),
         parallelism=parallelism,
         users=users,
+        replicas=replicas,
         prompt_tokens=prompt,
         new_tokens=new,
         verify_tokens=request.verify_tokens or 0,
@@ -226,6 +240,7 @@ def check_users(
     tokens: int,
     option: str = "--batch",
     lengths: str = "--prompt-len and --new-tokens",
+    replicas: int = 1,
 ) -> None:
     """Refuse more users of so many tokens than the cache holds, or a batch has.
 
@@ -235,19 +250,22 @@ def check_users(
         tokens: Of each of them, prompt and answer.
         option: The option that they were asked for with.
         lengths: The options of their lengths.
+        replicas: Equal machines that share the users.
     """
-    if users > MOST_USERS:
-        msg = f"{option} {users}: give at most {MOST_USERS:,} users"
+    if users > replicas * MOST_USERS:
+        msg = f"{option} {users}: give at most {replicas * MOST_USERS:,} users"
         raise BadInput(msg)
-    most = server.users_that_fit(tokens)
+    most = replicas * server.users_that_fit(tokens)
     if users <= most:
         return
     model, machine = f"{server.spec.name} as {server.weights.name}", f"{server.parallelism.gpus} {server.gpu.name}"
     model += "" if server.draft is None else " and its draft"
+    machine += "" if replicas == 1 else f" on each of {replicas:,} replicas"
     remedy = f"give {option} {most}" if most else f"give shorter {lengths}"
+    or_replicas = " or --replicas" if most and option == "--users" else ""
     msg = (
         f"{option} {users}: beside {model} the KV cache of {machine} holds {plural(most, 'user')} of {tokens:,} "
-        f"tokens; {remedy}, or more --gpus"
+        f"tokens; {remedy}, or more --gpus{or_replicas}"
     )
     raise BadInput(msg)
 

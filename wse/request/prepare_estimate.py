@@ -48,7 +48,8 @@ class PreparedEstimate(Placeable):
     @property
     def goal(self) -> Goal:
         """What the layout is chosen for, on one deployment."""
-        return Goal(users=self.request.users, objective=self.request.objective or LATENCY)
+        request = self.request
+        return Goal(users=request.users, replicas=request.replicas, objective=request.objective or LATENCY)
 
     @property
     def prompt_len(self) -> int:
@@ -95,6 +96,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         users=request.users,
         context=request.context,
     )
+    check_replicas(request)
     numbers = (("--batch", request.batch, MOST_USERS), ("--users", request.users, MOST_USERS_OF_REPLICAS))
     for option, users, most in numbers:
         if users is not None and users > most:
@@ -142,6 +144,18 @@ def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
     remedy = "give a draft with the model's own vocabulary, or leave it out for a head"
     check_vocabulary(f"--draft-model {name}", draft, target, remedy)
     return draft
+
+
+def check_replicas(request: EstimateRequest) -> None:
+    """Raise BadInput for replicas without users that they share, or for more of them than users."""
+    users, replicas = request.users, "auto" if request.replicas is None else request.replicas
+    check_counts(replicas=request.replicas)
+    if replicas != 1 and users is None:
+        message = f"--replicas {replicas}: replicas share users; give --users N too"
+        raise BadInput(message)
+    if request.replicas is not None and users is not None and request.replicas > users:
+        message = f"--replicas {replicas}: there are fewer users; give at most {users}, or more --users"
+        raise BadInput(message)
 
 
 def check_objective(request: EstimateRequest) -> None:

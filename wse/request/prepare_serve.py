@@ -16,7 +16,7 @@ from wse.request.gpu_estimate_request import PreparedGpuEstimate, check_machine,
 from wse.request.option import check_counts
 from wse.request.prefill_options import prefill_errors
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.request.serve_request import BATCHING, LOAD, OWN, PREFILL_PLACES, STATIC, ServeRequest
+from wse.request.serve_request import BATCHING, DISPATCHES, LOAD, OWN, PREFILL_PLACES, STATIC, ServeRequest
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.serving.simulation.workload import ARRIVALS, Workload, WorkloadOptions, draw_workload
 
@@ -109,6 +109,9 @@ def _check(request: ServeRequest) -> None:
     if request.rate is not None and request.load is not None:
         message = "--rate and --load: one follows from the other; give one of them"
         raise BadInput(message)
+    if request.dispatch not in DISPATCHES:
+        raise UnknownName("dispatch", request.dispatch, DISPATCHES, where="--dispatch")
+    _check_replicas(request)
     is_static, has_own, on_gpus = request.batching == STATIC, request.prefill == OWN, request.base.gpu is not None
     prompts_on_gpus = request.prefill_gpu is not None or (on_gpus and request.prefill_wafer is None)
     for option, is_given, needs, is_there in (
@@ -151,6 +154,20 @@ def _check(request: ServeRequest) -> None:
         if is_given:
             message = f"{option}: {reason}; leave it out"
             raise BadInput(message)
+
+
+def _check_replicas(request: ServeRequest) -> None:
+    """Raise BadInput for replicas in batches that wait, or whose number cannot be found."""
+    replicas, is_drawn = request.base.replicas, str(request.arrivals) in ARRIVALS
+    check_counts(replicas=replicas)
+    if replicas == 1:
+        return
+    if request.batching == STATIC:
+        message = f"--replicas {replicas or 'auto'}: needs --batching continuous; give that too, or leave it out"
+        raise BadInput(message)
+    if replicas is None and is_drawn and request.rate is None and request.base.users is None:
+        message = "--replicas auto: the number follows from --users or --rate; give one of them"
+        raise BadInput(message)
 
 
 def _check_draft_tokens(request: ServeRequest, context: int) -> None:
@@ -296,7 +313,7 @@ def _own_prefill(request: ServeRequest, placement: EstimateRequest) -> Placement
 
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
     """The placement that reads prompts: on wafers or GPUs of its own, or on a part of the wafers that decode."""
-    placement = replace(placement, draft=None, draft_model=None, draft_place=None)
+    placement = replace(placement, draft=None, draft_model=None, draft_place=None, users=None, replicas=1)
     if request.prefill_gpu is not None or request.prefill_wafer is not None:
         return _prepare(_other_machine(request, placement))
     if placement.gpu is not None:

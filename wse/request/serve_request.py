@@ -15,6 +15,8 @@ from wse.serving.goal import THROUGHPUT
 CONTINUOUS: Final = "continuous"
 STATIC: Final = "static"
 BATCHING: Final = (CONTINUOUS, STATIC)
+LEAST_LOADED: Final = "least-loaded"
+DISPATCHES: Final = (LEAST_LOADED, "round-robin")
 SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
@@ -98,6 +100,14 @@ class ServeRequest:
             metavar="continuous|static",
         ),
     ] = CONTINUOUS
+    dispatch: Annotated[
+        str,
+        Option(
+            doc="With --replicas, each request goes to the one with the fewest in flight, or to one after another.",
+            panel="Serving",
+            metavar="least-loaded|round-robin",
+        ),
+    ] = LEAST_LOADED
     max_users: Annotated[
         int | None,
         Option(
@@ -243,7 +253,8 @@ class ServeRequest:
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
     ) -> EstimateRequest:
         """The placement that serves, with other lengths than ``base``; on GPUs no context is compiled."""
-        lengths = replace(self.base, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft)
+        shared = replace(self.base, replicas=1) if self.base.users is None else self.base
+        lengths = replace(shared, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft)
         return (
             lengths
             if self.base.gpu is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,10 @@ class Goal:
     ttft_s: float | None = None
     tpot_s: float | None = None
     objective: str = LATENCY
+
+    def replicas_for(self, users_of_one: int) -> int:
+        """Return the replicas that were asked for, or the fewest for the users where one replica takes so many."""
+        return self.replicas or math.ceil((self.users or 1) / max(1, users_of_one))
 
     def excess(self, point: OperatingPoint) -> float:
         """Return the largest ratio of a latency to its limit; at most 1 where all limits are kept, 0 without any."""

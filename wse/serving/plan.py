@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,7 +56,7 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
         users = 1 if goal.objective == LATENCY else min(most, saturating_users(deployment))
         point = operating_point(deployment, users)
         return Plan(point=point, meets=True, excess=goal.excess(point))
-    replicas = goal.replicas or math.ceil(goal.users / most)
+    replicas = goal.replicas_for(most)
     if goal.users > replicas * deployment.max_concurrency:
         point = operating_point(deployment, replicas * deployment.max_concurrency, replicas)
         return Plan(point=point, meets=False, excess=max(goal.excess(point), goal.users / point.concurrency))

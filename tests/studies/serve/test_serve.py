@@ -457,3 +457,45 @@ def test_what_cannot_be_asked_is_refused_in_a_line(changes: dict[str, Any], said
     with pytest.raises((BadInput, DoesNotFit)) as refusal:
         wse.serve_sim(**STORY | changes)
     assert said in str(refusal.value)
+
+
+def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:
+    one, three = (wse.serve_sim(**STORY, rate=400, replicas=replicas) for replicas in (1, 3))
+    assert three.replicas == 3
+    assert three.load.capacity_requests_per_s == pytest.approx(3 * one.load.capacity_requests_per_s)
+    assert one.served is not None
+    assert three.served is not None
+    assert three.served.use.users < one.served.use.users
+    assert three.served.use.most_users == 3 * one.served.use.most_users
+    prices = [result.served.usd_per_hour for result in (one, three) if result.served is not None]
+    assert prices[1] is not None
+    assert prices[0] is not None
+    assert prices[1].value == pytest.approx(3 * prices[0].value)
+
+
+def test_auto_takes_the_fewest_replicas_with_a_stable_queue() -> None:
+    capacity = wse.serve_sim(**STORY).load.capacity_requests_per_s
+    result = wse.serve_sim(**STORY, rate=2.6 * capacity, replicas=None)
+    assert result.replicas == 3
+    assert result.load.offered == pytest.approx(2.6 / 3)
+
+
+def test_auto_takes_the_fewest_replicas_with_room_for_the_users() -> None:
+    room = wse.estimate(**{k: v for k, v in STORY.items() if k != "requests"}).serving.max_users
+    result = wse.serve_sim(**STORY | {"objective": "latency"}, users=2 * room + 1, replicas=None, arrivals="constant")
+    assert result.replicas == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"replicas": None}, "--replicas auto: the number follows from --users or --rate"),
+        ({"replicas": 2, "batching": "static"}, "--replicas 2: needs --batching continuous"),
+        ({"replicas": 0}, "--replicas 0"),
+        ({"replicas": 3, "users": 2}, "--replicas 3: there are fewer users"),
+        ({"replicas": 2, "dispatch": "random"}, "dispatch"),
+    ],
+)
+def test_replicas_that_mean_nothing_are_refused(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(named)):
+        wse.serve_sim(**STORY | options)

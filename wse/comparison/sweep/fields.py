@@ -72,7 +72,7 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
     elif raw is None or (isinstance(raw, str) and raw == DEFAULT):
         default = _options()[name].default
         return default if isinstance(default, str | int | float) else _word(name)
-    elif isinstance(raw, str) and raw == AUTO and name == "wafers":
+    elif isinstance(raw, str) and raw == AUTO == _options()[name].option.none:
         return AUTO
     elif isinstance(raw, str) and fields[name] is int:
         count = whole_number(raw, _options()[name].option.unit or COUNT)
@@ -98,12 +98,13 @@ def _value(type_: type, raw: object) -> Scalar:
 
 def option_value(name: str, value: Scalar) -> Scalar | None:
     """The value of a request's field for a checked value of an option: None where the default is to be worked out."""
-    return None if _options()[name].default is None and value == _word(name) else value
+    is_found = _options()[name].default is None or _options()[name].option.none == AUTO
+    return None if is_found and value == _word(name) else value
 
 
 def _word(name: str) -> str:
     """The word in a table for the default of an option that is to be worked out."""
-    return AUTO if name == "wafers" else DEFAULT
+    return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 
 def _or_words(name: str) -> str:

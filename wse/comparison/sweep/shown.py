@@ -1,6 +1,6 @@
 """The rows of a sweep that its print-out has: the axes, and eight columns by default, or those asked for.
 
-A column is one of the table's, or has a short name: ``dtype``, ``wafers``, ``users``, ``ttft``, ``user``,
+A column is one of the table's, or has a short name: ``dtype``, ``wafers``, ``users``, ``replicas``, ``ttft``, ``user``,
 ``throughput``, ``fits`` or ``cost``. Latencies, throughput and cost are those of one operating point.
 """
 
@@ -38,6 +38,7 @@ SHORT: Final[dict[str, Shown]] = {
     "dtype": Shown(("model_dtype",), "type", printable, "", "element type of the weights", 6),
     "wafers": Shown(("system_wafers",), "wafers", count, "smallest", "wafers", 2),
     "users": Shown(("serving_users", "options_batch"), "users", count, "", "requests in flight", 4),
+    "replicas": Shown(("serving_replicas",), "replicas", count, "smallest", "machines that share the users", 6),
     "ttft": Shown(("serving_ttft_s", "latency_ttft_s"), "TTFT", seconds, "smallest", "mean time to first token", 5),
     "user": Shown(
         ("serving_tokens_per_s_per_user", "decode_tokens_per_s_per_user"),
@@ -65,6 +66,7 @@ SHORT: Final[dict[str, Shown]] = {
         3,
     ),
 }
+DEFAULT_COLUMNS: Final = tuple(name for name in SHORT if name != "replicas")
 _PRICE: Final = "cost_wafer_usd_per_hour"
 _MOST_PRICES: Final = 3
 DOWN: Final = ":down"
@@ -83,7 +85,7 @@ class SweepView:
         top: The most rows.
     """
 
-    columns: tuple[str, ...] = tuple(SHORT)
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
     sort: str | None = None
     top: int = TOP
 
@@ -100,7 +102,7 @@ class SweepRow(Result):
 def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int | None) -> SweepView:
     """The view that --columns, --sort and --top ask for."""
     parts = columns.split(",") if isinstance(columns, str) else columns
-    names = tuple(SHORT) if parts is None else tuple(part.strip() for part in parts if part.strip())
+    names = DEFAULT_COLUMNS if parts is None else tuple(part.strip() for part in parts if part.strip())
     return SweepView(columns=names, sort=sort, top=TOP if top is None else top)
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
@@ -69,39 +70,38 @@ class PrefillMachine:
     transfer_s: float = 0.0
 
 
-def simulate_continuous(
-    workload: Workload,
-    costs: PassCosts,
-    policy: ContinuousPolicy,
-    *,
-    prefill: PrefillMachine | None = None,
-    drafts: Drafts | None = None,
-    on_done: OnDone = ignore,
-) -> Outcome:
-    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then.
-
-    With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes.
-    """
-    return _Continuous(workload, costs, policy, prefill, drafts, on_done).run()
-
-
 _NEVER: Final = math.inf
 ROUNDING: Final = 1e-9
 """Part of a prompt that is put down to rounding when the rest of it is read."""
 
 
-class _Continuous:
+class ContinuousMachine:
+    """One machine that serves requests of a workload: all of them, or those that it is given while it runs.
+
+    Args:
+        workload: The requests; each must fit the cache by itself.
+        costs: Passes of the machine; with ``drafts`` those that verify a draft, with what the draft takes.
+        policy: How requests are batched.
+        requests: Numbers of the requests that it serves, in the order of their arrival; None for all.
+        prefill: A machine of its own for prompts.
+        drafts: What drafts yield.
+        on_done: Told how many requests have left, now and then.
+    """
+
     def __init__(
         self,
         workload: Workload,
         costs: PassCosts,
         policy: ContinuousPolicy,
-        prefill: PrefillMachine | None,
-        drafts: Drafts | None,
-        on_done: OnDone,
+        *,
+        requests: Iterable[int] | None = None,
+        prefill: PrefillMachine | None = None,
+        drafts: Drafts | None = None,
+        on_done: OnDone = ignore,
     ) -> None:
         self.costs, self.policy, self.prefill = costs, policy, prefill
-        self.record = Recorder(workload)
+        self.record = Recorder(workload, requests)
+        self.horizon_s = -_NEVER  # when further requests may be given to it
         self.report = reporter(on_done, len(workload))
         keeps = policy.prefix_cache
         self.room = KvRoom(workload, costs.kv_capacity_tokens, costs.kv_block_tokens, prefix_cache=keeps)
@@ -130,11 +130,24 @@ class _Continuous:
         middle = int(workload.prompt_tokens.mean()) // 2
         self.chunk_s = costs.piece_busy_s(Piece(costs.chunk_tokens, middle, ends=False))
 
-    def run(self) -> Outcome:
-        """Serve all."""
-        record = self.record
+    @property
+    def in_flight(self) -> int:
+        """Requests that were given to it and have not left at the end of its last round."""
+        return len(self.record.order) - self.record.left
+
+    def offer(self, request: int) -> None:
+        """Give it a request of the workload, which arrives no sooner than those before and than it has run."""
+        self.record.add(request)
+
+    def outcome(self) -> Outcome:
+        """Return what happened to its requests, all of which have left."""
+        return self.record.outcome(prefix_hits=self.room.hits, saved_tokens=self.room.saved_tokens)
+
+    def run_until(self, horizon_s: float) -> None:
+        """Serve requests up to the round in which a time falls, at which further ones may be given to it."""
+        record, self.horizon_s = self.record, horizon_s
         self._advance(record.now)
-        while record.left < len(self.prompts):
+        while not record.is_done and record.now < horizon_s:
             self._join()
             self._advance(record.now)  # of a closed loop, requests that begin as others end
             self._admit()
@@ -146,10 +159,9 @@ class _Continuous:
                 self._round_with_prompts(self.policy.prompt_tokens or 0)
             elif self.users:
                 self._decode()
-            elif record.left < len(self.prompts):
+            elif not record.is_done:
                 self._advance(self._next_change())
             self.report(record.left)
-        return record.outcome(prefix_hits=self.room.hits, saved_tokens=self.room.saved_tokens)
 
     def _advance(self, until: float) -> None:
         for request in self.record.advance(until):
@@ -217,15 +229,15 @@ class _Continuous:
         head = self._head()
         if head is not None and self._fits(head) and self.prefill is not None:
             time = min(time, self.prefill_free_s)
-        coming = self.record.arrived
-        if coming < len(self.prompts):
+        coming = self.record.next_request
+        if coming is not None:
             if self.is_tiered:
                 may_change = head is None or self.tiers[head] == NORMAL
             else:
                 may_change = head is None and self._fits(coming)
             if may_change:
                 time = min(time, self.record.arrivals[coming])
-        return time
+        return min(time, self.horizon_s)
 
     # Rounds
 
@@ -391,3 +403,21 @@ class _Continuous:
             self.users -= 1
             self.context_sum -= self.contexts[request] + self.passes[request] - self.rounds
             self._leave(request, left_s)
+
+
+def simulate_continuous(
+    workload: Workload,
+    costs: PassCosts,
+    policy: ContinuousPolicy,
+    *,
+    prefill: PrefillMachine | None = None,
+    drafts: Drafts | None = None,
+    on_done: OnDone = ignore,
+) -> Outcome:
+    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then.
+
+    With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes.
+    """
+    machine = ContinuousMachine(workload, costs, policy, prefill=prefill, drafts=drafts, on_done=on_done)
+    machine.run_until(_NEVER)
+    return machine.outcome()

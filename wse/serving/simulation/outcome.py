@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,6 +31,7 @@ class Outcome:
         left_s: float64 ``[requests]``: when the machine was done with it.
         gaps: float64 ``[runs, 4]``: runs of decode passes: seconds of the first and of the last, passes, users.
         makespan_s: From the first arrival until the machine was done with all.
+        replicas: Machines that shared the requests; seconds below are the sums of all of them.
         busy_s: Seconds in which a pass ran.
         work_s: Seconds in which the slowest stage worked.
         prefill_busy_s: Seconds in which a machine of its own read prompts; 0 without one.
@@ -53,6 +54,7 @@ class Outcome:
     in_system_s: float
     prefix_hits: int = 0
     saved_tokens: int = 0
+    replicas: int = 1
 
     @property
     def little(self) -> tuple[float, float]:
@@ -62,35 +64,56 @@ class Outcome:
 
 
 class Recorder:
-    """Takes down a simulation. Its clock goes from event to event and counts the requests in the system.
+    """Takes down a simulation of one machine. Its clock goes from event to event and counts the requests in the system.
+
+    The requests of the workload that come to this machine are in ``order``, in that of their arrival.
 
     In a closed loop, a request beyond those that are in flight at first arrives when the reader of another one has its
     last token. Requests that end together do not begin together, or they would stay together for ever.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, requests: Iterable[int] | None = None) -> None:
         self.workload = workload
+        self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
-        count = len(self.arrivals)
-        self._scheduled = count if workload.in_flight is None else min(count, workload.in_flight)
-        self._spacing_s = 0.0 if count < 2 else EVENNESS * (self.arrivals[1] - self.arrivals[0])
-        self.arrivals[self._scheduled :] = [math.inf] * (count - self._scheduled)
-        self.now = self.arrivals[0]
+        first_s = [self.arrivals[request] for request in self.order[:2]]
+        self._spacing_s = 0.0 if len(first_s) < 2 else EVENNESS * (first_s[1] - first_s[0])
+        self._scheduled = len(self.order)
+        if workload.in_flight is not None:
+            self._scheduled = min(len(self.order), workload.in_flight)
+            for request in self.order[self._scheduled :]:
+                self.arrivals[request] = math.inf
+        self.now = first_s[0] if first_s else self.arrivals[0]
         self.arrived = self.left = 0
         self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self._in_system_s = 0.0
-        self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * count for _ in range(4))
+        self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * len(self.arrivals) for _ in range(4))
         self._runs = array("d")
 
-    def advance(self, until: float) -> range:
-        """Go on to a time; the requests that arrive until then."""
-        before, total = self.arrived, len(self.arrivals)
+    @property
+    def next_request(self) -> int | None:
+        """The request that arrives next; None where none is known that has not arrived."""
+        return self.order[self.arrived] if self.arrived < len(self.order) else None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all requests that have come, or are known to come, have left."""
+        return self.left == len(self.order)
+
+    def add(self, request: int) -> None:
+        """Take a further request, which arrives later than those before."""
+        self.order.append(request)
+        self._scheduled += 1
+
+    def advance(self, until: float) -> list[int]:
+        """Go on to a time; return the requests that arrive until then."""
+        before, order = self.arrived, self.order
         area = (before - self.left) * (until - self.now)
-        while self.arrived < total and self.arrivals[self.arrived] <= until:
-            area += until - self.arrivals[self.arrived]
+        while self.arrived < len(order) and self.arrivals[order[self.arrived]] <= until:
+            area += until - self.arrivals[order[self.arrived]]
             self.arrived += 1
         self._in_system_s += area
         self.now = until
-        return range(before, self.arrived)
+        return order[before : self.arrived]
 
     def decode_run(
         self, first_s: float, last_s: float, passes: int, users: int, seconds: float, delays_s: Sequence[float] = ()
@@ -116,21 +139,26 @@ class Recorder:
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s
         self.left += 1
-        if self._scheduled < len(self.arrivals):
-            earliest_s = self.arrivals[self._scheduled - 1] + self._spacing_s
-            self.arrivals[self._scheduled] = max(self.end_s[request], earliest_s)
+        if self._scheduled < len(self.order):
+            earliest_s = self.arrivals[self.order[self._scheduled - 1]] + self._spacing_s
+            self.arrivals[self.order[self._scheduled]] = max(self.end_s[request], earliest_s)
             self._scheduled += 1
 
     def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> Outcome:
         """The outcome once all have left. Raises WseBug where Little's law does not hold: requests were miscounted."""
+        order = np.array(self.order, np.int64)
+        start_s, first_s, end_s, left_s = (
+            np.array(each)[order] for each in (self.start_s, self.first_s, self.end_s, self.left_s)
+        )
+        workload = replace(self.workload, arrival_s=np.array(self.arrivals)).part(order)
         outcome = Outcome(
-            workload=replace(self.workload, arrival_s=np.array(self.arrivals)),
-            start_s=np.array(self.start_s),
-            first_s=np.array(self.first_s),
-            end_s=np.array(self.end_s),
-            left_s=np.array(self.left_s),
+            workload=workload,
+            start_s=start_s,
+            first_s=first_s,
+            end_s=end_s,
+            left_s=left_s,
             gaps=np.frombuffer(self._runs, np.float64).reshape(-1, 4),
-            makespan_s=max(self.left_s) - self.arrivals[0],
+            makespan_s=float(left_s.max() - workload.arrival_s[0]),
             busy_s=self.busy_s,
             work_s=self.work_s,
             prefill_busy_s=self.prefill_busy_s,
@@ -140,9 +168,9 @@ class Recorder:
             saved_tokens=saved_tokens,
         )
         held, expected = outcome.little
-        if self.left != len(self.arrivals) or abs(held - expected) > LITTLE_TOLERANCE * max(held, expected):
+        if not self.is_done or abs(held - expected) > LITTLE_TOLERANCE * max(held, expected):
             message = (
-                f"{self.left} of {len(self.arrivals)} requests left; {held} in the system, by Little's law {expected}"
+                f"{self.left} of {len(self.order)} requests left; {held} in the system, by Little's law {expected}"
             )
             raise WseBug(message)
         return outcome

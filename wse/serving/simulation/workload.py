@@ -8,8 +8,9 @@ leaves the others as they are.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -50,6 +51,12 @@ class Workload:
     def __len__(self) -> int:
         return len(self.arrival_s)
 
+    @staticmethod
+    def joined(parts: Sequence[Workload]) -> Workload:
+        """Return the requests of some workloads, one after another."""
+        joined: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
+        return Workload(**joined)
+
     @property
     def rate_per_s(self) -> float:
         """Requests a second from the first to the last; infinite where all come at once."""
@@ -63,15 +70,21 @@ class Workload:
 
     def all_at_once(self, requests: int) -> Workload:
         """So many requests of the same lengths, again from the first where there are fewer, that all wait at 0."""
-        at = np.arange(requests) % len(self)
-        fields = ("prompt_tokens", "new_tokens", "tier", "prefix", "prefix_tokens")
-        return Workload(arrival_s=np.zeros(requests), **{name: getattr(self, name)[at] for name in fields})
+        return replace(self.part(np.arange(requests) % len(self)), arrival_s=np.zeros(requests))
+
+    def part(self, requests: I64) -> Workload:
+        """Return some of the requests, by their numbers, with the times of their arrival."""
+        chosen: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
+        return Workload(**chosen)
 
     def at_rate(self, rate_per_s: float) -> Workload:
         """The same requests with arrivals drawn out or moved together, for another rate; not where all come at once."""
         if not 0 < self.rate_per_s < math.inf:
             return self
         return replace(self, arrival_s=self.arrival_s * (self.rate_per_s / rate_per_s))
+
+
+_PER_REQUEST: Final = ("arrival_s", "prompt_tokens", "new_tokens", "tier", "prefix", "prefix_tokens")
 
 
 def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workload:

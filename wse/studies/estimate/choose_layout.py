@@ -79,7 +79,7 @@ def choose_layout(prepared: PreparedEstimate) -> ChosenLayout:
         BadInput: no layout has room for the caches of the users.
     """
     goal = prepared.goal
-    one_pass = goal.users is None or goal.users <= prepared.options.batch
+    one_pass = goal.users is None or goal.users <= prepared.options.batch * (goal.replicas or 1)
     if goal.objective == LATENCY and one_pass:
         return fastest_layout(prepared, compile_with_remedies(prepared))
     compilation = compile_with_remedies(prepared, WIDE)
@@ -196,7 +196,8 @@ def _with_more_slots(
 ) -> Iterator[CompiledLayout]:
     """Yield a layout compiled for passes over 2, 4, 8 ... users as long as that is better than fewer."""
     prepared, (_, options, choice) = layout.prepared, layout.candidate
-    most = min(goal.users or layout.deployment.max_concurrency, MOST_SLOTS)
+    most_users = layout.deployment.max_concurrency
+    most = min(most_users if goal.users is None else math.ceil(goal.users / goal.replicas_for(most_users)), MOST_SLOTS)
     best, slots = layout, 2 * options.batch
     while slots <= most:
         prompts = (prepared.prompt_len,) * slots
@@ -220,13 +221,16 @@ def _with_more_slots(
 def _check_room(layout: CompiledLayout) -> None:
     """Raise BadInput where the caches of the users do not fit."""
     users, room, shape = layout.prepared.request.users, layout.deployment.max_concurrency, layout.deployment.shape
-    if users is None or users <= room:
+    replicas = layout.prepared.goal.replicas_for(room)
+    if users is None or users <= replicas * room:
         return
-    fewer = f"--users {room}, " if room else ""
+    fewer = f"--users {replicas * room}, " if room else ""
     wafers = plural(layout.candidate.options.wafers, "wafer")
+    wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
+    remedies = "more --wafers or --replicas" if room else "more --wafers"
     message = (
         f"--users {users}: caches of {plural(room, 'sequence')} of {shape.tokens:,} tokens fit on {wafers}; give "
-        f"{fewer}more --wafers, or shorter --prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds "
+        f"{fewer}{remedies}, or shorter --prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds "
         "wafers and replicas for them"
     )
     raise BadInput(message)

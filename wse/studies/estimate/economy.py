@@ -84,7 +84,7 @@ def energy_result(
         economics: Power of a wafer, and energies of what PEs and links do.
         serving: The operating point.
     """
-    joules = system_energy(fabric.program.wafers, serving.tokens_per_s, economics)
+    joules = system_energy(serving.replicas * fabric.program.wafers, serving.tokens_per_s, economics)
     activity = _activity(fabric, totals, token_classes)
     below = activity_energy(activity, economics)
     return EnergyResult(
@@ -105,8 +105,8 @@ def energy_result(
 
 
 def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> CostResult:
-    """Return dollars of a million output tokens at an operating point on some wafers."""
-    dollars = system_cost(wafers, serving.tokens_per_s, economics)
+    """Return dollars of a million output tokens at an operating point whose replicas have so many wafers each."""
+    dollars = system_cost(serving.replicas * wafers, serving.tokens_per_s, economics)
     return CostResult(
         users=serving.users,
         usd_per_million_tokens=dollars.value,

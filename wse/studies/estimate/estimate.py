@@ -224,7 +224,8 @@ def _decode_results(prepared: PreparedEstimate, program: Program, counted: Timed
     users = prepared.goal.users
     if users is None:
         users = program.batch if prepared.goal.objective == LATENCY else max(1, saturating_users(deployment))
-    serving = serving_result(deployment, users, program.batch)
+    replicas = prepared.goal.replicas_for(deployment.max_concurrency)
+    serving = serving_result(deployment, users, program.batch, replicas)
     return _DecodeResults(
         decode=decode,
         pipelining=pipelining,
@@ -264,6 +265,7 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
         "new_tokens": prepared.new_tokens,
         "batch": options.batch,
         "users": request.users,
+        "replicas": None if request.replicas == 1 else request.replicas or "auto",
         "objective": prepared.goal.objective,
         "verify_tokens": request.verify_tokens,
         "draft": request.draft,

@@ -243,7 +243,7 @@ def _answer_table(result: GpuEstimateResult) -> Table:
             f"{count(decode.tokens_per_s_per_user)} tokens/s/user",
             f"the answer in {seconds(latency.request_s)}, prompt and all",
         ),
-        ("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", plural(result.batch, "user")),
+        ("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", _users_text(result)),
         *_verify_rows(result.verify),
         *_economy_rows(result.energy, result.cost, result.batch),
     ]
@@ -270,6 +270,14 @@ def _verify_rows(verify: GpuVerifyResult | None) -> list[AnswerRow]:
         return []
     text = f"a pass over {verify.tokens} new tokens of a user, {verify.ratio_to_decode:.3g} × one over one"
     return [("verify", "latency.tpot_s", seconds(verify.s), text)]
+
+
+def _users_text(result: GpuEstimateResult) -> str:
+    """Return the users, and the replicas that they share where there are several."""
+    replicas, text = result.serving.replicas, plural(result.batch, "user")
+    if replicas == 1:
+        return text
+    return f"{text}; {replicas:,} replicas, {plural(replicas * result.system.gpus, 'GPU')} in all"
 
 
 def _economy_rows(energy: GpuEnergyResult | None, cost: GpuCostResult | None, users: int) -> list[AnswerRow]:

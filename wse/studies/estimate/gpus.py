@@ -50,13 +50,14 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     """
     prepared = prepare_gpu_estimate(request)
     server, economics = prepared.server, prepared.economics
-    serving = serving_result(prepared.deployment, prepared.users)
-    decode = server.pass_time([_decoded(prepared, prepared.users)])
+    serving = serving_result(prepared.deployment, prepared.users, replicas=prepared.replicas)
+    gpus = serving.replicas * server.parallelism.gpus
+    decode = server.pass_time([_decoded(prepared, prepared.users_of_one)])
     read_s = server.prefill_s(prepared.prompt_tokens)
     tpot_s = serving.tpot_s or decode.total_s
     answered, drafts = gpu_grade(prepared), _drafts(prepared, serving)
-    energy = None if economics is None else system_energy(server.parallelism.gpus, serving.tokens_per_s, economics)
-    cost = None if economics is None else system_cost(server.parallelism.gpus, serving.tokens_per_s, economics)
+    energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
+    cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
     return GpuEstimateResult(
         inputs=_inputs(prepared),
         note=prepared.note,
@@ -92,7 +93,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             ttft_s=serving.ttft_s,
             tpot_s=tpot_s,
             tpot_by=GpuTpotParts(**asdict(decode), prompts_s=tpot_s - decode.total_s),
-            bound_s=server.roofline([_decoded(prepared, prepared.users)]).bound_s,
+            bound_s=server.roofline([_decoded(prepared, prepared.users_of_one)]).bound_s,
             request_s=serving.ttft_s + (prepared.new_tokens - 1) * tpot_s,
         ),
         decode=GpuDecodeResult(tokens_per_s_per_user=1 / tpot_s, tokens_per_s=serving.tokens_per_s),
@@ -118,7 +119,10 @@ def _draft_gains(prepared: PreparedGpuEstimate, serving: ServingResult) -> tuple
     if prepared.acceptance is None:
         return None
     curve = prepared.acceptance.curve
-    gains = [(point.users, best_drafting(curve, gpu_draft_machine(prepared, point.users))) for point in serving.points]
+    gains = [
+        (point.users, best_drafting(curve, gpu_draft_machine(prepared, -(-point.users // prepared.replicas))))
+        for point in serving.points
+    ]
     return tuple(
         GpuDraftGain(users=users, draft_tokens=one.draft_tokens, draft_speed_up=one.gain) for users, one in gains
     )
@@ -128,7 +132,7 @@ def _drafts(prepared: PreparedGpuEstimate, serving: ServingResult) -> DraftPlanR
     """Return the best drafts for the users of a request that asks for them, with their cost where prices are known."""
     if prepared.acceptance is None:
         return None
-    machine, server = gpu_draft_machine(prepared, prepared.users), prepared.server
+    machine, server = gpu_draft_machine(prepared, prepared.users_of_one), prepared.server
     plan = plan_of(prepared.acceptance, machine, gpu_draft_place(prepared), server.spec.name)
     if prepared.economics is None:
         return plan
@@ -143,7 +147,7 @@ def _published(
     estimated = EstimatedSpeed(
         machine=server.gpu.name,
         chips=server.parallelism.gpus,
-        users=prepared.users,
+        users=prepared.users_of_one,
         dtype=server.weights.name,
         tokens_per_s_per_user=tokens_per_s_per_user,
         drafted_tokens_per_s_per_user=None if drafts is None else drafts.tokens_per_s_per_user,
@@ -161,8 +165,8 @@ def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
         return None
     server, context = prepared.server, prepared.middle_context
     verify, decode = (
-        server.verify_s(prepared.users, prepared.verify_tokens, context),
-        server.decode_s(prepared.users, context),
+        server.verify_s(prepared.users_of_one, prepared.verify_tokens, context),
+        server.decode_s(prepared.users_of_one, context),
     )
     return GpuVerifyResult(tokens=prepared.verify_tokens, s=verify, ratio_to_decode=verify / decode)
 
@@ -184,7 +188,7 @@ def gpu_grade(prepared: PreparedGpuEstimate) -> GradeResult:
 
 def _first_token_grade(prepared: PreparedGpuEstimate, answered: GradeResult) -> GradeResult:
     """The grade of the first token: beside other users it rests on when their prompts come, which is assumed."""
-    if prepared.users == 1 or weakest((answered.grade, ARRIVALS_GRADE)) == answered.grade:
+    if prepared.users_of_one == 1 or weakest((answered.grade, ARRIVALS_GRADE)) == answered.grade:
         return answered
     return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
 
@@ -241,6 +245,7 @@ def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
         "parallelism": prepared.parallelism,
         "dtype": prepared.server.weights.name,
         "batch": prepared.users,
+        "replicas": None if prepared.replicas == 1 else prepared.replicas,
         "prompt_len": prepared.prompt_tokens,
         "new_tokens": prepared.new_tokens,
     }

@@ -236,6 +236,9 @@ def _token_rows(result: EstimateResult) -> list[AnswerRow]:
         each = f"{plural(serving.users, 'user')} at a time: TTFT {seconds(serving.ttft_s)}"
         if serving.tokens_per_s_per_user is not None:
             each += f", {count(serving.tokens_per_s_per_user)} tokens/s/user"
+        if serving.replicas > 1:
+            wafers = plural(serving.replicas * result.system.wafers, "wafer")
+            each += f"; {serving.replicas:,} replicas, {wafers} in all"
         rows.append(("all users", "decode.tokens_per_s", f"{count(serving.tokens_per_s)} tokens/s", each))
     return rows
 

@@ -28,7 +28,7 @@ class OperatingPointResult(Result):
     """What users get, and what a token costs, with a number of users."""
 
     users: Annotated[int, Doc("users: requests in flight, on all replicas together")]
-    replicas: Annotated[int | None, Doc("equal machines that share the users; absent for one")] = None
+    replicas: Annotated[int, Doc("equal machines that share the users")]
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "tokens/s")] = None
@@ -52,7 +52,7 @@ class ServingResult(OperatingPointResult):
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
     new_tokens: Annotated[int, Doc("output tokens of each request")]
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages; of wafers")] = None
-    max_users: Annotated[int, Doc("users whose KV caches fit at a time")]
+    max_users: Annotated[int, Doc("users whose KV caches fit on all replicas at a time")]
     points: Annotated[tuple[OperatingPointResult, ...], Doc("operating points by number of users")]
 
 
@@ -61,7 +61,7 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return OperatingPointResult(
         users=point.concurrency,
-        replicas=None if point.replicas == 1 else point.replicas,
+        replicas=point.replicas,
         ttft_s=point.ttft_s,
         tpot_s=point.tpot_s,
         tokens_per_s_per_user=point.tokens_per_s_per_user,
@@ -77,16 +77,20 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
     )
 
 
-def serving_result(deployment: Deployment, users: int, users_per_pass: int | None = None) -> ServingResult:
+def serving_result(
+    deployment: Deployment, users: int, users_per_pass: int | None = None, replicas: int = 1
+) -> ServingResult:
     """Return the operating point of some users on a deployment, and those of other numbers.
 
     Args:
         deployment: The machine.
         users: Requests in flight.
         users_per_pass: Users of a pass on wafers; None on GPUs.
+        replicas: Deployments that share the users, no more than these. Other numbers of users are those of multiples.
     """
-    counts = user_counts(deployment.max_concurrency, users)
-    points = [point_result(operating_point(deployment, number)) for number in counts]
+    max_users = replicas * deployment.max_concurrency
+    counts = sorted({users, *(replicas * number for number in user_counts(deployment.max_concurrency, 1))})
+    points = [point_result(operating_point(deployment, number, replicas)) for number in counts]
     at_users = points[counts.index(users)]
     enough = next((point.users for point in points if point.saturated), counts[-1])
     shown = tuple(point for point in points if point.users <= max(enough, users))
@@ -95,7 +99,7 @@ def serving_result(deployment: Deployment, users: int, users_per_pass: int | Non
         prompt_tokens=deployment.shape.prompt_tokens,
         new_tokens=deployment.shape.new_tokens,
         users_per_pass=users_per_pass,
-        max_users=deployment.max_concurrency,
+        max_users=max_users,
         points=shown,
     )
 
@@ -109,6 +113,9 @@ def user_counts(most: int, asked: int) -> list[int]:
 def points_table(serving: ServingResult) -> Table:
     """Return a row for each number of users, that of the request in bold, with the definitions of the columns."""
     tokens = f"{serving.prompt_tokens:,} + {serving.new_tokens:,} tokens"
+    fit = f"{plural(serving.max_users, 'user')} fit"
+    if serving.replicas > 1:
+        fit += f" on {serving.replicas:,} replicas"
     return Table(
         columns=(
             number("users", "users"),
@@ -122,7 +129,7 @@ def points_table(serving: ServingResult) -> Table:
         ),
         rows=serving.points,
         title="Users at a time",
-        note=f"{tokens} each; KV caches of {plural(serving.max_users, 'user')} fit{_saturated_text(serving.points)}",
+        note=f"{tokens} each; KV caches of {fit}{_saturated_text(serving.points)}",
         style=lambda row: "bold" if row.users == serving.users else "",
         footer=DEFINITIONS,
     )

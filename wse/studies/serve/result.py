@@ -130,7 +130,7 @@ class ServedResult(Result):
     makespan_s: Annotated[float, Doc("from the first arrival until all are served", "s")]
     tokens_per_s: Annotated[float, Doc("generated tokens of all users in that time", "tokens/s")]
     goodput: Annotated[GoodputResult | None, Doc("of requests with a promise")] = None
-    use: Annotated[UseResult, Doc("use of the machine")]
+    use: Annotated[UseResult, Doc("use of the machine, of all replicas together")]
     joules_per_token: Annotated[
         AmountResult | None, Doc("energy of a generated token, at the systems' power while they serve", "J")
     ] = None
@@ -146,7 +146,8 @@ class ServeResult(Result):
 
     inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
-    machine: Annotated[MachineResult, Doc("the machine that decodes")]
+    replicas: Annotated[int, Doc("equal machines that share the requests")]
+    machine: Annotated[MachineResult, Doc("the machine that decodes, of each replica")]
     prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, where that is another")] = (
         None
     )
@@ -165,7 +166,9 @@ class ServeResult(Result):
             f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}", self.inputs
         )
         own = self.prefill_machine
+        machine = machine if self.replicas == 1 else f"{self.replicas:,} replicas of {machine}"
         prompts = "" if own is None else f", prompts on {own.systems}"
+        prompts += " each" if prompts and self.replicas > 1 else ""
         return f"{printable(self.model.name)} as {self.model.dtype} on {machine}{prompts}"
 
     @property

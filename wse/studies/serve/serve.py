@@ -6,26 +6,31 @@ Requests from a file are served whatever their load, since there are only so man
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from wse.errors import BadInput, DoesNotFit
 from wse.report.progress import OnProgress, ignore
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.request.prefill_options import prefill_errors
 from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve
-from wse.request.serve_request import CONTINUOUS, STATIC, ServeRequest
+from wse.request.serve_request import CONTINUOUS, LEAST_LOADED, STATIC, ServeRequest
 from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS
 from wse.serving.operating_point import operating_point
 from wse.serving.simulation.capacity import capacity_requests_per_s
-from wse.serving.simulation.continuous import ContinuousPolicy, PrefillMachine, simulate_continuous
+from wse.serving.simulation.continuous import (
+    ContinuousMachine,
+    ContinuousPolicy,
+    PrefillMachine,
+    simulate_continuous,
+)
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.progress import OnDone
+from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.workload import CONSTANT, Workload
 from wse.studies.serve.drafts import drawn_drafts
@@ -37,7 +42,13 @@ from wse.studies.serve.served import served_result
 from wse.studies.serve.wafers import wafer_machine
 
 SERVED: Final = "requests"
-Simulate = Callable[[Workload, OnDone], Outcome]
+
+
+class Simulate(Protocol):
+    """Serves the requests of a workload under a policy."""
+
+    def __call__(self, workload: Workload, *, on_done: OnDone) -> Outcome:
+        """Return what happened to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +79,33 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
     _check_room(prepared.workload, decode.costs)
     seats = _seats(request.max_users, prepared.workload, decode.costs, shares_prefixes=request.prefix_cache)
-    simulate = _policy(prepared, decode, prefill, seats, drafts)
+    simulate_one = _policy(prepared, decode, prefill, seats, drafts)
     on_progress(0, total, "capacity")
-    capacity = capacity_requests_per_s(prepared.workload, seats, lambda held: simulate(held, _silent))
+    of_one = capacity_requests_per_s(prepared.workload, seats, lambda held: simulate_one(held, on_done=_silent))
+    replicas = _replicas(prepared, decode, of_one)
+    capacity = replicas * of_one
     workload = prepared.workload
     if not prepared.has_times:
-        workload = _timed(prepared, decode, capacity)
+        workload = _timed(prepared, decode, capacity, replicas)
+    simulate = simulate_one
+    if replicas > 1:
+        make_machine = partial(ContinuousMachine, **_continuous(prepared, decode, prefill, seats, drafts))
+        simulate = partial(
+            simulate_replicas,
+            replicas=replicas,
+            least_loaded=request.dispatch == LEAST_LOADED,
+            make_machine=make_machine,
+        )
     rate = workload.rate_per_s
     offered = rate / capacity if math.isfinite(rate) else None
     is_stable = offered is not None and (offered < 1 or workload.in_flight is not None)
     outcome = None
     if is_stable or offered is None or prepared.has_times:
-        outcome = simulate(workload, lambda done, count: on_progress(done, count, SERVED))
+        outcome = simulate(workload, on_done=lambda done, count: on_progress(done, count, SERVED))
     on_progress(total, total, "")
     result = ServeResult(
-        inputs=_inputs(prepared, decode, seats),
+        inputs=_inputs(prepared, decode, seats, replicas),
+        replicas=replicas,
         model=decode.model,
         machine=decode.result,
         prefill_machine=None if prefill is None else prefill.result,
@@ -100,14 +123,35 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             offered=offered,
             stable=is_stable,
             stable_requests_per_s=STABLE_LOAD * capacity,
-            replicas_needed=None if offered is None else max(1, math.ceil(round(offered / STABLE_LOAD, 9))),
+            replicas_needed=None if offered is None else _stable_replicas(rate, of_one),
         ),
         served=None if outcome is None else served_result(prepared, outcome, decode, prefill, seats),
     )
     return Service(result=result, outcome=outcome)
 
 
-def _timed(prepared: PreparedServe, decode: Machine, capacity: float) -> Workload:
+def _replicas(prepared: PreparedServe, decode: Machine, capacity: float) -> int:
+    """Return the replicas: those asked for, or the fewest with room for the users, or with a stable queue.
+
+    Args:
+        prepared: The request.
+        decode: One replica.
+        capacity: Requests per second that one replica can serve.
+    """
+    request = prepared.request
+    if request.base.replicas is not None:
+        return request.base.replicas
+    if request.base.users is not None:
+        return math.ceil(request.base.users / decode.deployment.max_concurrency)
+    return _stable_replicas(request.rate or prepared.workload.rate_per_s, capacity)
+
+
+def _stable_replicas(rate: float, capacity: float) -> int:
+    """Return the fewest replicas that serve a rate with `STABLE_LOAD` at most; 1 where all requests come at once."""
+    return max(1, math.ceil(round(rate / capacity / STABLE_LOAD, 9))) if math.isfinite(rate) else 1
+
+
+def _timed(prepared: PreparedServe, decode: Machine, capacity: float, replicas: int) -> Workload:
     """Return drawn requests at the rate that is asked for, that --users make, or that is a part of capacity.
 
     Where --users saturate the machine, no rate keeps so many in flight. Instead of arriving evenly, each request then
@@ -118,7 +162,7 @@ def _timed(prepared: PreparedServe, decode: Machine, capacity: float) -> Workloa
         return prepared.workload.at_rate(request.rate)
     if users is None or request.load is not None:
         return prepared.workload.at_rate(prepared.load * capacity)
-    point = operating_point(decode.deployment, users)
+    point = operating_point(decode.deployment, users, replicas)
     workload = prepared.workload.at_rate(point.requests_per_s)
     is_closed_loop = point.saturated and request.arrivals == CONSTANT and request.batching == CONTINUOUS
     return replace(workload, in_flight=users) if is_closed_loop else workload
@@ -147,16 +191,23 @@ def _policy(
     prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int, drafts: Drafts | None
 ) -> Simulate:
     """The function that serves a workload as the request asks for."""
-    request, costs = prepared.request, decode.costs
+    request = prepared.request
     if request.batching == STATIC:
         wait = math.inf if request.batch_wait is None else request.batch_wait
         bus = StaticPolicy(seats=seats, longest_wait_s=wait)
-        return lambda workload, on_done: simulate_static(workload, costs, bus, drafts=drafts, on_done=on_done)
+        return partial(simulate_static, costs=decode.costs, policy=bus, drafts=drafts)
+    return partial(simulate_continuous, **_continuous(prepared, decode, prefill, seats, drafts))
+
+
+def _continuous(
+    prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int, drafts: Drafts | None
+) -> dict[str, Any]:
+    """Return the arguments of a machine with continuous batching."""
+    request, costs = prepared.request, decode.costs
     chunk = request.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
     policy = ContinuousPolicy(most_users=seats, prompt_tokens=chunk, prefix_cache=request.prefix_cache)
     machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared, decode, prefill))
-    run = partial(simulate_continuous, costs=costs, policy=policy, prefill=machine, drafts=drafts)
-    return lambda workload, on_done: run(workload, on_done=on_done)
+    return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
 
 
 def _prefill_machine(prefill: Machine, moved: KvTransferResult) -> PrefillMachine:
@@ -199,7 +250,7 @@ def _seats(wanted: int | None, workload: Workload, costs: PassCosts, *, shares_p
     return wanted or most
 
 
-def _inputs(prepared: PreparedServe, decode: Machine, seats: int) -> dict[str, Any]:
+def _inputs(prepared: PreparedServe, decode: Machine, seats: int, replicas: int) -> dict[str, Any]:
     """The options of a request by name, defaults filled in."""
     request = prepared.request
     own = {
@@ -228,4 +279,5 @@ def _inputs(prepared: PreparedServe, decode: Machine, seats: int) -> dict[str, A
     if decode.drafts is not None:
         given |= {"draft_tokens": decode.drafts.draft_tokens}
     load = {} if request.rate is not None or prepared.has_times else {"load": prepared.load}
-    return {**decode.inputs, "arrivals": str(request.arrivals), "max_users": seats} | own | load | given
+    shared = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.dispatch}
+    return {**decode.inputs, "arrivals": str(request.arrivals), "max_users": seats} | shared | own | load | given

@@ -24,7 +24,7 @@ from wse.serving.simulation.statistics import (
     queueing_s,
 )
 from wse.serving.simulation.workload import FAST, NORMAL
-from wse.studies.serve.machine import Machine
+from wse.studies.serve.machine import Machine, times
 from wse.studies.serve.result import (
     AmountResult,
     DistributionResult,
@@ -45,10 +45,13 @@ def served_result(
     """The statistics of an outcome."""
     request, workload = prepared.request, outcome.workload
     tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
+    replica_s = outcome.replicas * outcome.makespan_s
     tiers = {name: workload.tier == tier for name, tier in TIERS.items()}
     gaps = gap_distribution(outcome)
     held, by_law = outcome.little
-    power, price = _economy(prepared, decode, prefill)
+    power, price = (
+        None if amount is None else times(outcome.replicas, amount) for amount in _economy(prepared, decode, prefill)
+    )
     return ServedResult(
         all=_waits(outcome, np.ones(len(workload), bool)),
         tiers={name: _waits(outcome, of_tier) for name, of_tier in tiers.items() if 0 < of_tier.sum() < len(workload)},
@@ -58,11 +61,11 @@ def served_result(
         tokens_per_s=tokens_per_s,
         goodput=None if request.ttft is None and request.tpot is None else _goodput(prepared, outcome),
         use=UseResult(
-            busy=outcome.busy_s / outcome.makespan_s,
-            slowest_stage=outcome.work_s / outcome.makespan_s,
-            prefill_busy=None if prefill is None else outcome.prefill_busy_s / outcome.makespan_s,
+            busy=outcome.busy_s / replica_s,
+            slowest_stage=outcome.work_s / replica_s,
+            prefill_busy=None if prefill is None else outcome.prefill_busy_s / replica_s,
             users=outcome.user_s / outcome.makespan_s,
-            most_users=seats,
+            most_users=outcome.replicas * seats,
             kv=_kv_share(outcome, decode.costs),
         ),
         joules_per_token=_amount(power, lambda watts: watts / tokens_per_s),
@@ -117,7 +120,7 @@ def _kv_share(outcome: Outcome, costs: PassCosts) -> float:
     """Tokens that requests have taken room for, in whole blocks, × their time, over the room × the time of all."""
     work, block = outcome.workload, costs.kv_block_tokens
     taken = -(-(work.prompt_tokens + work.new_tokens) // block) * block * (outcome.left_s - outcome.start_s)
-    return float(taken.sum()) / (costs.kv_capacity_tokens * outcome.makespan_s)
+    return float(taken.sum()) / (outcome.replicas * costs.kv_capacity_tokens * outcome.makespan_s)
 
 
 def _economy(

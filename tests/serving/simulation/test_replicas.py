@@ -1,0 +1,90 @@
+"""Replicas: each request is served by one of them, as a machine that serves its requests alone would serve them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from plain_costs import PlainCosts
+
+from wse.serving.simulation.continuous import ContinuousMachine, ContinuousPolicy, simulate_continuous
+from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.progress import ignore
+from wse.serving.simulation.replicas import simulate_replicas
+from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
+
+COSTS = PlainCosts(
+    pass_s=0.01,
+    user_s=0.001,
+    context_s=1e-5,
+    prompt_s=0.002,
+    piece_s=0.005,
+    drain=0.003,
+    chunk_tokens=4,
+    kv_capacity_tokens=2_000,
+    kv_block_tokens=1,
+)
+GAPS, PIECES = (ContinuousPolicy(most_users=8, prompt_tokens=tokens) for tokens in (None, 16))
+
+
+def workload(requests: int = 400, rate: float = 3.0, seed: int = 0, cv: float = 1.0) -> Workload:
+    options = WorkloadOptions(
+        requests=requests, prompt_tokens=20, new_tokens=30, length_cv=cv, context=400, fast_share=0.2, seed=seed
+    )
+    return draw_workload(options).at_rate(rate)
+
+
+def served(work: Workload, replicas: int, policy: ContinuousPolicy = PIECES, *, least_loaded: bool = True) -> Outcome:
+    make = partial(ContinuousMachine, costs=COSTS, policy=policy)
+    return simulate_replicas(work, replicas, make, ignore, least_loaded=least_loaded)
+
+
+@pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "pieces"])
+@pytest.mark.parametrize("seed", range(3))
+def test_requests_that_are_given_to_a_machine_one_by_one_are_served_as_if_they_had_been_known(
+    policy: ContinuousPolicy, seed: int
+) -> None:
+    work = workload(seed=seed)
+    known, given = simulate_continuous(work, COSTS, policy), served(work, 1, policy)
+    for name in ("start_s", "first_s", "end_s", "left_s"):
+        np.testing.assert_allclose(getattr(given, name), getattr(known, name), rtol=1e-9, atol=1e-9)
+    assert given.busy_s == pytest.approx(known.busy_s)
+    assert given.user_s == pytest.approx(known.user_s)
+
+
+@pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "pieces"])
+def test_in_turn_each_machine_has_every_third_request(policy: ContinuousPolicy) -> None:
+    work = workload()
+    outcome = served(work, 3, policy, least_loaded=False)
+    for number in range(3):
+        own = np.arange(number, len(work), 3)
+        alone = simulate_continuous(work.part(own), COSTS, policy)
+        np.testing.assert_allclose(outcome.end_s[own], alone.end_s)
+        np.testing.assert_allclose(outcome.first_s[own], alone.first_s)
+
+
+def test_each_request_is_served_once_and_little_s_law_holds_for_all_machines() -> None:
+    work = workload(rate=8.0)
+    outcome = served(work, 3)
+    assert outcome.replicas == 3
+    assert (outcome.first_s > work.arrival_s).all()
+    assert (outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum() == (work.new_tokens - 1).sum()
+    held, expected = outcome.little
+    assert held == pytest.approx(expected)
+
+
+def test_the_least_loaded_machine_makes_requests_wait_less_than_the_next_in_turn() -> None:
+    work = workload(requests=2_000, rate=30.0)
+    fewest, in_turn = (
+        np.mean(served(work, 4, least_loaded=least_loaded).first_s - work.arrival_s) for least_loaded in (True, False)
+    )
+    assert fewest < 0.95 * in_turn
+
+
+def test_two_replicas_of_a_closed_loop_serve_twice_the_rate_of_one_with_half_of_the_users() -> None:
+    work = replace(workload(cv=0.0), arrival_s=np.arange(400) / 20)
+    both = served(replace(work, in_flight=8), 2)
+    half = replace(work.part(np.arange(0, 400, 2)), in_flight=4)
+    assert both.makespan_s == pytest.approx(served(half, 1).makespan_s, rel=0.01)
