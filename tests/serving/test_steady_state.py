@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wse.serving.operating_point import RequestShape
@@ -104,9 +104,10 @@ def test_where_prompts_fill_all_rounds_more_requests_only_wait() -> None:
     prompt=st.floats(0.1, 100),
     chunks=st.sampled_from([1, 3, 50]),
     delay=st.floats(0, 3),
-    new_tokens=st.sampled_from([50, 1000]),
+    new_tokens=st.sampled_from([1, 2, 3, 5, 12, 50, 1000]),
     users=st.integers(1, 150),
 )
+@example(slots=4, token_s=1e-3, stage=0.92, prompt=0.27, chunks=1, delay=0.41, new_tokens=2, users=2)
 def test_on_wafers_users_slow_each_other_down_and_no_throughput_is_lost(
     slots: int, token_s: float, stage: float, prompt: float, chunks: int, delay: float, new_tokens: int, users: int
 ) -> None:

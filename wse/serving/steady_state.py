@@ -112,23 +112,37 @@ class ClosedLoop:
         return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(part * in_rounds))
 
     def _in_rounds(self, requests: float, part: float) -> SteadyState:
-        """Return the steady state of requests that are in rounds all the time; formulas as of the module."""
-        further, in_rounds = self.new_tokens - 1, min(requests, self._requests_when_saturated)
-        others = min(part * in_rounds, self._requests_when_saturated - 1)
+        """Return the steady state of requests that are in rounds or wait for them all the time."""
+        in_rounds = min(requests, self._requests_when_saturated)
+        reading_s, answer_s = self._round_times(in_rounds, min(part * in_rounds, self._requests_when_saturated - 1))
+        rate = min(in_rounds / (reading_s + answer_s), self._rate_when_saturated)
+        return SteadyState(
+            ttft_s=max(reading_s, requests / rate - answer_s),
+            answer_s=answer_s,
+            requests_per_s=rate,
+            saturated=rate == self._rate_when_saturated or self.costs.is_busy(in_rounds),
+        )
+
+    def _round_times(self, in_rounds: float, others: float) -> tuple[float, float]:
+        """Return the seconds in which a prompt is read and an answer decoded; formulas as of the module.
+
+        Args:
+            in_rounds: Requests that are read or decoded, no more than `_requests_when_saturated`.
+            others: Prompts of others that each request meets while its answer is decoded.
+        """
+        further = self.new_tokens - 1
         decoding = max(0.0, in_rounds - 1)
         decode_s, rounds = self.costs.decode_round_s(decoding + 1), self.costs.prompt_rounds(decoding).rounds
         prompts_per_round = max(1.0, in_rounds * rounds / (rounds + further))
         prompt = self.costs.prompt_rounds(decoding, prompts_per_round)
         answer_s = further * decode_s + min(others * rounds, further) * (prompt.round_s - decode_s)
-        reading_s = rounds * prompt.round_s
-        rate = in_rounds / (reading_s + answer_s)
-        waiting_s = (requests - in_rounds) / rate
-        return SteadyState(
-            ttft_s=reading_s + waiting_s,
-            answer_s=answer_s,
-            requests_per_s=rate,
-            saturated=requests > in_rounds or self.costs.is_busy(in_rounds),
-        )
+        return rounds * prompt.round_s, answer_s
+
+    @cached_property
+    def _rate_when_saturated(self) -> float:
+        """Requests per second with prompts in all rounds: with fewer requests in flight there are no more of them."""
+        requests = self._requests_when_saturated
+        return requests / sum(self._round_times(requests, requests - 1))
 
     @cached_property
     def _requests_when_saturated(self) -> float:
