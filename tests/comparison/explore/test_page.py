@@ -15,7 +15,7 @@ from wse.comparison.explore.page import A_WAFER, as_html, with_rate_a_wafer
 from wse.errors import BadInput
 
 SWEEP = (
-    "batch,mapping,error,system_wafers,decode_tokens_per_s_per_user,schedule_tokens_per_s_at_kv_limit,latency_ttft_s\n"
+    "batch,mapping,error,system_wafers,serving_tokens_per_s_per_user,serving_tokens_per_s,serving_ttft_s\n"
     "1,auto,,2,900,4000,0.08\n8,auto,,1,500,9000,0.2\n8,bands,does not fit,,,,\n"
 )
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
@@ -37,11 +37,11 @@ def page_of(tmp_path: Path, text: str) -> bytes:
 def test_a_sweep_begins_with_a_users_tokens_against_a_wafers(tmp_path: Path) -> None:
     data = data_of(page_of(tmp_path, SWEEP))
     columns = {column["name"]: column for column in data["columns"]}
-    assert [data["columns"][data[axis]]["name"] for axis in "xy"] == ["decode_tokens_per_s_per_user", A_WAFER]
+    assert [data["columns"][data[axis]]["name"] for axis in "xy"] == ["serving_tokens_per_s_per_user", A_WAFER]
     assert columns[A_WAFER]["numbers"] == [2000, 9000, None]
     assert [name for name, column in columns.items() if column["axis"]] == ["batch", "mapping"]
     assert (columns["mapping"]["words"], columns["mapping"]["codes"]) == (["auto", "bands"], [0, 0, 1])
-    assert {name for name, column in columns.items() if column["less"]} == {"system_wafers", "latency_ttft_s"}
+    assert {name for name, column in columns.items() if column["less"]} == {"system_wafers", "serving_ttft_s"}
     assert data["rows"] == 3
 
 

@@ -19,16 +19,23 @@ def result() -> WhatIfResult:
 
 def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -> None:
     plain = wse.estimate("story", **SMALL)
-    assert result.base.tokens_per_s_per_user == plain.decode.tokens_per_s_per_user
+    assert result.base.tokens_per_s_per_user == plain.serving.tokens_per_s_per_user
     for row, setting in (("clock", "wafer.clock_hz=x2"), ("hop", "wafer.hop_cycles=1")):
         alone = wse.estimate("story", **SMALL, set=setting)
         (found,) = (r for r in result.changes if r.change == row and r.value in ("x2", "1"))
-        assert found.tokens_per_s_per_user == alone.decode.tokens_per_s_per_user
-        assert found.ttft_s == alone.latency.ttft_s
+        assert found.tokens_per_s_per_user == alone.serving.tokens_per_s_per_user
+        assert found.ttft_s == alone.serving.ttft_s
         assert found.wafers == alone.system.wafers
-        ratio = alone.decode.tokens_per_s_per_user / plain.decode.tokens_per_s_per_user
+        ratio = alone.serving.tokens_per_s_per_user / plain.serving.tokens_per_s_per_user
         assert found.factors["tokens_per_s_per_user"] == pytest.approx(ratio)
     assert result.changes[0].numbers == {"wafer.clock_hz": (875e6, 1750e6)}
+
+
+def test_with_users_each_machine_has_the_layout_that_an_estimate_chooses_for_them() -> None:
+    options = {**SMALL, "users": 8, "objective": "throughput"}
+    found, plain = wse.what_if("story", **options, changes=["clock=x2"], jobs=1), wse.estimate("story", **options)
+    assert found.base.tokens_per_s == plain.serving.tokens_per_s
+    assert found.base.usd_per_million_tokens == plain.cost.usd_per_million_tokens
 
 
 def test_the_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:

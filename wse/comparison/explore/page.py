@@ -13,8 +13,8 @@ from wse.report.inline_page import inline_page
 
 A_WAFER: Final = "tokens/s a wafer"
 USER, RATES, WAFERS = (
-    ("decode_tokens_per_s_per_user", "tokens_per_s_per_user"),
-    ("schedule_tokens_per_s_at_kv_limit", "tokens_per_s", "decode_tokens_per_s"),
+    ("serving_tokens_per_s_per_user", "tokens_per_s_per_user"),
+    ("serving_tokens_per_s", "tokens_per_s"),
     ("system_wafers", "wafers"),
 )
 """Columns of tables of sweeps and comparisons: tokens of a user, of all, and wafers; the first that is there counts."""

@@ -51,13 +51,13 @@ class RaceResult(Result):
             number("first", "first token", cell=lambda lane: seconds(lane.pace.first_token_s), best="smallest"),
             number("tokens_per_s", "tokens/s", count, best="largest"),
             number("done_s", "whole answer", seconds, best="smallest"),
-            number("usd_per_million_tokens", "USD/M", count, best="smallest", priority=1),
+            number("usd_per_million_tokens", "USD/Mtok", count, best="smallest", priority=1),
             Column(key="note", title="as", wraps=True, priority=2),
         )
         title = f"{self.tokens:,} tokens of {self.model} behind a prompt of {self.prompt_tokens:,}"
         prices = dict.fromkeys(lane.price for lane in self.lanes if lane.price is not None)
         footer = [("*", "the best of a column, of costs at central prices")] if prices else []
-        footer += [("USD/M", printable(price)) for price in prices]
+        footer += [("USD/Mtok", printable(price)) for price in prices]
         return (Table(columns=columns, rows=self.lanes, title=title, footer=footer),)
 
 

@@ -163,7 +163,7 @@ def _combinations_table(shown: Sequence[CombinationResult], prices: Footer, *, d
         _prediction("users", "users", count, priority=2),
         _prediction("tokens_per_s_per_user", "a user", _speed),
         _prediction("ttft_s", "first token", seconds, priority=3),
-        _prediction("usd_per_million_tokens", "USD/M", price, priority=2),
+        _prediction("usd_per_million_tokens", "USD/Mtok", price, priority=2),
         _prediction("joules_per_token", "J/token", _speed, priority=4),
         _prediction("grade", "grade", str, priority=3),
         _AGREEMENT,
@@ -194,8 +194,8 @@ def _tiers_table(shown: Sequence[CombinationResult], prices: Footer, *, detail: 
         column("fast_tokens_per_s_per_user", "each", _speed),
         column("speed_up", "faster", "{:.2f} x".format),
         column("cost_ratio", "dearer", "{:.1f} x".format),
-        column("ordinary_usd_per_million_tokens", "USD/M", price, priority=2),
-        column("fast_usd_per_million_tokens", "fast USD/M", price, priority=2),
+        column("ordinary_usd_per_million_tokens", "USD/Mtok", price, priority=2),
+        column("fast_usd_per_million_tokens", "fast USD/Mtok", price, priority=2),
         _AGREEMENT,
     )
     kept = rows if detail else rows[:SHORT]
@@ -237,7 +237,7 @@ def _arrivals_table(possible: Sequence[CombinationResult], prices: Footer) -> Ta
         number("ttft_p50_s", "first token", seconds),
         number("ttft_p99_s", "99 %", seconds),
         number("tokens_per_s_per_user", "a user", _speed),
-        number("usd_per_million_tokens", "USD/M", price),
+        number("usd_per_million_tokens", "USD/Mtok", price),
         number("goodput", "in time", percent, priority=1),
     )
     note = "as of wse serve-sim; a user: median"

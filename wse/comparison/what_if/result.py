@@ -32,10 +32,14 @@ class WhatIfRow(Result):
     reason: Annotated[str | None, Doc("why it cannot be")] = None
     wafers: Annotated[int | None, Doc("wafers")] = None
     mapping: Annotated[str | None, Doc("the mapping that the search found")] = None
-    tokens_per_s_per_user: Annotated[float | None, Doc("tokens of one user", "1/s")] = None
-    tokens_per_s: Annotated[float | None, Doc("tokens of a batch", "1/s")] = None
-    ttft_s: Annotated[float | None, Doc("time to the first token", "s")] = None
-    usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million tokens", "USD")] = None
+    tokens_per_s_per_user: Annotated[float | None, Doc("output tokens of a user after the first, 1 / TPOT", "1/s")] = (
+        None
+    )
+    tokens_per_s: Annotated[float | None, Doc("output tokens of all users", "1/s")] = None
+    ttft_s: Annotated[float | None, Doc("mean time to first token", "s")] = None
+    usd_per_million_tokens: Annotated[
+        float | None, Doc("price of a million output tokens, prompts included", "USD")
+    ] = None
     usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price's range", "USD")] = (
         None
     )
@@ -79,8 +83,14 @@ class WhatIfResult(Result):
         """The model, the machine and the tokens, in a line."""
         inputs = self.inputs
         machine = with_settings_text(f"{inputs['wafer']}, {inputs['mesh']} PEs", inputs)
-        lengths = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
-        return f"{printable(inputs['model'])} as {inputs['dtype']} on {printable(machine)}; {lengths}"
+        load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
+        load += f", {self.users:,} users" if self.users > 1 else ""
+        return f"{printable(inputs['model'])} as {inputs['dtype']} on {printable(machine)}; {load}"
+
+    @property
+    def users(self) -> int:
+        """Users at a time."""
+        return int(self.inputs.get("users", self.inputs["batch"]))
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """The machine as it is, then each change with an effect; below it the others, and those that cannot be."""
@@ -89,7 +99,7 @@ class WhatIfResult(Result):
         without = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
         footer += [("no effect", f"{without}: less than {100 * NO_EFFECT:g} % on each number")] if without else []
         footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
-        footer += [("USD/M", printable(text)) for text in self.price or ()]
+        footer += [("USD/Mtok", printable(text)) for text in self.price or ()]
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:
@@ -100,15 +110,14 @@ class WhatIfResult(Result):
 
 
 def _columns(result: WhatIfResult) -> tuple[Column, ...]:
-    several = int(result.inputs["batch"]) > 1
     return (
         Column(key="change", title="with", cell=_name),
-        number("tokens_per_s_per_user", "a user", best="largest", doc="tokens a second of one user"),
+        number("tokens_per_s_per_user", "tok/s/user", best="largest", doc="1 / TPOT"),
         number("speed_factor", "×", lambda factor: f"{factor:.3g}", priority=1, doc="times as many as without"),
-        *([number("tokens_per_s", "all users", best="largest", priority=3)] if several else []),
+        *([number("tokens_per_s", "tok/s", best="largest", priority=3)] if result.users > 1 else []),
         number("wafers", "wafers", best="smallest", priority=2),
-        number("ttft_s", "first token", seconds, best="smallest", priority=4),
-        number("usd_per_million_tokens", "USD/M", three_figures, best="smallest", priority=5),
+        number("ttft_s", "TTFT", seconds, best="smallest", priority=4),
+        number("usd_per_million_tokens", "USD/Mtok", three_figures, best="smallest", priority=5),
         Column(key="numbers", title="from, to", cell=_numbers, priority=7),
     )
 

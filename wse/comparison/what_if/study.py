@@ -18,7 +18,7 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.request.settings import SOFTWARE, WAFER, with_settings
 from wse.request.what_if_option import Change
-from wse.studies.compile.choose import compile_with_remedies
+from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.estimate import estimate_of, inputs
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.workers.engine_pool import each_output, engine_pool
@@ -115,10 +115,11 @@ def check(request: EstimateRequest) -> None:
 
 
 def estimated(request: EstimateRequest) -> Estimated:
-    """The numbers of a request."""
+    """Return the numbers of a request, on the layout that `wse estimate` chooses for it."""
     try:
         prepared = prepare_estimate(request)
-        result = estimate_of(prepared, compile_with_remedies(prepared).program)
+        layout = choose_layout(prepared)
+        result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
         price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions)
         return Estimated(numbers=_numbers(result), inputs=inputs(prepared), price=price)
@@ -129,13 +130,13 @@ def estimated(request: EstimateRequest) -> Estimated:
 
 
 def _numbers(result: EstimateResult) -> dict[str, Any]:
-    decode, cost = result.decode, result.cost
+    serving, cost = result.serving, result.cost
     return {
         "wafers": result.system.wafers,
         "mapping": result.system.mapping,
-        "ttft_s": result.latency.ttft_s,
-        "tokens_per_s_per_user": None if decode is None else decode.tokens_per_s_per_user,
-        "tokens_per_s": None if decode is None else decode.tokens_per_s,
+        "ttft_s": None if serving is None else serving.ttft_s,
+        "tokens_per_s_per_user": None if serving is None else serving.tokens_per_s_per_user,
+        "tokens_per_s": None if serving is None else serving.tokens_per_s,
         "usd_per_million_tokens": None if cost is None else cost.usd_per_million_tokens,
         "usd_per_million_tokens_low": None if cost is None else cost.usd_per_million_tokens_low,
         "usd_per_million_tokens_high": None if cost is None else cost.usd_per_million_tokens_high,

@@ -18,7 +18,6 @@ from wse.request.trace_path import trace_path
 from wse.serving.goal import LATENCY
 from wse.serving.plan import saturating_users
 from wse.serving.wafer_deployment import WaferDeployment
-from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.cuts import cuts_result
@@ -92,8 +91,8 @@ def estimate(
 
         def estimate_piece(name: str, changed_request: EstimateRequest) -> EstimateResult:
             on_progress(pieces.index(name), len(pieces), name)
-            prepared = prepare_estimate(changed_request)
-            return estimate_of(prepared, compile_fastest(prepared).program)
+            layout = choose_layout(prepare_estimate(changed_request))
+            return estimate_of(layout.prepared, layout.compilation.program)
 
         result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimate_piece))
     if trace is not None:
