@@ -77,6 +77,15 @@ def test_rows_of_comparisons_are_points_of_estimates(prompt_len: int, new_tokens
                 assert getattr(own[users], key) == pytest.approx(getattr(points[users], key)), (kind, users, key)
 
 
+@pytest.mark.parametrize("mesh", ["24x24", "96x96"])
+def test_no_row_of_a_comparison_has_more_throughput_than_the_layout_that_is_chosen_for_it(mesh: str) -> None:
+    options: dict[str, Any] = {"mesh": mesh, "prompt_len": 16, "new_tokens": 48}
+    best = wse.estimate("story", **options, wafers=1, objective="throughput").serving
+    assert best is not None
+    rows = wse.compare("story", **options, wafers=[1]).rows
+    assert best.tokens_per_s >= 0.999 * max(row.tokens_per_s for row in rows if row.tokens_per_s is not None)
+
+
 def test_a_plan_is_a_point_of_an_estimate() -> None:
     lengths: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48, "users": 4}
     planned = wse.compare("story", **SMALL | {"wafers": [1]}, **lengths, replicas=1, objective="latency", top=1)

@@ -5,15 +5,18 @@ A layout with the fewest cycles per token may leave room for few KV caches.
 Where one pass at a time is to be fast, of the layouts within `MARGIN` of the fastest the one with the most room is
 taken. With any other objective:
 
-1. The search compiles the fastest layouts fully, of which each is also compiled with attention on all columns and with
-   the fewest codes unpacked at once. Both leave more room for caches.
-2. The two best of them are compiled for passes over 2, 4, 8 ... users as long as the objective improves.
+1. The search compiles the fastest layouts fully. With ``--mapping auto`` these are often on a part of the mesh, so the
+   fastest layouts on the whole mesh are compiled too.
+2. Each is also compiled with attention on all columns and with the fewest codes unpacked at once. Both leave more room
+   for caches.
+3. The two best of them are compiled for passes over 2, 4, 8 ... users as long as the objective improves.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -27,7 +30,7 @@ from wse.search.tile_sizes import WITHOUT_TILES
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import plan
 from wse.serving.wafer_deployment import WaferDeployment
-from wse.studies.compile.choose import compile_with_remedies, request_cycles
+from wse.studies.compile.choose import compile_fastest, compile_with_remedies, request_cycles
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.results.users import users_at
 
@@ -36,7 +39,8 @@ WIDE: Final = Breadth(finalists=4, margin=1.0)
 WIDENED: Final = 2
 """The best layouts that are compiled for passes over several users."""
 MOST_SLOTS: Final = 256
-
+AUTO, WHOLE_MESH = "auto", "bands"
+"""The mapping that tries parts of the mesh too, and one with the same regions on the whole mesh alone."""
 
 ALL_COLUMNS: Final = "attention on all columns"
 FEW_CODES: Final = "the fewest codes unpacked at once"
@@ -63,11 +67,20 @@ class ChosenLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompiledLayout:
-    """A compiled layout and its deployment; ``finalist`` numbers the layout of the search that it is a variant of."""
+    """A compiled layout and its deployment.
+
+    Attributes:
+        prepared: The request, with the users of a pass.
+        candidate: What was compiled.
+        deployment: What users get on it.
+        searched: The search that found it.
+        finalist: The number of the layout, among those that the search compiled fully, that it is a variant of.
+    """
 
     prepared: PreparedEstimate
     candidate: Candidate
     deployment: WaferDeployment
+    searched: Compilation
     finalist: int
 
 
@@ -89,7 +102,7 @@ def choose_layout(prepared: PreparedEstimate) -> ChosenLayout:
     _check_room(layouts[0])
     return ChosenLayout(
         prepared=layouts[0].prepared,
-        compilation=_compilation(layouts[0].prepared, layouts[0].candidate, layouts[0].finalist, compilation),
+        compilation=_compilation(layouts[0].prepared, layouts[0].candidate, layouts[0].finalist, layouts[0].searched),
     )
 
 
@@ -121,7 +134,7 @@ def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> Chos
 
 
 def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: Goal) -> list[CompiledLayout]:
-    """Return the layouts of a search and their variants, those that come nearest to a goal first.
+    """Return the layouts of a search, those on the whole mesh, and their variants; the nearest to a goal first.
 
     Args:
         prepared: The request.
@@ -133,12 +146,26 @@ def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: G
         found = plan(layout.deployment, goal)
         return (True, math.inf) if found is None else found.rank(layout.deployment, goal)
 
-    found = [layout for candidate in _candidates(prepared, compilation) for layout in _layouts(prepared, candidate)]
+    found = [
+        layout
+        for one, searched in ((prepared, compilation), *_on_whole_mesh(prepared))
+        for number, candidate in _candidates(one, searched)
+        for layout in _layouts(one, candidate, searched, number)
+    ]
     found.sort(key=rank)
     if prepared.request.batch is None:
         found += [wider for layout in found[:WIDENED] for wider in _with_more_slots(layout, goal, rank)]
         found.sort(key=rank)
     return found
+
+
+def _on_whole_mesh(prepared: PreparedEstimate) -> Iterator[tuple[PreparedEstimate, Compilation]]:
+    """Yield a request with `WHOLE_MESH` in place of the mapping `AUTO`, and its search, where there is any."""
+    if prepared.options.mapping != AUTO:
+        return
+    whole = replace(prepared, options=replace(prepared.options, mapping=WHOLE_MESH))
+    with suppress(BadInput, DoesNotFit):
+        yield whole, compile_fastest(whole, WIDE)
 
 
 def _candidates(prepared: PreparedEstimate, compilation: Compilation) -> Iterator[tuple[int, Candidate]]:
@@ -182,13 +209,16 @@ def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | N
     return candidate._replace(program=program)
 
 
-def _layouts(prepared: PreparedEstimate, numbered: tuple[int, Candidate]) -> Iterator[CompiledLayout]:
+def _layouts(
+    prepared: PreparedEstimate, candidate: Candidate, searched: Compilation, finalist: int
+) -> Iterator[CompiledLayout]:
     """Yield a candidate with its deployment; nothing for a model that decodes no token."""
-    number, candidate = numbered
     if prepared.new_tokens < 2:
         return
     deployment = middle_deployment(prepared, candidate.program)
-    yield CompiledLayout(prepared=prepared, candidate=candidate, deployment=deployment, finalist=number)
+    yield CompiledLayout(
+        prepared=prepared, candidate=candidate, deployment=deployment, searched=searched, finalist=finalist
+    )
 
 
 def _with_more_slots(
@@ -210,7 +240,7 @@ def _with_more_slots(
             request=replace(prepared.request, batch=slots),
             options=replace(prepared.options, prompt_tokens=prompts),
         )
-        for one in _layouts(wider, (layout.finalist, compiled)):
+        for one in _layouts(wider, compiled, layout.searched, layout.finalist):
             if rank(one) >= rank(best):
                 return
             best = one

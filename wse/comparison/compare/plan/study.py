@@ -30,7 +30,7 @@ from wse.serving.operating_point import Deployment
 from wse.serving.plan import Plan, plan
 from wse.serving.prices import prices_without_gpus
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.choose_layout import WIDE, ranked_layouts
+from wse.studies.estimate.choose_layout import AUTO, WIDE, ranked_layouts
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
 
@@ -113,7 +113,7 @@ def _wafer_rows(
 ) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str]]:
     """Return the request on the fewest wafers, the rows of all numbers of wafers, and reasons where there is none."""
     price = prices_without_gpus(request.base.price, request.gpu or ())
-    own = replace(request, base=replace(request.base, price=price))
+    own = replace(request, base=replace(request.base, price=price), candidates=(AUTO,))  # it tries all others too
     on_progress(0, 1, str(request.base.model))
     _, first = fewest_wafers(own)
     combinations = combinations_of(own, first)
@@ -137,13 +137,12 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
     if best is None or found is None:
         tokens = prepared.prompt_len + prepared.new_tokens
         return CombinationPlan(reason=f"the KV cache of one sequence of {tokens:,} tokens does not fit")
-    chosen = layouts[0].candidate.program.mapping_name
     row = planned_row(
         best,
         found,
         kind=WAFER,
         name=prepared.wafer.name,
-        software=chosen if chosen == combination.mapping else f"{combination.mapping}: {chosen}",
+        software=layouts[0].candidate.program.mapping_name,
         dtype=prepared.options.dtype,
         users_per_pass=best.slots,
     )
