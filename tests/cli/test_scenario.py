@@ -77,6 +77,7 @@ def test_the_verdict_comes_first(wse: Wse, file: str) -> None:
     assert "Assumptions" in wse("scenario", file, "--detail").out
 
 
+@pytest.mark.slow
 def test_the_fast_mode_of_gpus(wse: Wse) -> None:
     answer = wse("scenario", "fast-mode", "--json")
     assert answer.code == 0, answer.err

@@ -168,6 +168,7 @@ def test_rows_that_are_equal_are_both_on_the_front() -> None:
     assert [row.pareto for row in with_pareto([*rows, slower, dearer])] == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_several_lengths_are_several_questions(of_many: PlanResult) -> None:
     result = wse.compare("story", **SMALL, users=400, lengths="8/8,4/6")
     assert isinstance(result, PlanResult)

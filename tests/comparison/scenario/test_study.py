@@ -198,6 +198,7 @@ def test_a_fast_tier_that_one_user_alone_does_not_reach_is_told() -> None:
     assert result.verdict[0].startswith("No combination is 50 times as fast")
 
 
+@pytest.mark.slow
 def test_drafts_of_the_fast_tier_alone_leave_the_ordinary_one_as_it_is() -> None:
     table = {"models": [{"name": "llama-3.1-70b", "dtype": "fp8"}], "machines": [EIGHT], "drafts": DRAFTS[:2]}
     tiers = {"ordinary_users": 64, "speed_up": 2.0}

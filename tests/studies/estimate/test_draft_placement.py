@@ -66,6 +66,7 @@ def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_w
     assert drafts.joules_per_token == pytest.approx(result.energy.joules_per_token * ratio)
 
 
+@pytest.mark.slow
 def test_a_draft_that_is_larger_than_the_model_is_refused_too() -> None:
     message = refusal_of(replace(LARGE, draft_model="llama-3.1-405b"))
     assert "the weights of llama-3.1-405b need 812 GB of SRAM" in message
