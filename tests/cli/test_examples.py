@@ -22,7 +22,7 @@ MORE = {"run": ["--new-tokens", "3", *RELEASED], "compile": RELEASED, "estimate"
     [
         pytest.param("run", 4, "Placement", marks=pytest.mark.slow),
         pytest.param("compile", 1, "Placement", marks=pytest.mark.slow),
-        pytest.param("estimate", 3, "a user", marks=pytest.mark.slow),
+        pytest.param("estimate", 3, "s/user", marks=pytest.mark.slow),
         pytest.param("serve-sim", 4, "What users wait for", marks=pytest.mark.slow),
         ("view", 3, ".html: "),
         ("models", 1, "story"),

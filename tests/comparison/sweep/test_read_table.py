@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import wse
+from tests.models.helpers import write_config
 from wse.comparison.sweep.read_table import read_entries
 from wse.comparison.sweep.sweep import SweepResult
 from wse.errors import BadInput, UnknownName
 
 
-@pytest.fixture(params=["t.csv", "t.parquet"])
-def swept(request: pytest.FixtureRequest, config: Path, tmp_path: Path) -> SweepResult:
+@pytest.fixture(scope="module", params=["t.csv", "t.parquet"])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
     """Four settings of the tiny model, two of which cannot be estimated; fewer rows are shown."""
     if request.param == "t.parquet":
         pytest.importorskip("pyarrow")
-    grid = {"model": config, "mesh": ["4x4", "9999x1"], "wafer.clock_hz": [1e9, 2e9], "prompt_len": 5, "new_tokens": 4}
-    return wse.sweep(grid, output=tmp_path / request.param, jobs=1, top=1)
+    folder = tmp_path_factory.mktemp("swept")
+    model = write_config(folder)
+    grid = {"model": model, "mesh": ["4x4", "9999x1"], "wafer.clock_hz": [1e9, 2e9], "prompt_len": 5, "new_tokens": 4}
+    return wse.sweep(grid, output=folder / request.param, jobs=1, top=1)
+
+
+@pytest.fixture
+def swept(written: SweepResult, tmp_path: Path) -> SweepResult:
+    """The sweep, with a copy of its table that a test may change."""
+    return replace(written, table=str(shutil.copy(written.table, tmp_path)))
 
 
 def test_the_frame_has_every_setting_and_column(swept: SweepResult) -> None:
