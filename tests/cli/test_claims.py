@@ -104,6 +104,7 @@ def test_what_cannot_be_is_told_in_a_line(wse: Wse, empty: Path, arguments: list
 SMALL_RACE = ("race", "story", "--mesh", "24x24", "--gpu", "h100", "--gpus", "1", "--dtype", "float16", "--json")
 
 
+@pytest.mark.slow
 def test_a_race_under_load_waits_in_the_queues_that_serving_has(wse: Wse) -> None:
     """Beside the machines alone come those that others use too: tokens come later and slower, and are cheaper."""
     result = json.loads(wse(*SMALL_RACE, "--prompt-len", "64", "--load", "0.8").out)

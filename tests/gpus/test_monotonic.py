@@ -32,7 +32,7 @@ from wse.studies.estimate.gpus import estimate_on_gpus
 ROUNDING = 1 + 1e-9
 BISECTED = 1 + 1e-7
 """Steady states are found by bisection."""
-EXAMPLES = settings(max_examples=100, deadline=None)
+EXAMPLES = settings(max_examples=60, deadline=None)
 
 
 @cache

@@ -43,6 +43,7 @@ def test_a_model_has_the_bytes_of_its_published_checkpoint(model: str, total_byt
     assert stored_bytes(spec, spec.weight_type, 2) == total_bytes
 
 
+@pytest.mark.slow
 def test_deepseek_r1_takes_23_wafers_by_name() -> None:
     prepared = prepare_estimate(EstimateRequest(model="deepseek-r1"))
     assert (prepared.options.wafers, prepared.options.dtype) == (23, "fp8")

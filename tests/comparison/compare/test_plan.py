@@ -113,6 +113,7 @@ def test_a_limit_takes_more_replicas_and_is_kept(of_many: PlanResult) -> None:
     assert any(row.replicas > free[row.chips, row.software].replicas for row in limited.rows)
 
 
+@pytest.mark.slow
 def test_without_users_a_limit_is_kept_by_as_many_as_it_leaves() -> None:
     free, limited = ranked(objective="cost", top=100), ranked(ttft="1ms")
     most = {(row.chips, row.software): row.users for row in free.rows}
@@ -135,6 +136,7 @@ def test_without_users_and_limits_one_user_decides() -> None:
     assert ("...", "1 machine of 4 not shown") in result.tables()[1].footer
 
 
+@pytest.mark.slow
 def test_the_objective_decides_the_order(of_many: PlanResult) -> None:
     by_rate = ranked(users=400, objective=THROUGHPUT)
     rates = [row.tokens_per_s for row in by_rate.rows]

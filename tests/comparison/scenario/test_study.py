@@ -37,6 +37,7 @@ def speed(combination: CombinationResult) -> float:
     return combination.prediction.tokens_per_s_per_user
 
 
+@pytest.mark.slow
 def test_a_combination_on_wafers_is_what_the_estimate_says(drafted: ScenarioResult) -> None:
     estimate = wse.estimate("story", draft="0.9,0.8", **ON_WAFERS)
     assert estimate.drafts is not None

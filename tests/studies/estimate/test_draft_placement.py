@@ -99,6 +99,7 @@ def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
         )
 
 
+@pytest.mark.slow
 def test_pes_outside_of_a_mesh_are_free_and_a_draft_gets_as_many_as_the_model() -> None:
     _, drafts = answer(STORY)
     assert drafts.region is not None
@@ -111,6 +112,7 @@ def test_pes_outside_of_a_mesh_are_free_and_a_draft_gets_as_many_as_the_model() 
     assert (whole.mesh_rows, whole.mesh_cols - 24) in [one.rect[2:] for one in regions]
 
 
+@pytest.mark.slow
 def test_on_the_host_a_draft_takes_no_wafer_and_the_host_is_described() -> None:
     _, drafts = answer(STORY, draft_place="host")
     assert (drafts.wafers, drafts.region) == (0, None)

@@ -98,6 +98,7 @@ def test_the_room_for_caches_is_that_of_the_memory_map(
     assert costs.kv_capacity_tokens >= kv_capacity_tokens(program) // block * block
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [None, "story-draft"])
 def test_passes_that_verify_drafts_are_compiled_for_as_many_tokens(
     compiled: tuple[PreparedEstimate, Compilation, StagedCosts], model: str | None
