@@ -5,8 +5,8 @@ A layout with the fewest cycles per token may leave room for few KV caches.
 Where one pass at a time is to be fast, of the layouts within `MARGIN` of the fastest the one with the most room is
 taken. With any other objective:
 
-1. The search compiles the fastest layouts fully. With ``--mapping auto`` these are often on a part of the mesh, so the
-   fastest layouts on the whole mesh are compiled too.
+1. The search compiles the fastest layouts fully. With ``--mapping auto`` these are often on a part of the mesh, so each
+   mapping has a search of its own too (`wse.studies.estimate.rivals`).
 2. Each is also compiled with attention on all columns and with the fewest codes unpacked at once. Both leave more room
    for caches.
 3. The two best of them are compiled for passes over 2, 4, 8 ... users as long as the objective improves.
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -25,22 +24,19 @@ from wse.compiler.pipeline import compile_choice, with_tiles
 from wse.errors import BadInput, DoesNotFit
 from wse.report.terminal import plural
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.search.search import MARGIN, Breadth, Candidate, Compilation
+from wse.search.search import MARGIN, Candidate, Compilation
 from wse.search.tile_sizes import WITHOUT_TILES
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import plan
 from wse.serving.wafer_deployment import WaferDeployment
-from wse.studies.compile.choose import compile_fastest, compile_with_remedies, request_cycles
+from wse.studies.compile.choose import compile_with_remedies, request_cycles
 from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.rivals import WIDE, rival_searches
 from wse.studies.results.users import users_at
 
-WIDE: Final = Breadth(finalists=4, margin=1.0)
-"""The layouts that compete: the four fastest on reduced models, none of which takes twice as long as the first."""
 WIDENED: Final = 2
 """The best layouts that are compiled for passes over several users."""
 MOST_SLOTS: Final = 256
-AUTO, WHOLE_MESH = "auto", "bands"
-"""The mapping that tries parts of the mesh too, and one with the same regions on the whole mesh alone."""
 
 ALL_COLUMNS: Final = "attention on all columns"
 FEW_CODES: Final = "the fewest codes unpacked at once"
@@ -134,7 +130,7 @@ def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> Chos
 
 
 def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: Goal) -> list[CompiledLayout]:
-    """Return the layouts of a search, those on the whole mesh, and their variants; the nearest to a goal first.
+    """Return the layouts of a search and of its rivals, with their variants; the nearest to a goal first.
 
     Args:
         prepared: The request.
@@ -148,7 +144,7 @@ def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: G
 
     found = [
         layout
-        for one, searched in ((prepared, compilation), *_on_whole_mesh(prepared))
+        for one, searched in ((prepared, compilation), *rival_searches(prepared))
         for number, candidate in _candidates(one, searched)
         for layout in _layouts(one, candidate, searched, number)
     ]
@@ -157,15 +153,6 @@ def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: G
         found += [wider for layout in found[:WIDENED] for wider in _with_more_slots(layout, goal, rank)]
         found.sort(key=rank)
     return found
-
-
-def _on_whole_mesh(prepared: PreparedEstimate) -> Iterator[tuple[PreparedEstimate, Compilation]]:
-    """Yield a request with `WHOLE_MESH` in place of the mapping `AUTO`, and its search, where there is any."""
-    if prepared.options.mapping != AUTO:
-        return
-    whole = replace(prepared, options=replace(prepared.options, mapping=WHOLE_MESH))
-    with suppress(BadInput, DoesNotFit):
-        yield whole, compile_fastest(whole, WIDE)
 
 
 def _candidates(prepared: PreparedEstimate, compilation: Compilation) -> Iterator[tuple[int, Candidate]]:

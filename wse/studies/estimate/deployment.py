@@ -47,5 +47,5 @@ def middle_deployment(prepared: PreparedEstimate, program: Program) -> WaferDepl
     fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     middle_cost = fabric.decode_cost(*prepared.middle_context)
-    pipelining = pipelining_result(fabric, prompts, middle_cost)
+    pipelining = pipelining_result(fabric, prompts, middle_cost, with_rows=False)
     return wafer_deployment(prepared, program, middle_cost.cycles, pipelining)

@@ -90,15 +90,18 @@ class PipeliningResult(Result):
     servers: Annotated[tuple[ServerResult, ...], Doc("regions and links")]
 
 
-def pipelining_result(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> PipeliningResult:
-    """The pipelining of streams that are all at the length of the caches that ``decode`` is for.
+def pipelining_result(
+    fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, *, with_rows: bool = True
+) -> PipeliningResult:
+    """Return the pipelining of streams that are all at the length of the caches that ``decode`` is for.
 
     Args:
         fabric: The model that made the costs.
         prefill: The cost of each chunk of the prompts.
         decode: The cost of one token of each user.
+        with_rows: Whether to compute the rates of several streams, and those counted event by event. These take time.
     """
-    return _Pipelining(fabric, prefill, decode).result()
+    return _Pipelining(fabric, prefill, decode).result(with_rows=with_rows)
 
 
 class _Pipelining:
@@ -110,10 +113,10 @@ class _Pipelining:
         self._enough = streams_to_saturate(self._route)
         self._in_cache = streams_in_cache(fabric.program)
 
-    def result(self) -> PipeliningResult:
+    def result(self, *, with_rows: bool) -> PipeliningResult:
         server, work = slowest(self._route)
         kv_binds = self._in_cache < self._enough
-        rows = tuple(self._row(streams) for streams in self._counts())
+        rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
         routes = self._times.prefill
         prefill = chunks_result(routes, self._times.servers, self._wafer) if routes else None
         out_s = self._wafer.host_round_trip_s / 2  # of the first token, on its way to the host
@@ -129,9 +132,9 @@ class _Pipelining:
             kv_limited_streams=self._in_cache,
             limited_by="KV cache" if kv_binds else self._times.servers[server].name,
             rows=rows,
-            tokens_per_s_at_kv_limit=rows[-1].tokens_per_s if self._in_cache else None,
-            bubble_fraction=rows[-1].bubble_fraction if self._in_cache else None,
-            by_events=self._by_events() if self._in_cache else None,
+            tokens_per_s_at_kv_limit=rows[-1].tokens_per_s if rows else None,
+            bubble_fraction=rows[-1].bubble_fraction if rows else None,
+            by_events=self._by_events() if rows else None,
             prefill=prefill,
             ttft_s=None if prefill is None else prefill.pipelined_s + out_s,
             ttft_sequential_s=None if prefill is None else prefill.sequential_s + out_s,

@@ -30,7 +30,8 @@ from wse.serving.operating_point import Deployment
 from wse.serving.plan import Plan, plan
 from wse.serving.prices import prices_without_gpus
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.choose_layout import AUTO, WIDE, ranked_layouts
+from wse.studies.estimate.choose_layout import ranked_layouts
+from wse.studies.estimate.rivals import AUTO, WIDE
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
 

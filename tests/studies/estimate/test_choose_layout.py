@@ -1,0 +1,50 @@
+"""Layouts for the most throughput: with mapping auto no single mapping serves more tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import wse
+
+LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
+EVERY_MAPPING = "auto,bands,pipeline,region"
+
+
+def throughput(model: str, **options: Any) -> float:
+    """Return the tokens/s of all users of an estimate for the most throughput."""
+    serving = wse.estimate(model, objective="throughput", **options).serving
+    assert serving is not None
+    return serving.tokens_per_s
+
+
+@pytest.mark.parametrize(("mesh", "wafers"), [("16x16", 1), ("12x12", 1)])
+def test_no_row_of_a_comparison_has_more_throughput(mesh: str, wafers: int) -> None:
+    options: dict[str, Any] = {"mesh": mesh, **LENGTHS}
+    rows = wse.compare("story", wafers=[wafers], mapping=EVERY_MAPPING, jobs=1, **options).rows
+    most = max(row.tokens_per_s or 0.0 for row in rows)  # type: ignore[union-attr]
+    assert throughput("story", wafers=wafers, **options) >= most * (1 - 1e-4)
+
+
+@pytest.mark.slow
+def test_no_row_of_a_comparison_of_a_large_model_has_more_throughput() -> None:
+    rows = wse.compare("llama-3-8b", wafers=[1], jobs=1).rows
+    most = max(row.tokens_per_s or 0.0 for row in rows)  # type: ignore[union-attr]
+    assert throughput("llama-3-8b", wafers=1) >= most * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("users", [1, 8])
+def test_auto_serves_no_fewer_tokens_than_bands(users: int) -> None:
+    """On 32x32 PEs this is the layout of a search of bands for 8 users; the latency of one is that of auto alone."""
+    options: dict[str, Any] = {"mesh": "32x32", **LENGTHS, "users": users}
+    auto, bands = (wse.estimate("story", mapping=mapping, **options).serving for mapping in ("auto", "bands"))
+    assert auto is not None
+    assert bands is not None
+    assert auto.tokens_per_s >= bands.tokens_per_s * (1 - 1e-4)
+
+
+def test_a_ranking_has_one_row_for_the_best_mapping() -> None:
+    ranking = wse.compare("story", mesh="32x32", wafers=[1], objective="throughput", jobs=1, **LENGTHS)
+    (row,) = ranking.rows
+    assert row.tokens_per_s == pytest.approx(throughput("story", mesh="32x32", wafers=1, **LENGTHS), rel=0.01)
