@@ -159,7 +159,7 @@ def search(
         if finalists and (cost is None or _is_settled(setup, finalists, products, breadth)):
             break
         for trial in products:
-            trials = [other for other in trials if not other.is_of(trial)] + [trial]
+            trials = [other for other in trials if other.key != trial.key] + [trial]
             try:
                 known = next((one.attention_cols for one in finalists if one.trial.prefill == THIN_GEMM), None)
                 finalists.append(_compile(setup, trial, fitted, known))

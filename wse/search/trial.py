@@ -81,9 +81,10 @@ class Trial:
     dominant_cycles: float | None = None
     prompts: PromptTime | None = None
 
-    def is_of(self, other: Trial) -> bool:
-        """Whether two trials are of one layout and product."""
-        return (self.layout, self.prefill) == (other.layout, other.prefill)
+    @property
+    def key(self) -> tuple[Layout, str]:
+        """What was tried."""
+        return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:
         """Whether the layout fits, or need not, and colours did not run out."""

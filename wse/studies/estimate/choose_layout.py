@@ -31,7 +31,7 @@ from wse.serving.plan import plan
 from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.compile.choose import compile_with_remedies, request_cycles
 from wse.studies.estimate.deployment import middle_deployment
-from wse.studies.estimate.rivals import WIDE, rival_searches
+from wse.studies.estimate.rivals import WIDE, rival_searches, with_trials
 from wse.studies.results.users import users_at
 
 WIDENED: Final = 2
@@ -95,11 +95,12 @@ def choose_layout(prepared: PreparedEstimate) -> ChosenLayout:
     layouts = ranked_layouts(prepared, compilation, goal)
     if not layouts:
         return ChosenLayout(prepared=prepared, compilation=compilation)
-    _check_room(layouts[0])
-    return ChosenLayout(
-        prepared=layouts[0].prepared,
-        compilation=_compilation(layouts[0].prepared, layouts[0].candidate, layouts[0].finalist, layouts[0].searched),
-    )
+    best = layouts[0]
+    _check_room(best)
+    chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
+    searches = dict.fromkeys((best.searched, *(layout.searched for layout in layouts)))
+    asked = replace(best.prepared, options=replace(best.prepared.options, mapping=prepared.options.mapping))
+    return ChosenLayout(prepared=asked, compilation=with_trials(prepared, chosen, searches))
 
 
 def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> ChosenLayout:

@@ -130,7 +130,14 @@ class EstimateResult(Result):
             tables += layer_and_stage_tables(self.bounds, width) if detail else []
         if self.decode is not None:
             tables.append(causes_table(self.decode.cycles_by, width=width))
-        tables += sram_tables(self.sram, self.batch, self.system.context or 0, detail=detail, width=width)
+        tables += sram_tables(
+            self.sram,
+            self.batch,
+            self.system.context or 0,
+            str(self.inputs["objective"]),
+            detail=detail,
+            width=width,
+        )
         if self.serving is not None:
             tables.append(points_table(self.serving))
         if self.schedule is not None and detail:

@@ -7,7 +7,7 @@ token among more stages. With several users they may be the better ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,9 @@ from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.search.search import Breadth, Compilation
-from wse.studies.compile.choose import NARROW, compile_fastest
+from wse.search.trial import Trial
+from wse.studies.compile.choose import NARROW, compile_fastest, request_cycles
+from wse_mappings.strategies.strategy import Layout
 
 WIDE: Final = Breadth(finalists=4, margin=1.0)
 """The layouts that compete: the four fastest on reduced models, none of which takes twice as long as the first."""
@@ -44,3 +46,25 @@ def rival_searches(prepared: PreparedEstimate) -> Iterator[tuple[PreparedEstimat
         except (BadInput, DoesNotFit):
             continue
         yield of_rival, searched
+
+
+def with_trials(prepared: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]) -> Compilation:
+    """Return a compilation with the trials of all searches of a request; the chosen one is the first that was compiled.
+
+    Args:
+        prepared: The request.
+        compilation: What was chosen, with the trials of its own search.
+        searches: All searches, its own first. A layout that several of them tried has the trial of the first.
+    """
+    chosen = compilation.compiled[0][0]
+    compiled: dict[tuple[Layout, str], tuple[Trial, float]] = {}
+    trials: dict[tuple[Layout, str], Trial] = {}
+    for search in searches:
+        trials = {one.key: one for one in search.trials} | trials
+        for (trial, cycles), candidate in zip(search.compiled, search.candidates, strict=True):
+            if trial.key not in compiled:
+                known = request_cycles(prepared, candidate.program) if cycles is None else cycles
+                compiled[trial.key] = trial, known
+    trials |= {key: trial for key, (trial, _) in compiled.items()}
+    ordered = sorted(compiled.values(), key=lambda one: one[0] is not chosen)
+    return replace(compilation, trials=tuple(trials.values()), compiled=tuple(ordered))

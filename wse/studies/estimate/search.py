@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -44,15 +45,21 @@ class SearchResult(Result):
     tried: Annotated[int, Doc("layouts that were tried in small")]
     fitting: Annotated[int, Doc("layouts that fit")]
     compiled: Annotated[int, Doc("layouts that were compiled whole")]
-    layouts: Annotated[tuple[LayoutResult, ...], Doc("all layouts that were tried, the fastest first")]
+    layouts: Annotated[
+        tuple[LayoutResult, ...], Doc("all layouts that were tried, the chosen one and then the fastest first")
+    ]
 
 
 def search_result(choice: Compilation) -> SearchResult | None:
-    """The trials of a search, the fastest first; None where there was one alone."""
+    """The trials of a search, the chosen one and then the fastest first; None where there was one alone."""
     if len(choice.trials) < 2:
         return None
     costs, chosen = dict(choice.compiled), choice.compiled[0][0]
-    order = sorted(choice.trials, key=lambda t: (costs.get(t) or float("inf"), t.token_cycles or float("inf")))
+
+    def rank(trial: Trial) -> tuple[bool, float, float]:
+        return trial != chosen, costs.get(trial) or math.inf, trial.token_cycles or math.inf
+
+    order = sorted(choice.trials, key=rank)
     return SearchResult(
         tried=len(choice.trials),
         fitting=sum(trial.fits for trial in choice.trials),

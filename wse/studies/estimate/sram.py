@@ -17,6 +17,7 @@ from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, more_rows, number
 from wse.report.terminal import count
 from wse.request.prepare_estimate import PreparedEstimate
+from wse.serving.goal import LATENCY
 from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.room import RoomResult, room_table
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table, sram_result, use_bytes
@@ -85,27 +86,37 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     return tuple(UsersResult(context=context, users=users_at(program, context)) for context in contexts)
 
 
-def sram_tables(sram: EstimateSram, batch: int, context: int, *, detail: bool, width: int) -> list[Table]:
-    """The fullest PE with its code, and the users whose caches fit; with ``detail`` the PEs of each stage.
+def sram_tables(
+    sram: EstimateSram, batch: int, context: int, objective: str, *, detail: bool, width: int
+) -> list[Table]:
+    """Return tables of the fullest PE with its code, and of the users whose caches fit.
 
-    ``context`` is that of the request.
+    Args:
+        sram: What they show.
+        batch: Users of a pass.
+        context: Tokens of a user, of the request.
+        objective: What the layout was chosen for.
+        detail: Whether there is one of the PEs of each stage too.
+        width: Columns of the terminal.
     """
     code = sram.code
     taken = f"{count(code.bytes_per_pe)} B a PE ({code.grade}) without stack and runtime"
     footer = (("code", f"{taken}; released research kernels take {count(code.research_bytes_per_pe)} B"),)
     fullest = replace(fullest_table(sram, batch, width=width), footer=footer)
     room = [] if sram.room is None else [room_table(sram.room, context)]
-    return [fullest, _users_table(sram.users), *room, *([_stages_table(sram.stages)] if detail else [])]
+    return [fullest, _users_table(sram.users, objective), *room, *([_stages_table(sram.stages)] if detail else [])]
 
 
-def _users_table(users: tuple[UsersResult, ...]) -> Table:
+def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
     """Users whose caches fit: a column for each context."""
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
         {"name": "users", **{str(row.context): row.users for row in users}},
     ]
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
-    note = "in this layout; --users N or --objective throughput chooses one with more room"
+    note = "in this layout"
+    if objective == LATENCY:
+        note += "; --users N or --objective throughput chooses one with more room"
     return Table(columns=columns, rows=rows, title="Users whose caches fit", note=note)
 
 
