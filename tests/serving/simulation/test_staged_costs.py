@@ -68,6 +68,16 @@ def test_chunks_behind_each_other_end_as_the_events_say() -> None:
     assert equal.round_s(0, 0, [piece]) + equal.drain_s(piece) == pytest.approx(ended)
 
 
+def test_a_short_last_chunk_waits_for_the_one_before_it() -> None:
+    """It takes no less than that one through the stages, in each of which it works for a shorter time."""
+    short = tuple(visit._replace(busy_cycles=visit.busy_cycles / 4) for visit in CHUNK)
+    piece, ended = Piece(18, 0), run(chunks([CHUNK, CHUNK, short]))[-1]
+    equal = replace(
+        costs(), prefill=ChunkGrid(chunk_tokens=8, chunks=(FIRST,), last_tokens=(2, 8), lasts=(REST, (FIRST, FIRST)))
+    )
+    assert equal.round_s(0, 0, [piece]) + equal.drain_s(piece) == pytest.approx(ended, rel=0.05)
+
+
 def test_prompts_in_a_round_take_the_time_that_streams_leave() -> None:
     """A chunk beside one stream, whose stages are mostly idle, does not lengthen its round; beside four it does."""
     assert costs().round_s(1, 0, [Piece(8, 0)]) == ONE.latency_s == 15.0

@@ -85,9 +85,17 @@ class StagedCosts:
         return sum(self.piece_busy_s(piece) for piece in pieces) + passes * self._decode(context).busy_s
 
     def drain_s(self, piece: Piece) -> float:
-        """Seconds that the last chunk of a prompt takes through the stages beyond the work of the slowest."""
-        last = self._last(piece)
-        return last.latency_s - last.busy_s
+        """Return the seconds that the last chunk of a prompt takes through the stages beyond the work of the slowest.
+
+        A short last chunk waits in every stage for the whole chunk before it, and takes as long as that one.
+        """
+        last, whole = self._last(piece), piece.tokens - self._last_tokens(piece)
+        drain_s = last.latency_s - last.busy_s
+        if whole < self.chunk_tokens:
+            return drain_s
+        chunks = self.prefill.chunks
+        before = chunks[min((piece.context + whole) // self.chunk_tokens, len(chunks)) - 1]
+        return max(drain_s, before.latency_s - before.busy_s)
 
     def piece_busy_s(self, piece: Piece) -> float:
         """Seconds of work of the slowest stage for a piece of a prompt."""
