@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import slow_but
 
 from tests.cli.conftest import Wse
 from tests.models.helpers import write_config
@@ -122,7 +123,7 @@ def test_users_are_those_of_the_operating_point_that_is_reported(wse: Wse) -> No
     assert many["serving"]["tokens_per_s"] >= eight["serving"]["tokens_per_s"]
 
 
-@pytest.mark.parametrize("command", ["estimate", "compile"])
+@pytest.mark.parametrize("command", slow_but(["estimate", "compile"], "estimate"))
 def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse, command: str) -> None:
     refusal = wse(command, *SMALL, "--users", "4000").refusal()
     room = re.search(

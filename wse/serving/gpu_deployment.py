@@ -18,7 +18,10 @@ from wse.serving.operating_point import RequestShape
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 MAX_BATCHED_TOKENS: Final = 8_192
-"""Tokens of a pass at most, as by default for vLLM's server on GPUs of 70 GB and more (`max_num_batched_tokens`)."""
+"""Tokens of a pass at most, as by default for vLLM's server on GPUs of 70 GB and more (`max_num_batched_tokens`).
+
+The A100, for which that server takes fewer, is modelled with as many.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

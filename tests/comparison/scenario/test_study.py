@@ -55,17 +55,20 @@ def test_a_combination_on_wafers_is_what_the_estimate_says(drafted: ScenarioResu
     assert speed(best) == pytest.approx(speed(found) * estimate.drafts.speed_up)
 
 
+@pytest.mark.slow
 def test_a_combination_on_gpus_is_what_the_estimate_says(drafted: ScenarioResult) -> None:
     estimate = wse.estimate("story", gpu="h100", gpus=1, stack="vllm", draft="0.9,0.8", **LENGTHS)
     assert speed(one(drafted, "one H100", "none")) == pytest.approx(estimate.decode.tokens_per_s_per_user)
     assert speed(one(drafted, "one H100", "best")) == pytest.approx(estimate.drafts.tokens_per_s_per_user)
 
 
+@pytest.mark.slow
 def test_as_many_wafers_as_needed_are_told_once(drafted: ScenarioResult) -> None:
     assert len(drafted.combinations) == 2 * 4
     assert {row.chips for row in drafted.combinations} == {1}
 
 
+@pytest.mark.slow
 def test_drafts_of_a_length_or_a_tree_are_those_that_are_asked_for(drafted: ScenarioResult) -> None:
     lengths = wse.estimate("story", draft="0.9,0.8", **ON_WAFERS).drafts.lengths
     two = one(drafted, "small", "two").prediction
@@ -94,6 +97,7 @@ def test_a_stage_that_drafts_keep_busy_bounds_streams() -> None:
     assert prediction.tokens_per_s_per_user <= speed(alone[1])
 
 
+@pytest.mark.slow
 def test_without_published_figures_the_fastest_and_the_cheapest_are_told(drafted: ScenarioResult) -> None:
     first, second = drafted.verdict
     assert first.startswith("Fastest for a user is story as float16 with drafts")

@@ -41,6 +41,7 @@ def refusal_of(request: EstimateRequest) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_works() -> None:
     """70B leaves strips of 25 columns free on four wafers, 8B wants 16 GB."""
     message = refusal_of(LARGE)
