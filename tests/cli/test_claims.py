@@ -126,11 +126,13 @@ def test_a_race_under_load_waits_in_the_queues_that_serving_has(wse: Wse) -> Non
     assert pace["step_s"] == pytest.approx(served.all.tpot.mean)
 
 
+@pytest.mark.slow
 def test_a_rate_that_one_machine_cannot_serve_is_told(wse: Wse) -> None:
     said = wse(*SMALL_RACE, "--prompt-len", "64", "--rate", "400").refusal()
     assert re.search(r"--rate 400: 1 (wafer|GPU) \S+ can serve \S+ requests/s at most; give less, or --load", said)
 
 
+@pytest.mark.slow
 def test_a_race_with_drafts_comes_in_steps(wse: Wse) -> None:
     plain, drafted = (
         json.loads(wse(*SMALL_RACE, "--prompt-len", "64", "--users", "4", *draft).out)["lanes"]

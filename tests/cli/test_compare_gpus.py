@@ -129,6 +129,7 @@ def test_a_gpu_that_nobody_prices_is_refused(wse: Wse, tmp_path: Path) -> None:
     assert "give --price own=USD" in answer.err
 
 
+@pytest.mark.slow
 def test_from_python() -> None:
     lengths = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "wafers": [1]}
     lengths |= {"mapping": ["bands"], "schedule": "released"}

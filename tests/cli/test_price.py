@@ -85,6 +85,7 @@ def test_comparisons_give_each_machine_its_price(wse: Wse) -> None:
         assert _ends(other) == pytest.approx((factor * one["usd_per_million_tokens"],) * 3)
 
 
+@pytest.mark.slow
 def test_prompts_on_another_machine_have_its_price(wse: Wse) -> None:
     own = ("serve-sim", *WAFER, "--requests", "20", "--prefill", "own", "--prefill-gpu", "h100")
     plain = _costs(wse, *own)["served"]["usd_per_hour"]
@@ -108,6 +109,7 @@ def test_traces_and_races_take_prices(wse: Wse) -> None:
     assert {*prices} == {"at 60 USD/h per wse3; given", "at 2 USD/h per h200; given"}
 
 
+@pytest.mark.slow
 def test_a_sweep_over_prices(tmp_path: Path) -> None:
     result = api.sweep(
         {"model": "story", "mesh": "24x24", "prompt_len": 16, "new_tokens": 8, "price": ["wafer=40", "wafer=80"]},

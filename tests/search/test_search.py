@@ -239,6 +239,7 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
     assert fastest.layout._replace(experts=FEW) in [trial.layout for trial in trials]
 
 
+@pytest.mark.slow
 def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> None:
     """Nine features on eight columns are two on each; on two columns of a group five, of a quarter of the experts."""
     spec = mixture_spec(replace(MIXTURES["shared"], count=8, ffn_size=9))

@@ -91,6 +91,7 @@ def test_rows_of_comparisons_are_points_of_estimates(prompt_len: int, new_tokens
                 assert getattr(own[users], key) == pytest.approx(getattr(points[users], key)), (kind, users, key)
 
 
+@pytest.mark.slow
 def test_a_plan_is_a_point_of_an_estimate() -> None:
     lengths: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48, "users": 4}
     planned = wse.compare("story", **SMALL | {"wafers": [1]}, **lengths, replicas=1, objective="latency", top=1)

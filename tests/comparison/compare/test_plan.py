@@ -153,6 +153,7 @@ def test_the_objective_decides_the_order(of_many: PlanResult) -> None:
     assert alone.verdict[0].startswith(f"8 + 8 tokens: the cheapest of 4 machines is {alone.rows[0].machine} (")
 
 
+@pytest.mark.slow
 def test_the_front_has_what_no_row_surpasses(of_many: PlanResult) -> None:
     front = {row for row in of_many.rows if row.pareto}
     assert front == set(ranked(users=400, pareto=True).rows)
@@ -196,6 +197,7 @@ def test_lengths_that_fit_nowhere_are_named_with_the_reason() -> None:
         wse.compare("story", **options, lengths="8/480")
 
 
+@pytest.mark.slow
 def test_gpus_in_every_number_that_is_linked_are_ranked_with_wafers() -> None:
     result = ranked(users=400, gpu=["h100"], tpot="1ms")
     gpus = {row.chips: row for row in result.rows if row.kind == GPU}

@@ -47,6 +47,7 @@ def visit(browser: Any, place: str) -> None:
     wait_for(browser, "return document.documentElement.dataset.usable")
 
 
+@pytest.mark.slow
 def test_the_page_goes_from_the_answer_to_the_cause(opened: Opened) -> None:
     browser = opened(ESTIMATE)
     order = browser.execute_script("return [...document.querySelectorAll('section')].map((e) => e.id)")
@@ -100,6 +101,7 @@ def test_a_token_opens_at_the_slowest_and_is_set_beside_the_median(opened: Opene
     assert found(browser, ".beside").text == ""
 
 
+@pytest.mark.slow
 def test_a_click_pins_a_step_on_the_map_and_in_the_table(story: Any) -> None:
     visit(story, "")
     with open_trace(TWO) as trace:

@@ -36,6 +36,7 @@ def printed(result: EstimateResult) -> str:
     return " ".join(out.getvalue().split())
 
 
+@pytest.mark.slow
 def test_cut_layers_are_counted_and_told_which_wafers_hold_them_whole(
     request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

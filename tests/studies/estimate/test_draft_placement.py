@@ -128,6 +128,7 @@ def test_free_pes_are_not_known_among_defects() -> None:
         estimate(replace(STORY, defects="0.001"))
 
 
+@pytest.mark.slow
 def test_acceptance_is_reported_by_position_with_the_draft_that_it_was_measured_with() -> None:
     _, drafts = answer(STORY, draft="deepseek-r1")
     assert drafts.acceptance_by_position == pytest.approx((0.92, 0.66 / 0.92, 0.24 / 0.66, 0.17 / 0.24, 0.02 / 0.17))

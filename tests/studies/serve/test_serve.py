@@ -24,6 +24,7 @@ STORY: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_result() -> None:
     first, second, other = (
         wse.serve_sim(**STORY | {"requests": 200}, length_cv=0.5, seed=seed).to_dict() for seed in (1, 1, 2)
@@ -144,6 +145,7 @@ def test_prompts_on_wafers_of_their_own_leave_gaps_alone_and_cost_more() -> None
     assert ratio == pytest.approx(2, rel=0.05)
 
 
+@pytest.mark.slow
 def test_regions_of_their_own_are_on_the_same_wafer() -> None:
     both = STORY | {"mesh": "24x24"}
     beside = wse.serve_sim(**both, prefill="own", prefill_mesh="24x24", rate=300.0)
@@ -189,6 +191,7 @@ def test_prompts_on_the_other_kind_of_machine(decoder: str) -> None:
     assert moved.prompt_s == pytest.approx(5e-6 + 256 * moved.bytes_per_token / 150e9)
 
 
+@pytest.mark.slow
 def test_caches_move_over_the_link_that_is_given() -> None:
     options: dict[str, Any] = MIXED | {"gpu": "h100", "prefill": "own", "prefill_wafer": "wse3", "rate": 2.0}
     slow = wse.serve_sim(**options, kv_bandwidth=0.01, kv_latency=1000.0)
@@ -250,6 +253,7 @@ def test_drafts_of_a_length_that_nobody_gave_are_the_best_for_one_user() -> None
     assert drafts.draft_tokens == plan.draft_tokens > 1
 
 
+@pytest.mark.slow
 def test_what_prompts_need_is_told_as_an_option_of_theirs() -> None:
     """Three wafers of 7x7 PEs hold the model, one does not: prompts want more of their own, or a larger mesh."""
     few = STORY | {"mesh": "7x7", "mapping": "auto", "wafers": 3, "rate": 1.0, "requests": 9}
