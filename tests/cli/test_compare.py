@@ -228,5 +228,9 @@ def test_machines_for_users_are_printed_with_the_verdict_first(wse: Wse) -> None
     assert row["tpot_s"] <= 1e-3
     (sentence,) = report["verdict"]
     assert sentence in " ".join(text.split())
-    assert text.index("3,000 users of story, 8/8 tokens") < text.index("serves 3,000 users") < text.index("Best first")
+    assert (
+        text.index("3,000 users of story as float16, 8 + 8 tokens")
+        < text.index("serves 3,000 users")
+        < text.index("Best first")
+    )
     assert f"{row['replicas']} x 1 wse3, region" in text.partition("Best first")[2]

@@ -192,7 +192,7 @@ def test_lengths_that_fit_nowhere_are_named_with_the_reason() -> None:
     )
     assert result.impossible is not None
     assert result.impossible["8/480: region, 1 wafer"].startswith("story does not fit on 8x8 PEs")
-    assert result.tables()[-1].title == "What cannot be"
+    assert result.tables()[-1].title == "Machines that cannot serve this"
     with pytest.raises(DoesNotFit, match=r"^region, 1 wafer: story does not fit on 8x8 PEs"):
         wse.compare("story", **options, lengths="8/480")
 

@@ -42,7 +42,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
     print_tables(console, details)
     impossible = [row for row in result.rows if not row.possible and (detail or _stands_alone(row, result))]
     if impossible:
-        print_table(console, pair_table(reasons(impossible), "What cannot be"))
+        print_table(console, pair_table(reasons(impossible), "Machines that cannot serve this"))
     if detail:
         columns = [column for table in details for column in shown_columns(console, table)]
         print_table(console, pair_table(notes(columns), "Columns"))

@@ -44,7 +44,7 @@ def curve_as_html(result: CurveResult) -> bytes:
         curves_title="Speed of a user against the cost of a token",
         curves_note=NOTE,
         lists=[
-            ("What cannot be", [*(result.impossible or {}).items()]),
+            ("Machines that cannot serve this", [*(result.impossible or {}).items()]),
             ("Assumptions", assumption_texts(result)),
             ("Sources of published speeds", _sources(result.public)),
             ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),

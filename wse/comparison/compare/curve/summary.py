@@ -23,7 +23,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
     print_tables(console, tables[2:])
     if detail:
         if result.impossible:
-            print_table(console, pair_table([*result.impossible.items()], "What cannot be"))
+            print_table(console, pair_table([*result.impossible.items()], "Machines that cannot serve this"))
         print_table(console, pair_table(notes(shown_columns(console, tables[1])), "Columns"))
         heading(console, "Asked for")
         print_text(console, ", ".join(input_texts(result.inputs)))

@@ -49,16 +49,17 @@ def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
 
 def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
     """Return the speeds at which wafers are cheaper: at central prices, and at the ends that favour either side."""
-    central = cheaper_speeds(wafers, gpus)
-    cautious = cheaper_speeds(wafers, gpus, ("high", "low"))
-    generous = cheaper_speeds(wafers, gpus, ("low", "high"))
     most = max(fastest_speed(machine) for machine in gpus)
     only = max(fastest_speed(machine) for machine in wafers) > most
     alone = f" Above {rate(most)} a user only wafers are fast enough." if only else ""
+    central = _speeds(cheaper_speeds(wafers, gpus), most)
+    generous = _speeds(cheaper_speeds(wafers, gpus, ("low", "high")), most)
+    cautious = _speeds(cheaper_speeds(wafers, gpus, ("high", "low")), most)
+    if central == generous == cautious:
+        return f"At all prices within the ranges wafers have the cheaper token {central}.{alone}"
     return (
-        f"At central prices wafers have the cheaper token {_speeds(central, most)}; at the lowest price of wafers and "
-        f"the highest of GPUs {_speeds(generous, most)}; at the highest of wafers and the lowest of GPUs "
-        f"{_speeds(cautious, most)}.{alone}"
+        f"At central prices wafers have the cheaper token {central}; at the lowest price of wafers and the highest of "
+        f"GPUs {generous}; at the highest of wafers and the lowest of GPUs {cautious}.{alone}"
     )
 
 

@@ -35,7 +35,7 @@ def as_html(result: CompareResult) -> bytes:
         rows=rows,
         stacks=[(f"{plural(row.wafers, 'wafer')}, {mapping_text(row)}", row) for row in result.best],
         lists=[
-            ("What cannot be", reasons(result.rows)),
+            ("Machines that cannot serve this", reasons(result.rows)),
             ("Assumptions", _assumptions(result.economics)),
             ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
         ],

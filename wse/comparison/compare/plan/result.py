@@ -69,10 +69,13 @@ class PlanResult(Result):
 
     @property
     def title(self) -> str:
-        """The model and the request, in a line."""
-        inputs = self.inputs
+        """The model with the type of its weights where all rows have the same, and the request, in a line."""
         users = "" if self.users is None else f"{plural(self.users, 'user')} of "
-        return with_settings_text(f"{users}{printable(inputs['model'])}, {', '.join(inputs['lengths'])} tokens", inputs)
+        types = {row.dtype for row in self.rows}
+        dtype = f" as {types.pop()}" if len(types) == 1 else ""
+        lengths = dict.fromkeys(f"{row.prompt_len:,} + {row.new_tokens:,}" for row in self.rows)
+        text = f"{users}{printable(self.inputs['model'])}{dtype}, {' and '.join(lengths)} tokens"
+        return with_settings_text(text, self.inputs)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the verdict, the machines with the definitions of their columns, and what serves nobody."""
@@ -80,17 +83,18 @@ class PlanResult(Result):
         machines = Table(columns=self._columns(), rows=self.rows, title="Best first", footer=self._footer())
         if self.impossible is None:
             return verdict, machines
-        return verdict, machines, pair_table([*self.impossible.items()], "What cannot be")
+        return verdict, machines, pair_table([*self.impossible.items()], "Machines that cannot serve this")
 
     def _columns(self) -> tuple[Column, ...]:
         several_lengths = len(self.inputs["lengths"]) > 1
         lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
+        same_type = len({row.dtype for row in self.rows}) == 1
         limited = self.targets or self.users is not None
         keeps = Column(key="keeps", title="meets", formatter=lambda keeps: "yes" if keeps else "no")
         return (
             *([lengths] if several_lengths else []),
             Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20),
-            Column(key="dtype", title="type", priority=4),
+            Column(key="dtype", title="type", priority=4 if same_type else 0),
             *([keeps] if limited else []),
             number("users", "users", count),
             number("ttft_s", "TTFT", seconds, priority=1),
