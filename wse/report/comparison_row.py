@@ -26,10 +26,14 @@ class ComparisonRow(Result):
     model: Annotated[str | None, Doc("the model, where the row is of a run")] = None
     mapping: Annotated[str, Doc("the mapping that was asked for")]
     chosen: Annotated[str | None, Doc("the mapping that it chose, where that is another")] = None
+    objective: Annotated[
+        str | None, Doc("what its layout was chosen for: `latency` of one user, or `throughput` of all users")
+    ] = None
     wafers: Annotated[int, Doc("number of wafers")]
     dtype: Annotated[str | None, Doc("element type of the weights of linear layers")] = None
     link_bytes_per_s: Annotated[float | None, Doc("rate of each link between wafers", "B/s")] = None
     link_latency_s: Annotated[float | None, Doc("latency of each link between wafers", "s")] = None
+    users_per_pass: Annotated[int | None, Doc("users of a batch, whose tokens pass through the stages together")] = None
     tokens_per_s_per_user: Annotated[
         float | None, Doc("tokens/s of one batch alone on the machine, for each user of it", "1/s")
     ] = None
@@ -69,6 +73,16 @@ class ComparisonRow(Result):
     cycles_by: Annotated[Mapping[str, float] | None, Doc("cycles of a token by cause", "cycle")] = None
     best: Annotated[tuple[str, ...] | None, Doc("users for whom no row of these wafers and this link is better")] = None
     reason: Annotated[str | None, Doc("why the combination cannot be")] = None
+
+    @property
+    def layout(self) -> str:
+        """The mapping that was asked for, with the objective where that is not the latency of one user."""
+        return f"{self.mapping}{self.purpose}"
+
+    @property
+    def purpose(self) -> str:
+        """The objective behind "for", where it is not the latency of one user."""
+        return "" if self.objective in (None, "latency") else f" for {self.objective}"
 
     @property
     def possible(self) -> bool:

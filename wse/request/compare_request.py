@@ -58,8 +58,7 @@ class CompareRequest:
         base: What all rows have in common; its ``wafers`` and ``mapping`` do not count.
         wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest that hold the model.
         mappings: Names and files; None for those of ``candidates`` that apply.
-        candidates: Mappings that are tried unasked where they apply; by default the fastest of all for one user, and
-            whole wafers, which have room for more users' caches.
+        candidates: Mappings that are tried unasked where they apply.
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
             link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
         gpu: GPUs that are set beside the wafers; None for wafers alone.
@@ -86,7 +85,7 @@ class CompareRequest:
         tuple[str, ...] | None,
         Option(
             doc="Names of `wse mappings`, TOML files that list regions, or strategies of your own as FILE.py:NAME. "
-            "Default: auto and bands; with --detail all.",
+            "Default: auto; with --detail all.",
             panel="Wafer and mapping",
             metavar="NAME|FILE,...",
             flag="--mapping",
@@ -94,7 +93,7 @@ class CompareRequest:
             known_values=known_names.mappings,
         ),
     ] = None
-    candidates: tuple[str, ...] = ("auto", "bands")
+    candidates: tuple[str, ...] = ("auto",)
     link_gb_per_s: Annotated[
         tuple[float, ...] | None,
         Option(
@@ -167,6 +166,11 @@ class CompareRequest:
     def names(self) -> tuple[str, ...]:
         """The mappings, each once."""
         return tuple(dict.fromkeys(self.mappings or self.candidates))
+
+    @property
+    def links_are_given(self) -> bool:
+        """Whether the links that are compared were asked for."""
+        return self.link_gb_per_s is not None or self.link_latency_us is not None
 
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:
         """The links that a comparison has rows for, the wafer's own first where it is among them."""

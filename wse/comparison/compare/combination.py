@@ -1,7 +1,8 @@
-"""Combination: a mapping on a number of wafers, timed with every link; the unit of a comparison's work.
+"""Combination: the layout of a mapping for an objective on a number of wafers, timed with every link.
 
 A link changes how long crossings take, and with that which of several layouts is the fastest: where a mapping has
-several, each link has a search of its own.
+several, each link has a search of its own. Layouts for throughput are timed with other links only where these were
+asked for.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from wse.report.terminal import plural
 from wse.request.compare_request import CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.choose_layout import fastest_layout
+from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.estimate import TimedEstimate, timed_estimate
 from wse.studies.results.placement import ModelResult, model_result
 
@@ -32,9 +34,11 @@ class Combination(NamedTuple):
 
     mapping: str
     wafers: int
+    objective: str
 
     def __str__(self) -> str:
-        return f"{self.mapping}, {plural(self.wafers, 'wafer')}"
+        purpose = " for throughput" if self.objective == THROUGHPUT else ""
+        return f"{self.mapping}, {plural(self.wafers, 'wafer')}{purpose}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,9 @@ class CombinationRows:
 
 def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
     """Compile a combination and time it with every link; one row with the reason where it cannot be compiled."""
-    base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
+    base = replace(
+        request.base, mapping=combination.mapping, wafers=combination.wafers, objective=combination.objective
+    )
     try:
         return _combination_rows(request, base)
     except (DoesNotFit, BadInput) as error:
@@ -68,20 +74,22 @@ def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
     prepared = prepare_estimate(base)
-    chosen = fastest_layout(prepared, compile_fastest(prepared)).compilation
-    links: Sequence[WaferLink | None] = request.links(prepared.wafer) if chosen.program.wafers > 1 else (None,)
+    chosen = choose_layout(prepared, compile_fastest)
+    links: Sequence[WaferLink | None] = (None,)
+    if chosen.compilation.program.wafers > 1:
+        links = request.links(prepared.wafer)
+        links = links if base.objective == LATENCY or request.links_are_given else links[:1]
     rows, machines = [], []
     for link in links:
         linked = with_link(prepared, link)
-        again = len(chosen.trials) > 1 and linked.wafer != prepared.wafer
-        layout = fastest_layout(linked, compile_fastest(linked)).compilation if again else chosen
-        timed = timed_estimate(linked, layout.program)
-        row = row_of(timed, str(base.mapping), link, prepared.economics)
+        again = len(chosen.compilation.trials) > 1 and linked.wafer != prepared.wafer
+        layout = choose_layout(linked, compile_fastest) if again else chosen
+        timed = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
+        row = row_of(timed, base, link, prepared.economics)
         rows.append(row)
         machines.append(_machine(timed, row, link_text(row) if len(links) > 1 else ""))
-    return CombinationRows(
-        rows=tuple(rows), machines=tuple(machines), model=model_result(prepared.spec, chosen.program)
-    )
+    model = model_result(prepared.spec, chosen.compilation.program)
+    return CombinationRows(rows=tuple(rows), machines=tuple(machines), model=model)
 
 
 def _machine(timed: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:

@@ -21,6 +21,7 @@ from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.mapping_file import load_mapping
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.remedies import MOST_WAFERS as MOST_TRIED
+from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.estimate import inputs
 from wse.studies.results.placement import ModelResult
@@ -104,7 +105,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
 
 
 def combinations_of(request: CompareRequest, first: PreparedEstimate) -> list[Combination]:
-    """Return the combinations of mappings and numbers of wafers, mapping by mapping.
+    """Return the combinations of mappings, numbers of wafers and objectives, mapping by mapping.
 
     Args:
         request: The comparison.
@@ -112,7 +113,24 @@ def combinations_of(request: CompareRequest, first: PreparedEstimate) -> list[Co
     """
     counts = _counts(request, wafer_counts(first.options.wafers, first.spec.layer_count))
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
-    return [Combination(name, wafers) for name in request.names() for wafers in on_all if name in on_all[wafers]]
+    return [
+        Combination(name, wafers, objective)
+        for name in request.names()
+        for objective in _objectives(request, name)
+        for wafers in on_all
+        if name in on_all[wafers]
+    ]
+
+
+def _objectives(request: CompareRequest, name: str) -> tuple[str, ...]:
+    """Return what the layouts of a mapping are chosen for; there is a row for each.
+
+    Of several mappings that are tried unasked, only one that tries all others has a layout for throughput too.
+    """
+    if request.is_ranked:
+        return (request.goal.objective,)
+    both = request.mappings is not None or strategy(load_mapping(name).strategy).tries_others
+    return (LATENCY, THROUGHPUT) if both else (LATENCY,)
 
 
 def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
@@ -240,6 +258,5 @@ def grid_inputs(request: CompareRequest, grid: Grid) -> Report:
     first, names, counts = grid.first, grid.names, grid.counts
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]
-    links_are_given = request.link_gb_per_s is not None or request.link_latency_us is not None
-    link_inputs = {"links_given": True} if links_are_given else {}
+    link_inputs = {"links_given": True} if request.links_are_given else {}
     return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **link_inputs}

@@ -43,7 +43,7 @@ def figure_of(result: CompareResult) -> Figure:
     from wse.report.figure import NotebookFigure
 
     rows = result.possible
-    mappings = list(dict.fromkeys(row.mapping for row in rows))
+    mappings = list(dict.fromkeys(row.layout for row in rows))
     links = list(dict.fromkeys(link_text(row) for row in rows if link_text(row)))
     figure = NotebookFigure(figsize=(14, 5), layout="constrained")
     panels = figure.subplots(1, len(PANELS))
@@ -52,7 +52,7 @@ def figure_of(result: CompareResult) -> Figure:
             _lines(
                 axes,
                 key,
-                [row for row in rows if row.mapping == mapping],
+                [row for row in rows if row.layout == mapping],
                 links,
                 PLOT_SERIES[number % len(PLOT_SERIES)],
             )

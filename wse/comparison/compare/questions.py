@@ -68,14 +68,18 @@ def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study)
 def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Layers on consecutive wafers against every op split over all wafers, on the same wafers."""
     result = study(replace(request, candidates=SPLITS), on_progress)
-    groups = [group for group in _by_machine(result.possible) if group[0].wafers > 1 and len(group) > 1]
+    groups = [
+        group
+        for group in _by_machine(result.possible)
+        if group[0].wafers > 1 and len({row.mapping for row in group}) > 1
+    ]
     if not groups:
         verdict = ["There is no number of wafers above one on which two of the mappings can be compared."]
     else:
         verdict = [
             _rank("One user is fastest", groups, speed),
             _rank("All users get the most tokens", groups, lambda row: row.tokens_per_s or 0.0),
-            _crossings([row for group in groups for row in group]),
+            _crossings([row for group in groups for row in _best_of_mappings(group, speed)]),
         ]
     return replace(result, verdict=tuple(verdict))
 
@@ -83,6 +87,7 @@ def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study:
 def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
     """The mappings that are best by a key, their machines, and the factors by which they beat the others."""
     parts = []
+    groups = [_best_of_mappings(group, key) for group in groups]
     winners = [max(group, key=key) for group in groups]
     for name in dict.fromkeys(row.mapping for row in winners):
         wins = [(row, group) for row, group in zip(winners, groups, strict=True) if row.mapping == name]
@@ -95,6 +100,12 @@ def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[
         behind = " and ".join(f"{_range(values, '{:.2f}')} times {other}" for other, values in times.items())
         parts.append(f"{name}{where}, {behind}")
     return f"{praise} with {'; with '.join(parts)}."
+
+
+def _best_of_mappings(rows: Sequence[ComparisonRow], key: Callable[[ComparisonRow], float]) -> list[ComparisonRow]:
+    """Return the best row of each mapping, whose layouts were chosen for several objectives."""
+    names = dict.fromkeys(row.mapping for row in rows)
+    return [max((row for row in rows if row.mapping == name), key=key) for name in names]
 
 
 def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:

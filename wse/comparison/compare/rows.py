@@ -13,6 +13,7 @@ from wse.hardware.number import SourcedNumber
 from wse.report.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
 from wse.report.limits import StreamLimits, fraction, limits_of
 from wse.request.compare_request import WaferLink
+from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import Economics
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
@@ -21,12 +22,14 @@ from wse.studies.estimate.estimate import TimedEstimate
 from wse.studies.estimate.pipelining import PipeliningResult
 
 
-def row_of(timed: TimedEstimate, mapping: str, link: WaferLink | None, economics: Economics) -> ComparisonRow:
+def row_of(
+    timed: TimedEstimate, request: EstimateRequest, link: WaferLink | None, economics: Economics
+) -> ComparisonRow:
     """Return the row of an estimate: one user alone, and as many as the machine has use and room for.
 
     Args:
         timed: The estimate, with decoded tokens, and its deployment.
-        mapping: The mapping that was asked for.
+        request: What was asked for: the mapping, and the objective that the layout was chosen for.
         link: The link between wafers that it is for; None with one wafer, which has no use for one.
         economics: Power and price of a wafer.
     """
@@ -35,7 +38,7 @@ def row_of(timed: TimedEstimate, mapping: str, link: WaferLink | None, economics
     if decode is None or pipelining is None or crossing is None or result.bounds is None:
         message = "a row of a comparison is of an estimate with decoded tokens"
         raise WseBug(message)
-    system, chosen = result.system, result.system.mapping
+    system, chosen, mapping = result.system, result.system.mapping, str(request.mapping)
     limits = limits_of(
         decode.cycles_by,
         longest_line=max(max(stage.rows, stage.cols) for stage in system.stages),
@@ -48,14 +51,15 @@ def row_of(timed: TimedEstimate, mapping: str, link: WaferLink | None, economics
     return ComparisonRow(
         mapping=mapping,
         chosen=None if chosen == Path(mapping).name else chosen,  # a file is known by its name without folders
+        objective=request.objective,
         wafers=system.wafers,
         dtype=result.model.dtype,
+        users_per_pass=result.batch,
         link_bytes_per_s=None if link is None else link.bytes_per_s,
         link_latency_s=None if link is None else link.latency_s,
         tokens_per_s_per_user=decode.tokens_per_s_per_user,
         tpot_s=result.latency.tpot_s,
         prefill_tokens_per_s=result.prefill.tokens_per_s,
-        ttft_s=result.latency.ttft_s,
         power_w=system.wafers * economics.power_w.value,
         mesh_hops_per_token=result.fabric.wavelet_hops_per_token,
         wafer_link_bytes_per_token=crossing.bytes_per_token,
@@ -70,13 +74,14 @@ def row_of(timed: TimedEstimate, mapping: str, link: WaferLink | None, economics
 
 
 def _of_all_users(deployment: WaferDeployment) -> dict[str, Any]:
-    """Return the numbers of a row at the users that saturate the machine or have room, and the cost of one user."""
+    """Return the numbers of a row at the users that saturate the machine or have room, and those of one user alone."""
     if not deployment.max_concurrency:
         return {"users": 0}
     point, alone = (operating_point(deployment, users) for users in (saturating_users(deployment), 1))
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     numbers: dict[str, Any] = {
         "users": point.concurrency,
+        "ttft_s": alone.ttft_s,
         "tokens_per_s": point.tokens_per_s,
         "tokens_per_s_exact": True,
         "tokens_per_s_per_user_of_all": point.tokens_per_s_per_user,
@@ -105,12 +110,26 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
 
 
 def without_duplicates(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    """The rows without those of a mapping that chose another one, where the row of that other one says the same."""
-    rows = list(rows)
-    named = {(row.mapping, row.wafers, row.link): row.tpot_s for row in rows if row.possible}
-    return [
-        row for row in rows if row.chosen is None or named.get((row.chosen, row.wafers, row.link), 0.0) != row.tpot_s
-    ]
+    """Return the rows without those that say the same as another row.
+
+    A mapping that tries all others may choose one of which there is a row, and one layout may be chosen for two
+    objectives.
+    """
+    rows, kept = list(rows), list[ComparisonRow]()
+    for row in sorted(rows, key=lambda row: row.chosen is not None):  # the name of a mapping before `auto`
+        if not any(_says_the_same(row, other) for other in kept):
+            kept.append(row)
+    numbers = {id(row) for row in kept}
+    return [row for row in rows if id(row) in numbers]
+
+
+def _says_the_same(row: ComparisonRow, other: ComparisonRow) -> bool:
+    """Return whether two rows are of one layout on the same machine, or have the same reason why there is none."""
+    first, second = (
+        (one.wafers, one.link, one.chosen or one.mapping, one.tpot_s, one.tokens_per_s, one.reason)
+        for one in (row, other)
+    )
+    return first == second
 
 
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:

@@ -35,8 +35,9 @@ def dollars(number: float) -> str:
 
 
 def mapping_text(row: ComparisonRow) -> str:
-    """The mapping that was asked for, and the one that it chose."""
-    return printable(row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}")
+    """Return the mapping that was asked for, the objective of the layout, and the mapping that was chosen."""
+    mapping = row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}"
+    return printable(f"{mapping}{row.purpose}")
 
 
 def link_text(row: ComparisonRow) -> str:

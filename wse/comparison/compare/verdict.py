@@ -161,8 +161,8 @@ def speed(row: ComparisonRow) -> float:
 
 
 def place(row: ComparisonRow) -> str:
-    """The number of wafers and the mapping."""
-    return f"{plural(row.wafers, 'wafer')} ({row.chosen or row.mapping})"
+    """The number of wafers, the mapping, and the objective of the layout."""
+    return f"{plural(row.wafers, 'wafer')} ({row.chosen or row.mapping}{row.purpose})"
 
 
 def rate(tokens_per_s: float) -> str:

@@ -9,7 +9,7 @@ taken. With any other objective:
    mapping has a search of its own too (`wse.studies.estimate.rivals`).
 2. Each is also compiled with attention on all columns and with the fewest codes unpacked at once. Both leave more room
    for caches.
-3. The two best of them are compiled for passes over 2, 4, 8 ... users as long as the objective improves.
+3. The best of each search is compiled for passes over 2, 4, 8 ... users as long as the objective improves.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ from wse.compiler.pipeline import compile_choice, with_tiles
 from wse.errors import BadInput, DoesNotFit
 from wse.report.terminal import plural
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.search.search import MARGIN, Candidate, Compilation
+from wse.search.search import MARGIN, Breadth, Candidate, Compilation
 from wse.search.tile_sizes import WITHOUT_TILES
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import plan
 from wse.serving.wafer_deployment import WaferDeployment
-from wse.studies.compile.choose import compile_with_remedies, request_cycles
+from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.rivals import WIDE, rival_searches, with_trials
 from wse.studies.results.users import users_at
 
-WIDENED: Final = 2
-"""The best layouts that are compiled for passes over several users."""
 MOST_SLOTS: Final = 256
 
 ALL_COLUMNS: Final = "attention on all columns"
 FEW_CODES: Final = "the fewest codes unpacked at once"
+
+
+Search = Callable[[PreparedEstimate, Breadth], Compilation]
+"""A search for the layouts of a request, as wide as is asked for."""
 
 
 class Variant(NamedTuple):
@@ -80,8 +82,12 @@ class CompiledLayout:
     finalist: int
 
 
-def choose_layout(prepared: PreparedEstimate) -> ChosenLayout:
+def choose_layout(prepared: PreparedEstimate, search: Search = compile_with_remedies) -> ChosenLayout:
     """Return the layout that a request's objective and users ask for.
+
+    Args:
+        prepared: The request.
+        search: `compile_with_remedies`, or `compile_fastest`, which names no remedies where the model does not fit.
 
     Raises:
         DoesNotFit: the model does not fit, with remedies.
@@ -90,8 +96,8 @@ def choose_layout(prepared: PreparedEstimate) -> ChosenLayout:
     goal = prepared.goal
     one_pass = goal.users is None or goal.users <= prepared.options.batch * (goal.replicas or 1)
     if goal.objective == LATENCY and one_pass:
-        return fastest_layout(prepared, compile_with_remedies(prepared))
-    compilation = compile_with_remedies(prepared, WIDE)
+        return fastest_layout(prepared, search(prepared, NARROW))
+    compilation = search(prepared, WIDE)
     layouts = ranked_layouts(prepared, compilation, goal)
     if not layouts:
         return ChosenLayout(prepared=prepared, compilation=compilation)
@@ -151,7 +157,8 @@ def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: G
     ]
     found.sort(key=rank)
     if prepared.request.batch is None:
-        found += [wider for layout in found[:WIDENED] for wider in _with_more_slots(layout, goal, rank)]
+        best_of_searches = {layout.searched: layout for layout in reversed(found)}.values()
+        found += [wider for layout in best_of_searches for wider in _with_more_slots(layout, goal, rank)]
         found.sort(key=rank)
     return found
 

@@ -17,15 +17,13 @@ from wse.errors import BadInput, DoesNotFit
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.search.search import Breadth, Compilation
 from wse.search.trial import Trial
-from wse.studies.compile.choose import NARROW, compile_fastest, request_cycles
+from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse_mappings.strategies.strategy import Layout
 
 WIDE: Final = Breadth(finalists=4, margin=1.0)
 """The layouts that compete: the four fastest on reduced models, none of which takes twice as long as the first."""
 AUTO: Final = "auto"
 """The mapping that tries all others."""
-WIDELY_SEARCHED: Final = ("bands",)
-"""Mappings of which `WIDE` searches are worth their time; of others the fastest layouts are compiled."""
 
 
 def rival_searches(prepared: PreparedEstimate) -> Iterator[tuple[PreparedEstimate, Compilation]]:
@@ -42,7 +40,7 @@ def rival_searches(prepared: PreparedEstimate) -> Iterator[tuple[PreparedEstimat
             continue
         of_rival = replace(prepared, options=replace(prepared.options, mapping=name))
         try:
-            searched = compile_fastest(of_rival, WIDE if name in WIDELY_SEARCHED else NARROW)
+            searched = compile_fastest(of_rival, WIDE)
         except (BadInput, DoesNotFit):
             continue
         yield of_rival, searched

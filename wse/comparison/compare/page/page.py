@@ -94,7 +94,7 @@ def comparison_page(
     """
     data = {
         "tables": [_table(table) for table in tables],
-        "series": list(series) or list(dict.fromkeys(row.mapping for row in rows)),
+        "series": list(series) or list(dict.fromkeys(row.layout for row in rows)),
         "curves": list(curves),
         "curves_title": curves_title,
         "curves_note": curves_note,
@@ -145,7 +145,7 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
         where = f"{mapping_text(row)} on {plural(row.wafers, 'wafer')}{f', {link}' if link else ''}"
         lines = [where, *numbers, *([row.limit] if row.limit else [])]
         points.append(
-            {"wafers": row.wafers, "value": getattr(row, key), "series": row.mapping, "link": link, "lines": lines}
+            {"wafers": row.wafers, "value": getattr(row, key), "series": row.layout, "link": link, "lines": lines}
         )
     return points
 
