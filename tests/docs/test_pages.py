@@ -20,15 +20,19 @@ PATH = re.compile(
 )
 ADDED = re.compile(r"^\+\+\+ b/(\S+)$", re.MULTILINE)
 """Files of the diffs of a page."""
+BETWEEN_BACKTICKS = re.compile(r"(?<!`)`(wse [a-z][^`\n]*)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
 def shown_commands() -> Iterator[tuple[str, str]]:
-    """Each command of ``wse`` in a block of shell input, with the page that shows it."""
+    """Yield each command of ``wse`` in a block of shell input or between backticks, with the page that shows it."""
     for page in PAGES:
-        for line in page.read_text(encoding="utf-8").splitlines():
+        name, text = str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")
+        for line in text.splitlines():
             if line.startswith("$ wse "):
-                yield str(page.relative_to(ROOT)), line.removeprefix("$ ").partition("  #")[0]
+                yield name, line.removeprefix("$ ").partition("  #")[0]
+        if page in OF_TODAY:
+            yield from ((name, line) for line in BETWEEN_BACKTICKS.findall(text))
 
 
 COMMANDS = sorted(set(shown_commands()))

@@ -40,7 +40,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         number=3,
         text="Chaining wafers costs latency and not throughput.",
         source=THREADS,
-        command="wse compare llama-3-8b --wafers 1,2,4,8 --mappings region --detail",
+        command="wse compare llama-3-8b --wafers 1,2,4,8 --mapping region --detail",
         decide=chains.latency_not_throughput,
     ),
     Claim(

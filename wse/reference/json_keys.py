@@ -55,7 +55,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "estimate --what-if": WhatIfResult,
     "compare": CompareResult,
     "compare --gpu": CurveResult,
-    "compare --ttft, --tpot, --lengths, --top, --pareto": PlanResult,
+    "compare --users": PlanResult,
     "compare TRACE TRACE": TracesComparison,
     "serve-sim": ServeResult,
     "claims": ClaimsResult,

@@ -9,13 +9,13 @@ taken. With any other objective:
    mapping has a search of its own too (`wse.studies.estimate.rivals`).
 2. Each is also compiled with attention on all columns and with the fewest codes unpacked at once. Both leave more room
    for caches.
-3. The best of each search is compiled for passes over 2, 4, 8 ... users as long as the objective improves.
+3. The `WIDENED` best of each search are compiled for passes over 2, 4, 8 ... users as long as the objective improves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -34,6 +34,8 @@ from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.rivals import WIDE, rival_searches, with_trials
 from wse.studies.results.users import users_at
 
+WIDENED: Final = 2
+"""The best layouts of each search that are compiled for passes over several users."""
 MOST_SLOTS: Final = 256
 
 ALL_COLUMNS: Final = "attention on all columns"
@@ -157,10 +159,15 @@ def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: G
     ]
     found.sort(key=rank)
     if prepared.request.batch is None:
-        best_of_searches = {layout.searched: layout for layout in reversed(found)}.values()
-        found += [wider for layout in best_of_searches for wider in _with_more_slots(layout, goal, rank)]
+        found += [wider for layout in _best_of_searches(found) for wider in _with_more_slots(layout, goal, rank)]
         found.sort(key=rank)
     return found
+
+
+def _best_of_searches(ranked: Sequence[CompiledLayout]) -> Iterator[CompiledLayout]:
+    """Yield the `WIDENED` best layouts of each search."""
+    for search in dict.fromkeys(layout.searched for layout in ranked):
+        yield from [layout for layout in ranked if layout.searched is search][:WIDENED]
 
 
 def _candidates(prepared: PreparedEstimate, compilation: Compilation) -> Iterator[tuple[int, Candidate]]:
