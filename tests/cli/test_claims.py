@@ -114,9 +114,10 @@ def test_a_race_under_load_waits_in_the_queues_that_serving_has(wse: Wse) -> Non
         alone, shared = (
             next(lane for name, lane in lanes.items() if machine in name and how in name) for how in ("alone", "among")
         )
-        assert alone["pace"]["queue_s"] == 0 < shared["pace"]["queue_s"]
+        assert alone["pace"]["queue_s"] == 0 <= shared["pace"]["queue_s"]
         assert shared["tokens_per_s"] < alone["tokens_per_s"]
-        if machine == "GPU":  # whose passes users share
+        if machine == "GPU":  # whose passes users share; requests wait for the pass under way
+            assert shared["pace"]["queue_s"] > 0
             assert shared["usd_per_million_tokens"] < alone["usd_per_million_tokens"]
         assert ", float16, 80% of" in shared["note"]
     options = {"model": "story", "gpu": "h100", "gpus": 1, "dtype": "float16", "prompt_len": 64, "new_tokens": 311}
@@ -128,8 +129,8 @@ def test_a_race_under_load_waits_in_the_queues_that_serving_has(wse: Wse) -> Non
 
 @pytest.mark.slow
 def test_a_rate_that_one_machine_cannot_serve_is_told(wse: Wse) -> None:
-    said = wse(*SMALL_RACE, "--prompt-len", "64", "--rate", "400").refusal()
-    assert re.search(r"--rate 400: 1 (wafer|GPU) \S+ can serve \S+ requests/s at most; give less, or --load", said)
+    said = wse(*SMALL_RACE, "--prompt-len", "64", "--rate", "20000").refusal()
+    assert re.search(r"--rate 20000: 1 (wafer|GPU) \S+ can serve \S+ requests/s at most; give less, or --load", said)
 
 
 @pytest.mark.slow
