@@ -14,7 +14,12 @@ from tests.cli.conftest import Wse
 STORY = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story.h5"
 
 RELEASED = ["--schedule", "released"]
-MORE = {"run": ["--new-tokens", "3", *RELEASED], "compile": RELEASED, "estimate": RELEASED}
+MORE = {
+    "run": ["--new-tokens", "3", *RELEASED],
+    "compile": RELEASED,
+    "estimate": RELEASED,
+    "serve-sim": ["--requests", "500", *RELEASED],
+}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +36,7 @@ MORE = {"run": ["--new-tokens", "3", *RELEASED], "compile": RELEASED, "estimate"
     ],
 )
 def test_the_examples_of_the_help_work(wse: Wse, empty: Path, command: str, least: int, shown: str) -> None:
-    """Without a search for rewrites; where text is generated, with fewer tokens."""
+    """Without a search for rewrites; where text is generated or served, with fewer tokens and requests."""
     for name in ("wse-run", "before", "after"):
         shutil.copy(STORY, empty / f"{name}.h5")
     examples = re.findall(rf"^ {{4}}wse ({command}.*)$", wse(command, "--help").out, re.MULTILINE)

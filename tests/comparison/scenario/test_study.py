@@ -18,6 +18,9 @@ DRAFTS = [{"name": "none"}, {"name": "best", "acceptance": [0.9, 0.8]}, {"name":
 ON_WAFERS = {key: WAFER[key] for key in ("wafer", "mesh", "mapping", "schedule")} | LENGTHS
 
 
+pytestmark = pytest.mark.xdist_group("scenarios")  # which share the scenario with drafts
+
+
 @pytest.fixture(scope="module")
 def drafted() -> ScenarioResult:
     """The story model on wafers and a GPU, with drafts and without."""

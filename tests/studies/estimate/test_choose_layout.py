@@ -20,9 +20,7 @@ def throughput(model: str, **options: Any) -> float:
     return serving.tokens_per_s
 
 
-@pytest.mark.parametrize(
-    "machine", slow_but([("16x16", 1), ("12x12", 1), ("16x16", 2), ("96x96", 1)], ("12x12", 1)), ids=str
-)
+@pytest.mark.parametrize("machine", slow_but([("16x16", 1), ("12x12", 1), ("16x16", 2)], ("12x12", 1)), ids=str)
 def test_no_row_of_a_comparison_has_more_throughput(machine: tuple[str, int]) -> None:
     """Layouts are ranked by one token in the middle of the answer, rows have all tokens: they differ by up to 0.3 %."""
     mesh, wafers = machine
@@ -52,6 +50,6 @@ def test_auto_serves_no_fewer_tokens_than_bands(users: int) -> None:
 
 @pytest.mark.slow
 def test_a_ranking_has_one_row_for_the_best_mapping() -> None:
-    ranking = wse.compare("story", mesh="32x32", wafers=[1], objective="throughput", jobs=1, **LENGTHS)
+    ranking = wse.compare("story", mesh="12x12", wafers=[1], objective="throughput", jobs=1, **LENGTHS)
     (row,) = ranking.rows
-    assert row.tokens_per_s == pytest.approx(throughput("story", mesh="32x32", wafers=1, **LENGTHS), rel=0.01)
+    assert row.tokens_per_s == pytest.approx(throughput("story", mesh="12x12", wafers=1, **LENGTHS), rel=0.01)
