@@ -86,6 +86,15 @@ def test_by_hand() -> None:
     assert three.answer_s == pytest.approx(10 + 4 * (in_rounds - 1), rel=0.01)
 
 
+@pytest.mark.parametrize("requests", [1.0, 1.01, 1.5, 2.0, 4.0])
+def test_a_wait_for_the_pass_under_way_makes_requests_of_one_token_no_fewer(requests: float) -> None:
+    """One at a time they take 1 s each; with a wait of 2 s for the pass of another, two of them would take 3 s."""
+    loop = ClosedLoop(PlainRounds(decode_s=4.0, prompt=PromptRounds(rounds=1, round_s=1.0, fill=1e-3)), 1)
+    state = loop.steady_state(requests)
+    assert state.requests_per_s >= 1.0
+    assert state.ttft_s == pytest.approx(requests / state.requests_per_s)
+
+
 def test_where_prompts_fill_all_rounds_more_requests_only_wait() -> None:
     """From N R f = R + T on: 22 requests, of which two prompts share a round."""
     loop = ClosedLoop(PlainRounds(1.0, PromptRounds(1, 5.0, fill=0.5)), 11)

@@ -100,7 +100,11 @@ class ClosedLoop:
     new_tokens: int
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state of a number of requests in flight, at least 1."""
+        """Return the steady state of a number of requests in flight, at least 1.
+
+        A machine may serve one request at a time, so the rate is never lower than that of one request alone. Without
+        this bound the wait for a pass that is under way could make two requests of one token slower together.
+        """
 
         def in_flight(in_rounds: float) -> float:
             """Return all requests in flight where so many are in rounds and the others are delayed."""
@@ -109,6 +113,9 @@ class ClosedLoop:
         part = 1 - 1 / concurrency  # of the requests in rounds, those of other users
         in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
         state = self._in_rounds(in_rounds, part)
+        if state.requests_per_s < self._rate_alone:
+            ttft_s = concurrency / self._rate_alone - state.answer_s
+            return replace(state, ttft_s=ttft_s, requests_per_s=self._rate_alone)
         return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(part * in_rounds))
 
     def _in_rounds(self, requests: float, part: float) -> SteadyState:
@@ -137,6 +144,11 @@ class ClosedLoop:
         prompt = self.costs.prompt_rounds(decoding, prompts_per_round)
         answer_s = further * decode_s + min(others * rounds, further) * (prompt.round_s - decode_s)
         return rounds * prompt.round_s, answer_s
+
+    @cached_property
+    def _rate_alone(self) -> float:
+        """Requests per second of one request in flight."""
+        return 1 / (self.costs.wait_s(0.0) + sum(self._round_times(1.0, 0.0)))
 
     @cached_property
     def _rate_when_saturated(self) -> float:

@@ -153,7 +153,8 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
     cost = []
     if plan.draft_tokens and plan.usd_per_million_tokens is not None:
         whose = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
-        cost.append(("cost", f"{count(plan.usd_per_million_tokens)} USD a million tokens with drafts{whose}"))
+        price = f"{count(plan.usd_per_million_tokens)} USD per million tokens with drafts, for as many users"
+        cost.append(("cost", f"{price}{whose}"))
     room, plain_s = plan.token_s_with_room_for_head, plan.speed_up / plan.tokens_per_s_per_user
     layout = []
     if room is not None and room > NOTABLE * plain_s:

@@ -240,7 +240,7 @@ def _served_table(result: ServeResult, served: ServedResult) -> Table:
     ]
     for name, amount, unit in (
         ("energy", served.joules_per_token, "J a token"),
-        ("cost", served.usd_per_million_tokens, "USD a million tokens"),
+        ("cost", served.usd_per_million_tokens, "USD per million tokens"),
     ):
         if amount is not None:
             rows.append((name, f"{_amount(amount)} {unit}"))
