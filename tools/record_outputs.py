@@ -1,0 +1,142 @@
+"""Record what commands answer as JSON, or compare today's answers with recorded ones.
+
+A change that only moves or simplifies code leaves every answer as it is. Record the answers before it, and compare
+after every step. What depends on the speed of the computer (`UNSTEADY`) is left out.
+
+Example:
+    python tools/record_outputs.py /tmp/before              # record
+    python tools/record_outputs.py /tmp/before --compare    # exit code 1 if any answer differs
+    python tools/record_outputs.py /tmp/before --compare --only run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from wse.models.catalogue import CONFIGURATIONS
+
+ROOT: Final = Path(__file__).parents[1]
+UNSTEADY: Final = {"emulation", "trace", "wall_s", "settings_per_s"}
+"""Keys whose values differ from run to run: times on this computer and paths of files."""
+MAPPINGS: Final = ("auto", "bands", "pipeline", "region", "tensor")
+SMALL: Final = "story --mesh 24x24 --prompt-len 16 --new-tokens 16"
+LONG: Final = "--prompt-len 4000 --new-tokens 300"
+
+
+def commands() -> Iterator[str]:
+    """Yield the commands that are recorded."""
+    for name in sorted(CONFIGURATIONS):
+        yield f"estimate {name}"
+    for dtype in ("float16", "fp8", "int4"):
+        for name in ("llama-3-8b", "gpt-oss-120b", "deepseek-v3"):
+            yield f"estimate {name} --dtype {dtype}"
+    yield "estimate llama-3.1-70b --schedule released"
+    yield "estimate llama-3.1-70b --wafers 4 --draft typical"
+    yield f"estimate llama-3.1-70b --wafers 8 --users 4 {LONG}"
+    yield "estimate llama-3-8b --objective throughput"
+    yield "estimate llama-3-8b --what-if default"
+    yield "estimate llama-3-8b --sensitivity"
+    yield f"estimate llama-3.1-70b --gpu h200 --gpus 8 --users 32 {LONG}"
+    yield "estimate llama-3.1-70b --gpu h200 --gpus 8 --draft typical"
+    for mapping in MAPPINGS:
+        wafers = "--wafers 2" if mapping == "tensor" else "--wafers 1"
+        for schedule in ("fused", "released"):
+            yield f"run story --mesh 24x24 --new-tokens 4 --mapping {mapping} {wafers} --schedule {schedule}"
+    yield "run story"
+    yield "run story --mesh 16x16 --wafers 2 --new-tokens 4"
+    yield "run story --mesh 24x24 --new-tokens 4 --defects 1e-3"
+    yield "run story --mesh 24x24 --new-tokens 4 --dtype float32"
+    yield "run story --draft story-draft --draft-tokens 2 --mesh 96x96 --new-tokens 8"
+    yield f"compile {SMALL}"
+    yield "compile llama-3.1-70b"
+    yield f"compile {SMALL} --users 8 --objective throughput"
+    yield "compare story --mesh 24x24 --prompt-len 16 --new-tokens 16"
+    yield "compare llama-3-8b --wafers 1,2"
+    yield f"compare llama-3.1-70b --users 100 --tpot 20ms {LONG} --wafers 4,8 --gpu h200 --gpus 8"
+    yield "compare llama-3-8b --wafers 1 --gpu h100 --gpus 1"
+    for question in ("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"):
+        yield f"compare {SMALL} --question {question}"
+    yield "sweep story --set mesh=16x16,20x20 --set wafers=1,2 --set prompt_len=16 --set new_tokens=16"
+    yield f"serve-sim {SMALL} --requests 200"
+    yield f"serve-sim {SMALL} --requests 200 --users 4 --arrivals constant"
+    yield f"serve-sim {SMALL} --requests 200 --replicas 2 --length-cv 0.5"
+    yield "serve-sim llama-3-8b --gpu h100 --requests 200 --rate 2"
+    yield "pattern chain_multicast,k_tree_all_reduce,ring_all_reduce --pes 32 --wavelet"
+    yield from ("models", "wafers", "mappings", "gpus", "validate")
+
+
+def answer(command: str) -> dict[str, Any]:
+    """Return the exit code of a command, its answer without unsteady values, and its message."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    line = [sys.executable, "-m", "wse", *shlex.split(command), "--json"]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    messages = [line for line in done.stderr.splitlines() if line.startswith("wse: ")]
+    try:
+        found: Any = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        found = done.stdout
+    return {"command": command, "code": done.returncode, "messages": messages, "answer": steady(found)}
+
+
+def steady(value: Any) -> Any:
+    """Return a value without the keys of `UNSTEADY`."""
+    if isinstance(value, dict):
+        return {key: steady(one) for key, one in value.items() if key not in UNSTEADY}
+    return [steady(one) for one in value] if isinstance(value, list) else value
+
+
+def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
+    """Yield the places at which two values differ, with both."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in {**before, **after}:
+            yield from differences(before.get(key), after.get(key), f"{where}.{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, pair in enumerate(zip(before, after, strict=True)):
+            yield from differences(*pair, f"{where}[{number}]")
+    elif before != after:
+        yield f"{where.lstrip('.')}: {str(before)[:60]} before, {str(after)[:60]} now"
+
+
+def file_of(folder: Path, command: str) -> Path:
+    """Return the file of a command's answer."""
+    return folder / f"{re.sub(r'[^a-zA-Z0-9.]+', '-', command)}.json"
+
+
+def main() -> int:
+    """Record or compare."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where answers are")
+    parser.add_argument("--compare", action="store_true", help="compare with the answers in the folder")
+    parser.add_argument("--only", default="", help="commands that contain this")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="commands at a time")
+    arguments = parser.parse_args()
+    asked = [command for command in commands() if arguments.only in command]
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    differing = 0
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for done, found in enumerate(pool.map(answer, asked), start=1):
+            file = file_of(arguments.folder, found["command"])
+            print(f"{done} of {len(asked)}: {found['command']}: exit code {found['code']}", file=sys.stderr)
+            if not arguments.compare:
+                file.write_text(json.dumps(found, indent=1), encoding="utf-8")
+                continue
+            places = [*differences(json.loads(file.read_text(encoding="utf-8")), found)]
+            differing += bool(places)
+            print(*(f"{found['command']}: {place}" for place in places[:5]), sep="\n", end="\n" if places else "")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
