@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 import tomllib
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from wse.validation.gpu_calibration import CALIBRATIONS
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("calibrate_gpus")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
 
 
 @pytest.mark.parametrize("stack", CALIBRATIONS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -11,17 +9,6 @@ from typing import Any
 import pytest
 
 from wse.hardware.spec import SoftwareProfile
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("calibrate_production")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
 
 
 def test_the_figures_are_the_two_of_the_launch(script: ModuleType, shared: Path) -> None:

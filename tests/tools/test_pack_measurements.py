@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -14,17 +12,7 @@ from wse.validation.predictors.predict import predict
 from wse.validation.predictors.services import service_request
 from wse.validation.validate import BUNDLED
 
-ROOT = Path(__file__).parents[2]
 FILES = sorted(BUNDLED.glob("*.csv"))
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("pack_measurements")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
 
 
 @pytest.fixture(scope="module")

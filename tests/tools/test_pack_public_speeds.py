@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -12,17 +10,6 @@ import pytest
 
 from wse.gpus.load import known_gpus
 from wse.validation.measured.measurements import read
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("pack_public_speeds")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
 
 
 def test_packed_services_are_those_of_the_file(script: ModuleType, shared: Path) -> None:

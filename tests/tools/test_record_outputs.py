@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
-
-import pytest
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("record_outputs")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
 
 
 def test_a_difference_is_told_with_its_place(script: ModuleType) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Final
 
 from wse.report.result import Doc, Result
+from wse.serving.goal import purpose_text
 
 ONE_USER, ALL_USERS = "one_user", "all_users"
 """Users for whom a row may be the best among those of as many wafers and the same link."""
@@ -81,8 +82,8 @@ class ComparisonRow(Result):
 
     @property
     def purpose(self) -> str:
-        """The objective behind "for", where it is not the latency of one user."""
-        return "" if self.objective in (None, "latency") else f" for {self.objective}"
+        """What the layout was chosen for, where that is not the latency of one user."""
+        return purpose_text(self.objective)
 
     @property
     def possible(self) -> bool:

@@ -83,7 +83,7 @@ class Trial:
 
     @property
     def key(self) -> tuple[Layout, str]:
-        """What was tried."""
+        """The layout and the product for prefill that were tried."""
         return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:

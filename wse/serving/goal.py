@@ -13,6 +13,11 @@ LATENCY, THROUGHPUT, COST = OBJECTIVES = ("latency", "throughput", "cost")
 """The shortest request, the most output tokens per second, the cheapest token. On given machines the last two agree."""
 
 
+def purpose_text(objective: str | None) -> str:
+    """Return " for throughput" of layouts that were chosen for it, to stand behind their name; "" of others."""
+    return f" for {THROUGHPUT}" if objective == THROUGHPUT else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """What a deployment is chosen for.

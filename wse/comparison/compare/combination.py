@@ -22,7 +22,7 @@ from wse.report.terminal import plural
 from wse.request.compare_request import CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.serving.goal import LATENCY, THROUGHPUT
+from wse.serving.goal import LATENCY, purpose_text
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.estimate import TimedEstimate, timed_estimate
@@ -37,8 +37,7 @@ class Combination(NamedTuple):
     objective: str
 
     def __str__(self) -> str:
-        purpose = " for throughput" if self.objective == THROUGHPUT else ""
-        return f"{self.mapping}, {plural(self.wafers, 'wafer')}{purpose}"
+        return f"{self.mapping}, {plural(self.wafers, 'wafer')}{purpose_text(self.objective)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from wse.comparison.compare.combination import Combination, CombinationRows, combination_rows
 from wse.comparison.compare.result import CompareResult
-from wse.comparison.compare.rows import assumptions_of, with_best, without_duplicates
+from wse.comparison.compare.rows import assumptions_of, distinct_rows, with_best
 from wse.comparison.compare.verdict import verdict
 from wse.compiler.demand import demand_of
 from wse.compiler.strategies import strategy
@@ -137,7 +137,8 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
     """The result of `compare`."""
     grid = grid_of(request, on_progress, pool)
     first = grid.first
-    rows = with_best(without_duplicates(row for result in grid.results for row in result.rows))
+    found = [row for result in grid.results for row in result.rows]
+    rows = with_best([found[position] for position in distinct_rows(found)])
     result = CompareResult(
         inputs=grid_inputs(request, grid),
         note=first.note,

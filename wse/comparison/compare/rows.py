@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -109,27 +109,18 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
     )
 
 
-def without_duplicates(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    """Return the rows without those that say the same as another row.
+def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
+    """Return the positions of rows, of those that say the same only one.
 
     A mapping that tries all others may choose one of which there is a row, and one layout may be chosen for two
-    objectives.
+    objectives. Rows without a layout say the same where they have the same reason.
     """
-    rows, kept = list(rows), list[ComparisonRow]()
-    for row in sorted(rows, key=lambda row: row.chosen is not None):  # the name of a mapping before `auto`
-        if not any(_says_the_same(row, other) for other in kept):
-            kept.append(row)
-    numbers = {id(row) for row in kept}
-    return [row for row in rows if id(row) in numbers]
-
-
-def _says_the_same(row: ComparisonRow, other: ComparisonRow) -> bool:
-    """Return whether two rows are of one layout on the same machine, or have the same reason why there is none."""
-    first, second = (
-        (one.wafers, one.link, one.chosen or one.mapping, one.tpot_s, one.tokens_per_s, one.reason)
-        for one in (row, other)
-    )
-    return first == second
+    positions: dict[tuple[object, ...], int] = {}
+    for position in sorted(range(len(rows)), key=lambda at: rows[at].chosen is not None):  # names before `auto`
+        row = rows[position]
+        layout = (row.wafers, row.link, row.chosen or row.mapping, row.tpot_s, row.tokens_per_s, row.reason)
+        positions.setdefault(layout, position)
+    return sorted(positions.values())
 
 
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from wse.comparison.compare.result import CompareResult
-from wse.comparison.compare.tables import notes, reasons
+from wse.comparison.compare.tables import IMPOSSIBLE, notes, reasons
 from wse.comparison.compare.traces import trace_tables
 from wse.comparison.compare.verdict import change_of_runs
 from wse.inspect.query.compare import TracesResult
@@ -42,7 +42,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
     print_tables(console, details)
     impossible = [row for row in result.rows if not row.possible and (detail or _stands_alone(row, result))]
     if impossible:
-        print_table(console, pair_table(reasons(impossible), "Machines that cannot serve this"))
+        print_table(console, pair_table(reasons(impossible), IMPOSSIBLE))
     if detail:
         columns = [column for table in details for column in shown_columns(console, table)]
         print_table(console, pair_table(notes(columns), "Columns"))

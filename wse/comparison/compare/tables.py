@@ -58,6 +58,8 @@ def _all_users(row: ComparisonRow) -> str:
     return f"{'' if row.tokens_per_s_exact else '≤ '}{count(row.tokens_per_s or 0.0)}"
 
 
+IMPOSSIBLE: Final = "Machines that cannot serve this"
+"""Title of the table of combinations without a row, with the reasons."""
 MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are spread", cell=mapping_text)
 DTYPE: Final = _column("dtype", "type", priority=5)
 WAFERS: Final = _number("wafers", "wafers", count, doc="")

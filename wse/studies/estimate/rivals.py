@@ -61,8 +61,9 @@ def with_trials(prepared: PreparedEstimate, compilation: Compilation, searches: 
         trials = {one.key: one for one in search.trials} | trials
         for (trial, cycles), candidate in zip(search.compiled, search.candidates, strict=True):
             if trial.key not in compiled:
-                known = request_cycles(prepared, candidate.program) if cycles is None else cycles
-                compiled[trial.key] = trial, known
+                if cycles is None:  # a search that compiled one layout alone compares no cycles
+                    cycles = request_cycles(prepared, candidate.program)
+                compiled[trial.key] = trial, cycles
     trials |= {key: trial for key, (trial, _) in compiled.items()}
     ordered = sorted(compiled.values(), key=lambda one: one[0] is not chosen)
     return replace(compilation, trials=tuple(trials.values()), compiled=tuple(ordered))

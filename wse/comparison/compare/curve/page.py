@@ -12,6 +12,7 @@ from wse.comparison.compare.curve.summary import assumption_texts
 from wse.comparison.compare.curve.tables import LINE
 from wse.comparison.compare.page.page import comparison_page
 from wse.comparison.compare.summary import input_texts
+from wse.comparison.compare.tables import IMPOSSIBLE
 from wse.report.terminal import plural, printable
 from wse.studies.results.published import PublicPoint
 
@@ -44,7 +45,7 @@ def curve_as_html(result: CurveResult) -> bytes:
         curves_title="Speed of a user against the cost of a token",
         curves_note=NOTE,
         lists=[
-            ("Machines that cannot serve this", [*(result.impossible or {}).items()]),
+            (IMPOSSIBLE, [*(result.impossible or {}).items()]),
             ("Assumptions", assumption_texts(result)),
             ("Sources of published speeds", _sources(result.public)),
             ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),

@@ -13,7 +13,7 @@ from wse.comparison.compare.curve.row import CurveRow
 from wse.comparison.compare.curve.verdict import curve_verdict
 from wse.comparison.compare.grid import Grid, grid_inputs, grid_of, wafer_size
 from wse.comparison.compare.machine import WAFER, Machine, gpu_machine, prepared_gpus
-from wse.comparison.compare.rows import assumptions_of, without_duplicates
+from wse.comparison.compare.rows import assumptions_of, distinct_rows
 from wse.errors import DoesNotFit
 from wse.report.as_json import Report
 from wse.report.progress import OnProgress, ignore
@@ -99,10 +99,10 @@ def _four_bits_note(grid: Grid, prepared: PreparedGpuEstimate) -> str:
 
 
 def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
-    """The machines of combinations that can be, but for those of a mapping that chose another one of them."""
+    """Return the machines of combinations that can be, each layout once."""
     pairs = [pair for result in results for pair in zip(result.rows, result.machines, strict=False)]
-    kept = {id(row) for row in without_duplicates(row for row, _ in pairs)}
-    return (machine for row, machine in pairs if id(row) in kept and isinstance(machine, Machine))
+    machines = (pairs[position][1] for position in distinct_rows([row for row, _ in pairs]))
+    return (machine for machine in machines if isinstance(machine, Machine))
 
 
 def _impossible(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:

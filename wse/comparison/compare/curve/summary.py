@@ -6,7 +6,7 @@ from typing import TextIO
 
 from wse.comparison.compare.curve.result import CurveResult
 from wse.comparison.compare.summary import input_texts, print_text
-from wse.comparison.compare.tables import notes
+from wse.comparison.compare.tables import IMPOSSIBLE, notes
 from wse.report.table import pair_table
 from wse.report.terminal import console_on, heading, plural, printable
 from wse.report.terminal_table import print_table, print_tables, shown_columns
@@ -23,7 +23,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
     print_tables(console, tables[2:])
     if detail:
         if result.impossible:
-            print_table(console, pair_table([*result.impossible.items()], "Machines that cannot serve this"))
+            print_table(console, pair_table([*result.impossible.items()], IMPOSSIBLE))
         print_table(console, pair_table(notes(shown_columns(console, tables[1])), "Columns"))
         heading(console, "Asked for")
         print_text(console, ", ".join(input_texts(result.inputs)))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from wse.comparison.compare.plot import PANELS
 from wse.comparison.compare.result import AssumptionResult, CompareResult
 from wse.comparison.compare.summary import input_texts, runs
-from wse.comparison.compare.tables import detail_tables, link_text, mapping_text, reasons
+from wse.comparison.compare.tables import IMPOSSIBLE, detail_tables, link_text, mapping_text, reasons
 from wse.comparison.compare.traces import CHANGED
 from wse.comparison.compare.verdict import change_of_runs
 from wse.inspect.print.changes_table import KINDS, changes_table
@@ -35,7 +35,7 @@ def as_html(result: CompareResult) -> bytes:
         rows=rows,
         stacks=[(f"{plural(row.wafers, 'wafer')}, {mapping_text(row)}", row) for row in result.best],
         lists=[
-            ("Machines that cannot serve this", reasons(result.rows)),
+            (IMPOSSIBLE, reasons(result.rows)),
             ("Assumptions", _assumptions(result.economics)),
             ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
         ],

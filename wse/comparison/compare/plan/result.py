@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from wse.comparison.compare.curve.tables import price
 from wse.comparison.compare.result import AssumptionResult
+from wse.comparison.compare.tables import IMPOSSIBLE
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import with_settings_text
 from wse.report.table import Column, Table, number, pair_table
@@ -71,11 +72,15 @@ class PlanResult(Result):
     def title(self) -> str:
         """The model with the type of its weights where all rows have the same, and the request, in a line."""
         users = "" if self.users is None else f"{plural(self.users, 'user')} of "
-        types = {row.dtype for row in self.rows}
-        dtype = f" as {types.pop()}" if len(types) == 1 else ""
+        dtype = f" as {self.rows[0].dtype}" if self._has_one_type else ""
         lengths = dict.fromkeys(f"{row.prompt_len:,} + {row.new_tokens:,}" for row in self.rows)
         text = f"{users}{printable(self.inputs['model'])}{dtype}, {' and '.join(lengths)} tokens"
         return with_settings_text(text, self.inputs)
+
+    @property
+    def _has_one_type(self) -> bool:
+        """Whether the weights of all rows have the same type."""
+        return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the verdict, the machines with the definitions of their columns, and what serves nobody."""
@@ -83,18 +88,17 @@ class PlanResult(Result):
         machines = Table(columns=self._columns(), rows=self.rows, title="Best first", footer=self._footer())
         if self.impossible is None:
             return verdict, machines
-        return verdict, machines, pair_table([*self.impossible.items()], "Machines that cannot serve this")
+        return verdict, machines, pair_table([*self.impossible.items()], IMPOSSIBLE)
 
     def _columns(self) -> tuple[Column, ...]:
         several_lengths = len(self.inputs["lengths"]) > 1
         lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
-        same_type = len({row.dtype for row in self.rows}) == 1
         limited = self.targets or self.users is not None
         keeps = Column(key="keeps", title="meets", formatter=lambda keeps: "yes" if keeps else "no")
         return (
             *([lengths] if several_lengths else []),
             Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20),
-            Column(key="dtype", title="type", priority=4 if same_type else 0),
+            Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
             *([keeps] if limited else []),
             number("users", "users", count),
             number("ttft_s", "TTFT", seconds, priority=1),
