@@ -10,7 +10,7 @@ from wse.findings.laboratory import Laboratory, with_type
 from wse.findings.serving import Serving, serving_of
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
-from wse.serving.speculation import acceptance_of, best_draft
+from wse.serving.speculation import acceptance_of, best_draft, speed_up
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import distinct_experts
 
@@ -84,9 +84,8 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
         plain_s = server.decode_s(batch, CONTEXT)
         drafted, gains[batch] = best_draft(
             acceptance,
-            HEAD_COST,
-            lambda n, server=server, plain_s=plain_s, batch=batch: (  # type: ignore[misc]
-                server.verify_s(batch, n, CONTEXT) / plain_s
+            lambda n, server=server, plain_s=plain_s, batch=batch: speed_up(  # type: ignore[misc]
+                acceptance.at(n), n, HEAD_COST, server.verify_s(batch, n + 1, CONTEXT) / plain_s
             ),
             has_one_peak=False,
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Final
@@ -63,40 +63,6 @@ class DraftTree:
         """Tokens of each pass of the draft, one for each position: the nodes before it that have children."""
         positions = (0, *self.positions)  # of the root, then of nodes
         return tuple(Counter(positions[parent + 1] for parent in set(self.parents))[d] for d in range(self.depth))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftMachine:
-    """The times of a machine that drafts are chosen for, whichever it is.
-
-    Attributes:
-        verify_s: Seconds of a pass of the model over so many new tokens of each user.
-        draft_s: Seconds of a pass of the draft over so many tokens of each user.
-        ways_s: Seconds that come besides with a pass over so many tokens, of which all but one are drafted, such as ids
-            on their way.
-        shared_s: Seconds that pass for each token besides, with drafts as without, such as prompts of other users.
-        has_one_peak: Whether the speed-up over draft lengths only falls after its first peak.
-    """
-
-    verify_s: Callable[[int], float]
-    draft_s: Callable[[int], float]
-    ways_s: Callable[[int], float] = field(default=lambda _: 0.0)
-    shared_s: float = 0.0
-    has_one_peak: bool = True
-
-    @property
-    def token_s(self) -> float:
-        """Seconds of a token without drafts."""
-        return self.verify_s(1) + self.shared_s
-
-    def check_s(self, draft_tokens: int) -> float:
-        """Seconds of the pass that verifies so many drafted tokens, and of what comes besides with it."""
-        return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
-
-    def speed_up(self, tree: DraftTree) -> float:
-        """How many times faster tokens come than one by one, with drafts of that tree."""
-        pass_s = self.check_s(len(tree.parents)) + sum(self.draft_s(width) for width in tree.draft_widths)
-        return self.token_s / (pass_s / tree.tokens_per_pass + self.shared_s)
 
 
 def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None = None) -> DraftTree:
@@ -150,17 +116,24 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 def fastest_tree(
-    shares: Sequence[Sequence[float]], machine: DraftMachine, sizes: Iterable[int]
+    shares: Sequence[Sequence[float]], speed_up: Callable[[DraftTree], float], sizes: Iterable[int]
 ) -> tuple[DraftTree | None, float]:
-    """The tree with the largest speed-up on a machine, of each size and depth the best, and the speed-up.
+    """Return the tree with the largest speed-up, of the best ones of each size and depth, and its speed-up.
 
-    (None, 1.0) where none gains. Section 3.3 of the paper: E(n, d) over the times of the pass over n tokens and of d
-    passes of the draft. ``sizes``, rising, are tried until two one after another gain less than a smaller one.
+    Section 3.3 of the paper.
+
+    Args:
+        shares: Acceptances by position and choice.
+        speed_up: Returns how many times faster tokens come with a tree than without drafts.
+        sizes: Numbers of nodes, rising; they are tried until two in a row gain less than a smaller one.
+
+    Returns:
+        The tree and its speed-up; (None, 1.0) where no tree gains.
     """
     fastest, gain, less = None, 1.0, 0
     for nodes in sizes:
         trees = dict.fromkeys(best_tree(shares, nodes, depth) for depth in range(1, len(shares) + 1))
-        found, best = max(((tree, machine.speed_up(tree)) for tree in trees), key=lambda pair: pair[1])
+        found, best = max(((tree, speed_up(tree)) for tree in trees), key=lambda pair: pair[1])
         less = 0 if best > gain else less + 1
         if best > gain:
             fastest, gain = found, best

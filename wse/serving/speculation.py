@@ -25,53 +25,47 @@ from wse.errors import BadInput
 from wse.hardware.number import Grade, weakest
 
 
-def speed_up(
-    yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0, shared_cost: float = 0.0
-) -> float:
-    """The speed-up of drafts: how many times faster tokens come than one by one.
+def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
+    """Return how many times faster tokens come with drafts than one by one: E / (n c + v).
 
-    (1 + s) / ((n c + v) / E + s) for ``yielded_tokens`` E a pass, ``draft_tokens`` n, ``draft_cost`` c: the time of
-    drafting one token over that of a plain pass, and ``verify_cost`` v: the time of the pass that checks n + 1 tokens
-    over that of a plain one. In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for
-    weights whatever the number of tokens; where weights lie in SRAM it is more. ``shared_cost`` s is what passes for
-    each token besides, with drafts as without, such as the prompts of other users.
+    In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for weights whatever the number
+    of tokens. Where weights are in SRAM it is more.
+
+    Args:
+        yielded_tokens: E, tokens that a pass yields on average.
+        draft_tokens: n, draft tokens of a pass.
+        draft_cost: c, time of drafting one token over the time of a plain pass.
+        verify_cost: v, time of the pass that verifies n + 1 tokens over the time of a plain pass.
 
     Raises:
-        BadInput: a cost that is below 0, no number, or nothing in all.
+        BadInput: a cost is below 0 or no number, or both are 0.
     """
     time = draft_tokens * draft_cost + verify_cost
-    if not (draft_cost >= 0 and verify_cost >= 0 and shared_cost >= 0 and 0 < time + shared_cost < math.inf):
+    if not (draft_cost >= 0 and verify_cost >= 0 and 0 < time < math.inf):
         message = (
             f"draft cost {draft_cost}, verify cost {verify_cost}: give times over that of a plain pass, of at least 0, "
             "and not both 0"
         )
         raise BadInput(message)
-    return yielded_tokens * (1 + shared_cost) / (time + yielded_tokens * shared_cost)
+    return yielded_tokens / time
 
 
 def best_draft(
-    curve: Acceptance,
-    draft_cost: float,
-    verify_cost: Callable[[int], float],
-    shared_cost: float = 0.0,
-    *,
-    has_one_peak: bool = True,
+    curve: Acceptance, speed_up_of: Callable[[int], float], *, has_one_peak: bool = True
 ) -> tuple[int, float]:
-    """Return the draft length with the largest `speed_up` on a curve, and that speed-up; (0, 1.0) if none gains.
+    """Return the draft length with the largest speed-up, and that speed-up; (0, 1.0) where no length gains.
 
     Lengths are tried up to the longest that the curve was measured at.
 
     Args:
         curve: Tokens per pass by draft length.
-        draft_cost: Time of drafting one token over the time of a plain pass.
-        verify_cost: Returns the time of a pass over a number of tokens, over the time of a plain pass.
-        shared_cost: Time that passes for each token with and without drafts, over the time of a plain pass.
+        speed_up_of: Returns how many times faster tokens come with drafts of a length.
         has_one_peak: Whether the speed-up only falls after its first peak, so that the search may stop there. Further
             draft tokens yield less and less, so this holds if none costs less than the one before.
     """
     best, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):
-        gain = speed_up(curve.at(n), n, draft_cost, verify_cost(n + 1), shared_cost)
+        gain = speed_up_of(n)
         if has_one_peak and gain <= best and length:
             break
         if gain > best:

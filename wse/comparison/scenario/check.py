@@ -72,7 +72,7 @@ def _check_batch(form: ScenarioForm, file: str) -> None:
     if batch.wait_s is not None and batch.policy != "static":
         _refuse(f"{file}: batch.wait_s", 'is of static batches; give policy = "static" too, or leave it out')
     if form.tiers is not None and "users" in batch.model_fields_set:
-        _refuse(f"{file}: batch.users", "[tiers] says how many users there are; leave it out")
+        _refuse(f"{file}: batch.users", "with [tiers] users follow from the speed; leave it out")
     if form.tiers is not None and form.tiers.drafts == "fast" and all(d.acceptance is None for d in form.drafts):
         _refuse(f"{file}: tiers.drafts", "there are no drafts; give [[drafts]] with acceptance too, or leave it out")
 
@@ -100,7 +100,7 @@ def _check_published(form: ScenarioForm, file: str) -> None:
 
 def _check_size(form: ScenarioForm, file: str) -> None:
     """Refuse more combinations than anyone waits for."""
-    users = form.batch.users if form.tiers is None else form.tiers.ordinary_users
+    users = form.batch.users if form.tiers is None else form.tiers.plain_speed
     sizes = {
         "models": sum(len(models.name) * len(models.dtype) for models in form.models),
         "prompt_len": len(form.prompt_len),

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from wse.hardware.quantity import COUNT, TOKEN, whole_number
 from wse.request.placement_request import DEFAULT_EXPERTS, DEFAULT_MAPPING, DEFAULT_SCHEDULE, DEFAULT_SOFTWARE
+from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 
 Relation = Literal["about", "at_least", "at_most"]
 Confidence = Literal["high", "medium", "low"]
@@ -142,15 +143,15 @@ class ArrivalsForm(Form):
 
 
 class TiersForm(Form):
-    """A fast tier beside an ordinary one on the same machines: fewer users at a time, each of them faster."""
+    """An ordinary tier of a service speed, and a fast one of a multiple of it on the same number of chips."""
 
-    ordinary_users: Annotated[
-        _Axis[_Users | Literal["most"]],
-        Field(description='a whole number of users of the ordinary tier, "most", or a list of them'),
-    ]
+    plain_speed: Annotated[
+        _Axis[Annotated[float, Field(ge=0.1, le=1e6)]],
+        Field(description="tokens/s of each user of the ordinary tier, from 0.1 to 1,000,000, or a list of them"),
+    ] = [PLAIN_SPEED_TOKENS_PER_S]
     speed_up: Annotated[
         float, Field(gt=1, le=1_000, description="a number above 1: the speed of the fast tier over the ordinary one's")
-    ]
+    ] = FAST_TIMES
     drafts: Annotated[Literal["both", "fast"], Field(description='"both" or "fast": the tiers that have drafts')] = (
         "both"
     )

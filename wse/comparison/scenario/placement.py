@@ -72,12 +72,12 @@ class Placement:
         return EstimateRequest(**shared, **own)
 
     @property
-    def users(self) -> list[int | str]:
-        """The numbers of users that are asked for: with tiers those of the ordinary one."""
+    def users(self) -> list[float | str]:
+        """The numbers of users that are asked for: with tiers the speeds of the ordinary one."""
         form = self.form
-        return list(form.batch.users if form.tiers is None else form.tiers.ordinary_users)
+        return list(form.batch.users if form.tiers is None else form.tiers.plain_speed)
 
-    def combination(self, draft: DraftForm, users: int | str, **found: Any) -> CombinationResult:
+    def combination(self, draft: DraftForm, users: float | str, **found: Any) -> CombinationResult:
         """The combination with a draft and users, and what was ``found`` of it, in place of what was asked for."""
         asked: dict[str, Any] = {
             "model": self.model,

@@ -3,115 +3,162 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from wse.comparison.scenario.form import MOST, DraftForm
-from wse.comparison.scenario.machine import Drafted
+from wse.comparison.scenario.machine import LaidOut, Served
 from wse.comparison.scenario.placement import Placement
 from wse.comparison.scenario.result import CombinationResult, PointResult, PredictionResult, TiersResult
 from wse.comparison.scenario.served import arrived_at
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.hardware.number import SourcedNumber
-from wse.report.terminal import plural
-from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
-from wse.serving.plan import saturating_users, users_at_speed
+from wse.report.terminal import count, plural
+from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
+from wse.serving.operating_point import OperatingPoint, largest_that
 from wse.studies.results.operating_points import user_counts
 
 
 def combinations_on(
-    placement: Placement,
-    drafted: Callable[[DraftForm], Drafted],
-    beyond_s: float,
-    facts: dict[str, Any],
+    placement: Placement, lay_out: Callable[[Goal], LaidOut], beyond_s: float, facts: dict[str, Any]
 ) -> tuple[CombinationResult, ...]:
-    """The combinations of a placement, with the reason where one cannot be.
+    """Return the combinations of a placement, with the reason where one cannot be.
 
     Args:
         placement: The placement.
-        drafted: The machine with a draft.
+        lay_out: Returns the placement laid out for a goal.
         beyond_s: Seconds of the time to first token beyond the machine: network and service.
         facts: What all combinations have in common: model, parameters, dtype, chips.
     """
-    return tuple(_combinations(placement, drafted, beyond_s, facts))
+    variants = _Variants(placement=placement, lay_out=lay_out, beyond_s=beyond_s, facts=facts)
+    return tuple(variants.combinations())
 
 
-def _combinations(
-    placement: Placement,
-    drafted: Callable[[DraftForm], Drafted],
-    beyond_s: float,
-    facts: dict[str, Any],
-) -> Iterator[CombinationResult]:
-    plain = drafted(DraftForm())
-    for draft in placement.form.drafts:
-        try:
-            machine = plain if draft.acceptance is None else drafted(draft)
-        except UnknownName:
-            raise
-        except (BadInput, DoesNotFit) as error:
-            for users in placement.users:
-                yield placement.combination(draft, users, ruled_out_by=(str(error),), **facts)
-            continue
-        curve = _curve(machine.machine)
-        for users in placement.users:
-            yield _combination(placement, draft, users, plain, machine, curve, beyond_s, facts)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Variants:
+    """The variants of a placement; fields as the arguments of `combinations_on`."""
+
+    placement: Placement
+    lay_out: Callable[[Goal], LaidOut]
+    beyond_s: float
+    facts: dict[str, Any]
+
+    def combinations(self) -> Iterator[CombinationResult]:
+        """Yield a combination for each draft and each number of users or plain speed."""
+        variant = self._with_users if self.placement.form.tiers is None else self._with_tiers
+        for draft in self.placement.form.drafts:
+            for users in self.placement.users:
+                try:
+                    yield variant(draft, users)
+                except UnknownName:
+                    raise
+                except (BadInput, DoesNotFit) as error:
+                    yield self._impossible(draft, users, str(error))
+
+    def _impossible(self, draft: DraftForm, users: float | str, reason: str) -> CombinationResult:
+        return self.placement.combination(draft, users, ruled_out_by=(reason,), **self.facts)
+
+    def _with_users(self, draft: DraftForm, users: float | str) -> CombinationResult:
+        """Return the combination of a number of users, or of as many as saturate the machine."""
+        number = None if users == MOST else int(users)
+        machine = self.lay_out(Goal(users=number, objective=THROUGHPUT if number is None else LATENCY))
+        if not machine.plain.max_concurrency:
+            return self._impossible(draft, users, self._no_room(machine))
+        served = machine.served(draft, number or machine.useful_users)
+        if number is None and served.max_users < served.point.concurrency:  # beside a draft
+            served = machine.served(draft, max(1, served.max_users))
+        if served.point.concurrency > served.max_users:
+            reason = f"caches: room for {plural(served.max_users, 'user')} of {users:,}"
+            return self._impossible(draft, users, reason)
+        arrived = None
+        if self.placement.form.arrivals is not None and not draft.tree:
+            arrived = arrived_at(self.placement, [(draft, served.point.concurrency)])
+        return self.placement.combination(
+            draft,
+            users,
+            prediction=self._prediction(served),
+            arrived=arrived,
+            curve=_curve(machine, draft),
+            **self.facts,
+        )
+
+    def _with_tiers(self, draft: DraftForm, plain_speed: float | str) -> CombinationResult:
+        """Return the combination of an ordinary tier of a plain speed and a fast tier of a multiple of it.
+
+        Each tier has the layout with the cheapest token at its speed, and the most users who each get that speed.
+        """
+        tiers = self.placement.form.tiers
+        assert tiers is not None  # whoever calls this has looked
+        speed = float(plain_speed)
+        ordinary_draft = DraftForm() if tiers.drafts == "fast" else draft
+        machine, fast_machine = (self._laid_out_for(one) for one in (speed, tiers.speed_up * speed))
+        if not machine.plain.max_concurrency or not fast_machine.plain.max_concurrency:
+            return self._impossible(draft, speed, self._no_room(machine))
+        ordinary_users = _users_at(machine, ordinary_draft, speed)
+        if not ordinary_users:
+            alone = _speed(machine.served(ordinary_draft, 1).point)
+            reason = f"one user alone gets {count(alone)} tokens/s, less than the plain speed of {speed:g}"
+            return self._impossible(draft, speed, reason)
+        ordinary = machine.served(ordinary_draft, ordinary_users)
+        fast_users = _users_at(fast_machine, draft, tiers.speed_up * speed)
+        fast = fast_machine.served(draft, max(1, fast_users))
+        found = _tiers(ordinary.point, fast.point, reached=fast_users > 0)
+        arrived = None
+        if self.placement.form.arrivals is not None and not draft.tree:
+            pairs = [(ordinary_draft, found.ordinary_users), (draft, found.fast_users)]
+            arrived = arrived_at(self.placement, pairs)
+        return self.placement.combination(
+            draft,
+            found.ordinary_users,
+            prediction=self._prediction(ordinary),
+            arrived=arrived,
+            curve=_curve(machine, draft),
+            tiers=found,
+            **self.facts,
+        )
+
+    def _laid_out_for(self, tokens_per_s: float) -> LaidOut:
+        """Return the placement laid out for the cheapest token of users who each get a number of tokens per second."""
+        return self.lay_out(Goal(tpot_s=1 / tokens_per_s, objective=COST))
+
+    @staticmethod
+    def _no_room(machine: LaidOut) -> str:
+        return f"the KV cache of {machine.plain.shape.tokens:,} tokens does not fit"
+
+    def _prediction(self, served: Served) -> PredictionResult:
+        point = served.point
+        cost, energy = _cost(point), point.joules_per_token
+        assert energy is not None  # machines of a scenario have a power
+        return PredictionResult(
+            chips=served.chips,
+            users=point.concurrency,
+            most_users=served.max_users,
+            tokens_per_s_per_user=_speed(point),
+            tokens_per_s=point.tokens_per_s,
+            ttft_s=point.ttft_s + self.beyond_s,
+            usd_per_million_tokens=cost.value,
+            usd_per_million_tokens_low=cost.low,
+            usd_per_million_tokens_high=cost.high,
+            joules_per_token=energy.value,
+            speculation=served.speculation,
+            grade=served.grade,
+        )
 
 
-def _combination(
-    placement: Placement,
-    draft: DraftForm,
-    users: int | str,
-    plain: Drafted,
-    drafted: Drafted,
-    curve: tuple[PointResult, ...],
-    beyond_s: float,
-    facts: dict[str, Any],
-) -> CombinationResult:
-    tiers = placement.form.tiers
-    shown = plain if tiers is not None and tiers.drafts == "fast" else drafted
-    machine = shown.machine
-    number = saturating_users(machine) if users == MOST else int(users)
-    if number > machine.max_concurrency:
-        reason = f"caches: room for {plural(machine.max_concurrency, 'user')} of {users:,}"
-        return placement.combination(draft, users, ruled_out_by=(reason,), **facts)
-    found = {} if tiers is None else {"tiers": _tiers(machine, drafted.machine, number, tiers.speed_up)}
-    prediction = _prediction(shown, number, beyond_s)
-    arrived = None
-    if placement.form.arrivals is not None and not draft.tree:
-        counts = [prediction.users] if tiers is None else [found["tiers"].ordinary_users, found["tiers"].fast_users]
-        drafts = [DraftForm() if tiers is not None and tiers.drafts == "fast" else draft, draft]
-        arrived = arrived_at(placement, list(zip(drafts, counts, strict=False)))
-    return placement.combination(draft, users, prediction=prediction, arrived=arrived, curve=curve, **facts, **found)
-
-
-def _prediction(drafted: Drafted, users: int, beyond_s: float) -> PredictionResult:
-    machine = drafted.machine
-    point = operating_point(machine, users)
-    cost, energy = _cost(point), point.joules_per_token
-    assert energy is not None  # machines of a scenario have a power
-    return PredictionResult(
-        chips=machine.chips,
-        users=users,
-        most_users=machine.max_concurrency,
-        tokens_per_s_per_user=_speed(point),
-        tokens_per_s=point.tokens_per_s,
-        ttft_s=point.ttft_s + beyond_s,
-        usd_per_million_tokens=cost.value,
-        usd_per_million_tokens_low=cost.low,
-        usd_per_million_tokens_high=cost.high,
-        joules_per_token=energy.value,
-        speculation=drafted.speculation(users),
-        grade=drafted.grade,
+def _users_at(machine: LaidOut, draft: DraftForm, tokens_per_s: float) -> int:
+    """Return the most users who each get a number of tokens per second; 0 where one alone does not."""
+    return largest_that(
+        lambda users: (
+            users <= (served := machine.served(draft, users)).max_users and _speed(served.point) >= tokens_per_s
+        ),
+        machine.useful_users,
     )
 
 
-def _tiers(ordinary: Deployment, fast: Deployment, users: int, speed_up: float) -> TiersResult:
-    """Return an ordinary tier of a number of users, and the largest fast tier with a multiple of its speed."""
-    slow = operating_point(ordinary, users)
-    found = users_at_speed(partial(operating_point, fast), saturating_users(fast), speed_up * _speed(slow))
-    quick = operating_point(fast, max(1, found))
+def _tiers(slow: OperatingPoint, quick: OperatingPoint, *, reached: bool) -> TiersResult:
+    """Return an ordinary and a fast tier."""
     return TiersResult(
-        ordinary_users=users,
+        ordinary_users=slow.concurrency,
         ordinary_tokens_per_s_per_user=_speed(slow),
         ordinary_usd_per_million_tokens=_cost(slow).value,
         ordinary_usd_per_million_tokens_low=_cost(slow).low,
@@ -123,13 +170,14 @@ def _tiers(ordinary: Deployment, fast: Deployment, users: int, speed_up: float) 
         fast_usd_per_million_tokens_high=_cost(quick).high,
         speed_up=_speed(quick) / _speed(slow),
         cost_ratio=_cost(quick).value / _cost(slow).value,
-        reached=found > 0,
+        reached=reached,
     )
 
 
-def _curve(machine: Deployment) -> tuple[PointResult, ...]:
+def _curve(machine: LaidOut, draft: DraftForm) -> tuple[PointResult, ...]:
     """Return speed and cost as users vary."""
-    points = [operating_point(machine, users) for users in user_counts(saturating_users(machine), 1)]
+    served = (machine.served(draft, users) for users in user_counts(machine.useful_users, 1))
+    points = [one.point for one in served if one.point.concurrency <= one.max_users]
     return tuple(
         PointResult(
             users=point.concurrency,

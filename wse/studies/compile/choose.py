@@ -88,12 +88,6 @@ def request_cycles(prepared: Placeable, program: Program) -> float:
     return _prompt_cycles(fabric) + (fabric.decode_cost(*p.middle_context).cycles + passes) * p.new_tokens
 
 
-def pass_cost(prepared: Placeable, compilation: Compilation, tokens: int) -> PhaseCost:
-    """The cost of a pass over so many new tokens of the first user, in the middle of what is asked for."""
-    options = replace(prepared.options, verify_tokens=tokens)
-    return pass_fabric(prepared, compilation, tokens).verify_cost(replace(prepared, options=options).middle_before_pass)
-
-
 def pass_fabric(prepared: Placeable, compilation: Compilation, tokens: int) -> Fabric:
     """The fabric model of a pass over so many new tokens of a user, compiled for the regions of a compilation.
 

@@ -84,18 +84,21 @@ class CompiledLayout:
     finalist: int
 
 
-def choose_layout(prepared: PreparedEstimate, search: Search = compile_with_remedies) -> ChosenLayout:
+def choose_layout(
+    prepared: PreparedEstimate, search: Search = compile_with_remedies, goal: Goal | None = None
+) -> ChosenLayout:
     """Return the layout that a request's objective and users ask for.
 
     Args:
         prepared: The request.
         search: `compile_with_remedies`, or `compile_fastest`, which names no remedies where the model does not fit.
+        goal: What the layout is chosen for; by default what the request asks for.
 
     Raises:
         DoesNotFit: the model does not fit, with remedies.
         BadInput: no layout has room for the caches of the users.
     """
-    goal = prepared.goal
+    goal = goal or prepared.goal
     one_pass = goal.users is None or goal.users <= prepared.options.batch * (goal.replicas or 1)
     if goal.objective == LATENCY and one_pass:
         return fastest_layout(prepared, search(prepared, NARROW))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
+from wse.errors import DoesNotFit
 from wse.hardware.number import weakest
+from wse.report.terminal import plural
 from wse.request.acceptance_option import DraftAcceptance
 from wse.request.draft_option import HEAD, HOST
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.search.search import Compilation
-from wse.serving.cost import system_cost, system_energy
-from wse.serving.draft_tree import DraftMachine, DraftTree, fastest_tree
-from wse.serving.economics import Economics
-from wse.serving.speculation import HEAD_KIND, MODEL_KIND, choice_shares, speed_up
+from wse.serving.draft_tree import DraftTree
+from wse.serving.speculation import HEAD_KIND, MODEL_KIND, choice_shares
+from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.compile.draft_times import host_memory_rate
+from wse.studies.estimate.best_drafts import UsersOfDrafts, in_a_row
 from wse.studies.estimate.draft_placement import PlacedDraft, place_draft
 from wse.studies.estimate.draft_result import (
     AcceptanceResult,
@@ -24,60 +25,47 @@ from wse.studies.estimate.draft_result import (
     DraftRegionResult,
     DraftTreeResult,
 )
-from wse.studies.estimate.drafting import COST_GRADE, HeadPasses, best_drafting, machine_of
-from wse.studies.results.operating_points import ServingResult
-
-TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Nodes of the trees that are tried."""
+from wse.studies.estimate.drafting import COST_GRADE, WaferDrafter, head_token_parts, wafer_drafter
+from wse.studies.results.operating_points import ServingResult, point_result
 
 
 def draft_plan(
-    prepared: PreparedEstimate, compilation: Compilation, serving: ServingResult | None
+    prepared: PreparedEstimate, compilation: Compilation, plain: WaferDeployment | None, serving: ServingResult | None
 ) -> DraftPlanResult | None:
     """Return the best drafts of a request; None where it asks for none, or decodes nothing.
 
     Args:
         prepared: The request.
         compilation: Its model.
+        plain: Its wafers without drafts; None where nothing is decoded.
         serving: The operating point without drafts; None where nothing is decoded.
 
     Raises:
         BadInput and its kinds: the draft model cannot be used, or has another vocabulary.
-        DoesNotFit: the draft does not fit in its place.
+        DoesNotFit: the draft does not fit in its place, or beside it not the caches of the users.
     """
-    if prepared.acceptance is None or serving is None or serving.tpot_s is None:
+    if prepared.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
         return None
     draft = place_draft(prepared, compilation)
-    machine, place = machine_of(prepared, compilation, draft), place_result(draft)
-    plan = plan_of(prepared.acceptance, machine, place, prepared.spec.name)
-    plan = replace(plan, tokens_per_s_per_user=plan.speed_up / serving.tpot_s)
+    drafter = wafer_drafter(prepared, compilation, draft, plain)
+    users = UsersOfDrafts(drafter=drafter, users=serving.users, replicas=serving.replicas)
+    _check_room(drafter, serving)
+    plan = plan_of(prepared.acceptance, users, place_result(draft), prepared.spec.name)
     if draft.name == HEAD and draft.compilation is not None:
-        plan = replace(plan, token_s_with_room_for_head=HeadPasses(draft.prepared, draft.compilation).model_s(1))
-    wafers = plan.gain.wafers(compilation.program.wafers)
-    return with_cost(plan, wafers, serving, prepared.economics)
+        plan = replace(plan, token_s_with_room_for_head=head_token_parts(draft)[0])
+    return plan
 
 
-def with_cost(plan: DraftPlanResult, machines: int, serving: ServingResult, economics: Economics) -> DraftPlanResult:
-    """Return a plan with the cost and energy of its tokens; as it is where no drafts gain.
-
-    By Little's law the rate of requests is the users over the time of a request, in which drafts shorten the answer.
-    Where prompts saturate the machine, drafts do not change the rate.
-
-    Args:
-        plan: The plan.
-        machines: Wafers or GPUs, those of the draft included.
-        serving: The operating point without drafts.
-        economics: Power and price of a machine.
-    """
-    if not plan.draft_tokens or serving.tpot_s is None:
-        return plan
-    request_s = serving.ttft_s + (serving.new_tokens - 1) * serving.tpot_s / plan.speed_up
-    rate = serving.tokens_per_s if serving.saturated else serving.users * serving.new_tokens / request_s
-    return replace(
-        plan,
-        usd_per_million_tokens=system_cost(machines, rate, economics).value,
-        joules_per_token=system_energy(machines, rate, economics).value,
-    )
+def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
+    """Raise DoesNotFit where the caches of the users do not fit beside the draft."""
+    room = serving.replicas * drafter.max_concurrency
+    if serving.users > room:
+        tokens = serving.prompt_tokens + serving.new_tokens
+        message = (
+            f"--draft: beside the draft, caches of {plural(room, 'sequence')} of {tokens:,} tokens fit, not of the "
+            f"{serving.users:,} users; give --users {max(1, room)}, more --wafers, or leave out --draft"
+        )
+        raise DoesNotFit(message)
 
 
 def place_result(draft: PlacedDraft) -> DraftPlaceResult:
@@ -114,39 +102,48 @@ def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> Ac
     )
 
 
-def plan_of(acceptance: DraftAcceptance, machine: DraftMachine, place: DraftPlaceResult, model: str) -> DraftPlanResult:
-    """Return the best drafts by an acceptance for a machine of any kind.
+def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlaceResult, model: str) -> DraftPlanResult:
+    """Return the best drafts by an acceptance for the users of a machine of any kind.
 
     Args:
         acceptance: The acceptance.
-        machine: The times of the model and its draft.
+        users: The users and their machine.
         place: What drafts, and where.
         model: The model that verifies the draft tokens.
     """
-    curve = acceptance.curve
-    best = best_drafting(curve, machine)
-    tree, gain = fastest_tree(acceptance.shares, machine, TREE_NODES)
-    most = min(best.draft_tokens + 1, max(curve.draft_tokens))
-    plain_s = machine.verify_s(1)
+    curve, machine = acceptance.curve, users.machine
+    draft_tokens, gain = users.best_row(curve)
+    tree, tree_gain = users.best_tree(acceptance)
+    most = min(draft_tokens + 1, max(curve.draft_tokens))
     accepted = acceptance_result(acceptance, place.draft, model)
+    rows = {n: (machine.row(curve, n), users.speed_up(in_a_row(curve, n))) for n in range(1, most + 1)}
+    point = point_result(users.point(in_a_row(curve, draft_tokens)) if draft_tokens else users.plain)
+    assert point.tokens_per_s_per_user is not None  # tokens are decoded
     return DraftPlanResult(
         **vars(accepted),
         **vars(place),
         grade=weakest((accepted.acceptance_grade, choice_shares().grade, COST_GRADE)),
-        draft_tokens=best.draft_tokens,
-        speed_up=best.gain,
-        tokens_per_s_per_user=best.gain / machine.token_s,
+        draft_tokens=draft_tokens,
+        speed_up=gain,
+        users=point.users,
+        ttft_s=point.ttft_s,
+        tokens_per_s_per_user=point.tokens_per_s_per_user,
+        tokens_per_s=point.tokens_per_s,
+        usd_per_million_tokens=point.usd_per_million_tokens,
+        usd_per_million_tokens_low=point.usd_per_million_tokens_low,
+        usd_per_million_tokens_high=point.usd_per_million_tokens_high,
+        joules_per_token=point.joules_per_token,
         lengths=tuple(
             DraftLengthResult(
                 draft_tokens=n,
-                tokens_per_pass=curve.at(n),
-                draft_s=n * machine.draft_s(1),
-                verify_s=machine.check_s(n),
-                speed_up=speed_up(curve.at(n), n, best.draft_cost, machine.check_s(n) / plain_s, best.shared_cost),
+                tokens_per_pass=steps.tokens_per_pass,
+                draft_s=steps.drafts_s,
+                verify_s=steps.check_s,
+                speed_up=speed_up,
             )
-            for n in range(1, most + 1)
+            for n, (steps, speed_up) in rows.items()
         ),
-        tree=None if tree is None else _tree_result(tree, gain),
+        tree=None if tree is None else _tree_result(tree, tree_gain),
     )
 
 

@@ -8,9 +8,8 @@ from typing import Annotated, Final
 from wse.hardware.number import Grade
 from wse.report.result import Doc, Result
 from wse.report.table import Column, Table, number
-from wse.report.terminal import count, plural, printable, seconds
+from wse.report.terminal import count, plural, printable, seconds, three_figures
 from wse.request.draft_option import HEAD, HOST, SAME, WAFER
-from wse.serving.draft_gain import DraftGain
 from wse.serving.speculation import ANY_KIND, DraftKind
 
 
@@ -88,13 +87,17 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     grade: Annotated[Grade, Doc("the grade of the weakest number that the gain rests on")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 where none gains")]
     speed_up: Annotated[float, Doc("tokens/s of a user with that number over tokens/s without drafts")]
+    users: Annotated[int, Doc("users at a time, on all replicas together")]
+    ttft_s: Annotated[float, Doc("mean time to first token with that number", "s")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user with that number", "tokens/s")]
+    tokens_per_s: Annotated[float, Doc("output tokens of all users with that number", "tokens/s")]
     usd_per_million_tokens: Annotated[
-        float | None,
-        Doc("price of a million output tokens with that number, prompts included; absent where none gains", "USD"),
+        float | None, Doc("price of a million output tokens with that number, prompts included", "USD")
     ] = None
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price", "USD")] = None
+    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price", "USD")] = None
     joules_per_token: Annotated[
-        float | None, Doc("energy of a generated token with that number, in the same way", "J")
+        float | None, Doc("energy of a generated token with that number, prompts included", "J")
     ] = None
     token_s_with_room_for_head: Annotated[
         float | None,
@@ -102,18 +105,6 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     ] = None
     lengths: Annotated[tuple[DraftLengthResult, ...], Doc("every number of draft tokens from 1 to one past the best")]
     tree: Annotated[DraftTreeResult | None, Doc("the best tree, by how choices are accepted; absent if none gains")]
-
-    @property
-    def gain(self) -> DraftGain:
-        """What the best number of draft tokens changes about the deployment."""
-        best = self.lengths[self.draft_tokens - 1] if self.draft_tokens else None
-        return DraftGain(
-            draft_tokens=self.draft_tokens,
-            tokens_per_pass=1.0 if best is None else best.tokens_per_pass,
-            speed_up=self.speed_up,
-            draft_wafers=self.wafers if self.draft_tokens else 0,
-            grade=self.grade,
-        )
 
 
 _PLACES: Final = {SAME: "beside the model", WAFER: "on wafers of its own", HOST: "on the host"}
@@ -149,12 +140,11 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         *(number(key, title, formatter=str) for key, title in titles.items()),
     ]
     best = f"{count(plan.tokens_per_s_per_user)} tokens/s/user" if plan.draft_tokens else "none gains"
-    note = f"{draft_text(plan)} {place or place_text(plan)}; best: {best} ({plan.grade})"
+    users = "" if plan.users == 1 else f" for {plural(plan.users, 'user')}"
+    note = f"{draft_text(plan)} {place or place_text(plan)}; best{users}: {best} ({plan.grade})"
     cost = []
     if plan.draft_tokens and plan.usd_per_million_tokens is not None:
-        whose = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
-        price = f"{count(plan.usd_per_million_tokens)} USD per million tokens with drafts, for as many users"
-        cost.append(("cost", f"{price}{whose}"))
+        cost.append(("cost", _cost_text(plan)))
     room, plain_s = plan.token_s_with_room_for_head, plan.speed_up / plan.tokens_per_s_per_user
     layout = []
     if room is not None and room > NOTABLE * plain_s:
@@ -162,6 +152,16 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         layout.append(("layout", f"{text}; more --wafers may gain"))
     footer = (*acceptance_rows(plan), *layout, *([("host", printable(plan.host))] if plan.host else []), *cost)
     return Table(columns=tuple(columns), rows=rows, title="Drafts", note=note, footer=footer)
+
+
+def _cost_text(plan: DraftPlanResult) -> str:
+    """Return the price of a token with drafts and its range, with the users and wafers that it is for."""
+    assert plan.usd_per_million_tokens is not None
+    low, high = plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
+    ends = "" if low is None or high is None else f" ({three_figures(low)} to {three_figures(high)})"
+    whose = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
+    price = f"{three_figures(plan.usd_per_million_tokens)}{ends} USD per million tokens"
+    return f"{price} with drafts, for {plural(plan.users, 'user')}{whose}"
 
 
 def draft_text(place: DraftPlaceResult) -> str:

@@ -1,4 +1,4 @@
-"""The gain of speculative decoding on wafers: acceptance of draft tokens against the time of drafting and verifying.
+"""Passes on wafers that draft and verify tokens, and the deployment that decodes by them.
 
 Assumptions, of grade I as nothing is published about drafts on wafers:
 
@@ -8,29 +8,37 @@ Assumptions, of grade I as nothing is published about drafts on wafers:
 2. A draft model is compiled for its own PEs (`wse.studies.estimate.draft_placement`).
 3. The pass that verifies n draft tokens is compiled for n + 1 tokens on the regions that were chosen for one, with
    attention on the columns on which it is fastest. It may need more SRAM than there is, which is not checked.
-4. Users of a batch have such passes one after another, as Programs have them.
+4. A pass verifies the draft tokens of one user. Passes of several users go through the stages one behind another. A
+   head drafts on the PEs of the last stage, in addition to the work of that stage. A draft model drafts on PEs, wafers
+   or a host of its own, which is one more stage.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
-from wse.hardware.number import Grade, weakest
+from wse.hardware.number import Grade
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.request.basis import Placeable
 from wse.request.draft_option import HEAD
+from wse.request.prepare_estimate import PreparedEstimate
 from wse.search.search import Compilation
-from wse.serving.draft_tree import DraftMachine
-from wse.serving.speculation import Acceptance, best_draft
-from wse.studies.compile.choose import pass_cost, pass_fabric
+from wse.serving.draft_machine import DraftMachine
+from wse.serving.route import Route, busy_cycles
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.compile.choose import pass_fabric
 from wse.studies.compile.draft_times import DraftTimes, Region
+from wse.studies.estimate.best_drafts import Choose
+from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.draft_placement import PlacedDraft, weight_bytes
+from wse.studies.estimate.stage_times import REGION, RouteReader, pass_time
+from wse.studies.results.users import users_at
 
 COST_GRADE: Final[Grade] = "I"
 OUTSIDE: Final = -1
@@ -38,81 +46,115 @@ OUTSIDE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drafting:
-    """Drafts of the length that gains most.
+class VerifyPass:
+    """A pass over several new tokens of one user. Times are seconds.
 
     Attributes:
-        draft_tokens: Tokens proposed in each pass; 0 where no length gains.
-        gain: Times as many tokens a second as without drafts.
-        draft_cost: The time of drafting a token over that of a plain pass.
-        check_cost: The time of a pass over one more token than are drafted, over that of a plain pass.
-        shared_cost: What passes for each token besides, over the time of a plain pass.
-        grade: The grade of the weakest number that it rests on.
+        model_s: The pass through all stages, without the layer of a head.
+        head_s: The layer of a head and the steps outside of layers; 0 for a model without a head.
+        busy_s: Work of the slowest stage or link.
+        last_stage_s: Work of the last stage, without the layer of a head.
     """
 
-    draft_tokens: int
-    gain: float
-    draft_cost: float
-    check_cost: float
-    shared_cost: float = 0.0
-    grade: Grade
+    model_s: float
+    head_s: float
+    busy_s: float
+    last_stage_s: float
 
-    @property
-    def tokens_per_pass(self) -> float:
-        """Tokens that a pass brings on average."""
-        pass_cost = self.draft_tokens * self.draft_cost + self.check_cost
-        return self.gain * pass_cost / (1 + self.shared_cost * (1 - self.gain))
+    def busy_with(self, drafts_s: float, *, on_last_stage: bool) -> float:
+        """Return the work of the slowest stage, link or draft.
 
-
-def best_drafting(curve: Acceptance, machine: DraftMachine) -> Drafting:
-    """The best draft on a curve of tokens per pass by draft length, for a machine."""
-    plain_s = machine.verify_s(1)
-    cost, shared = machine.draft_s(1) / plain_s, machine.shared_s / plain_s
-    length, gain = best_draft(
-        curve,
-        cost,
-        lambda tokens: machine.check_s(tokens - 1) / plain_s,
-        shared,
-        has_one_peak=machine.has_one_peak,
-    )
-    return Drafting(
-        draft_tokens=length,
-        gain=gain,
-        draft_cost=cost,
-        check_cost=(machine.check_s(length) if length else plain_s) / plain_s,
-        shared_cost=shared,
-        grade=weakest((curve.grade, COST_GRADE)),
-    )
+        Args:
+            drafts_s: All passes of the draft.
+            on_last_stage: Whether the last stage drafts in addition to its own work.
+        """
+        return max(self.busy_s, drafts_s + (self.last_stage_s if on_last_stage else 0.0))
 
 
-def machine_of(prepared: Placeable, compilation: Compilation, draft: PlacedDraft) -> DraftMachine:
-    """Return the times of a request's model and of its draft."""
+class VerifyPasses:
+    """The passes of a compiled model over several new tokens of one user, each compiled once for the same regions."""
+
+    def __init__(self, prepared: Placeable, compilation: Compilation, *, has_head: bool) -> None:
+        """Create the passes of a compiled model, whose last layer may be that of a draft head."""
+        self._prepared, self._compilation, self._has_head = prepared, compilation, has_head
+        self._readers: dict[int, tuple[Fabric, RouteReader]] = {}
+        self._passes: dict[tuple[int, int], VerifyPass] = {}
+
+    def in_the_middle(self, tokens: int) -> VerifyPass:
+        """Return the pass over a number of new tokens, at least 2, in the middle of what is asked for."""
+        return self.after(self._prepared.middle_context[0], tokens)
+
+    def after(self, context: int, tokens: int) -> VerifyPass:
+        """Return the pass over a number of new tokens after a context, or after as much as the cache leaves it."""
+        context = min(context, self._compilation.options.context - tokens)
+        if (context, tokens) not in self._passes:
+            self._passes[context, tokens] = self._pass(context, tokens)
+        return self._passes[context, tokens]
+
+    def _pass(self, context: int, tokens: int) -> VerifyPass:
+        fabric, reader = self._compiled(tokens)
+        phase, cost, clock_hz = fabric.program.verify[0], fabric.verify_cost(context), self._prepared.wafer.clock_hz
+        route = reader.route(phase, cost)
+        layer = outside = 0.0
+        if self._has_head:
+            layer = layer_cycles(fabric.program, phase, cost, self._prepared.spec.layer_count - 1)
+            outside = layer_cycles(fabric.program, phase, cost, OUTSIDE)
+        time = pass_time(reader, self._prepared.wafer, route)
+        return VerifyPass(
+            model_s=time.latency_s - layer / clock_hz,
+            head_s=(layer + outside) / clock_hz,
+            busy_s=time.busy_s,
+            last_stage_s=(_last_stage_cycles(reader, route) - layer) / clock_hz,
+        )
+
+    def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
+        if tokens not in self._readers:
+            fabric = pass_fabric(self._prepared, self._compilation, tokens)
+            self._readers[tokens] = fabric, RouteReader(fabric)
+        return self._readers[tokens]
+
+
+def machine_of(prepared: Placeable, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses) -> DraftMachine:
+    """Return the times of a request's model and of its draft, for one user.
+
+    Args:
+        prepared: The request.
+        compilation: Its model.
+        draft: The draft in its place.
+        passes: The passes that verify drafts, as of `verify_passes`.
+    """
     if draft.name == HEAD:
-        return head_machine(prepared, compilation, draft)
-    return _model_machine(prepared, compilation, draft)
+        return head_machine(prepared, compilation, draft, passes)
+    return _model_machine(prepared, compilation, draft, passes)
 
 
-def head_machine(prepared: Placeable, compilation: Compilation, head: PlacedDraft) -> DraftMachine:
+def head_machine(
+    prepared: Placeable, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
+) -> DraftMachine:
     """Return the times of a request's model and of a head that drafts for it.
 
     A token without drafts is that of the model compiled alone. Passes over several tokens are those of the model
-    compiled with its head.
+    compiled with its head, and take no less time than that.
     """
     assert head.compilation is not None  # a head has PEs
-    plain, passes = PassTimes(prepared, compilation), HeadPasses(head.prepared, head.compilation)
+    plain_s = decode_s(prepared, compilation)
+    drafted_s = head_token_parts(head)[1]
     return DraftMachine(
-        verify_s=lambda tokens: plain(1) if tokens == 1 else max(plain(1), passes.model_s(tokens)),
-        draft_s=passes.head_s,
+        verify_s=lambda tokens: plain_s if tokens == 1 else max(plain_s, passes.in_the_middle(tokens).model_s),
+        draft_s=lambda tokens: drafted_s if tokens == 1 else passes.in_the_middle(tokens).head_s,
+        busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=True),
     )
 
 
-def _model_machine(prepared: Placeable, compilation: Compilation, draft: PlacedDraft) -> DraftMachine:
+def _model_machine(
+    prepared: Placeable, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
+) -> DraftMachine:
     """Return the times of a request's model and of a draft model, with the time of ids on their way between them.
 
     On the host, a pass over any number of tokens takes the time of reading the weights from memory, and the ids of each
     pass of the model take a round trip.
     """
-    wafer, verify_s = prepared.wafer, PassTimes(prepared, compilation)
+    wafer, plain_s = prepared.wafer, decode_s(prepared, compilation)
     home, region = _embedding_region(compilation.program)
     times = DraftTimes(
         wafer=wafer,
@@ -122,79 +164,140 @@ def _model_machine(prepared: Placeable, compilation: Compilation, draft: PlacedD
         host_draws=False,
         wafers_apart=0 if draft.region is None else abs(draft.region.wafer - home),
     )
-    round_trip_s = times.round_trip_cycles() / wafer.clock_hz
+    machine = DraftMachine(
+        verify_s=lambda tokens: plain_s if tokens == 1 else max(plain_s, passes.in_the_middle(tokens).model_s),
+        draft_s=lambda tokens: times.host_token_cycles(weight_bytes(draft.prepared)) / wafer.clock_hz,
+        ways_s=lambda tokens: times.round_trip_cycles() / wafer.clock_hz,
+        busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=False),
+    )
     if draft.compilation is None:
-        on_host_s = times.host_token_cycles(weight_bytes(draft.prepared)) / wafer.clock_hz
-        return DraftMachine(verify_s=verify_s, draft_s=lambda tokens: on_host_s, ways_s=lambda tokens: round_trip_s)
+        return machine
+    own_s, own_passes = decode_s(draft.prepared, draft.compilation), draft_passes(draft)
     _, own = _embedding_region(draft.compilation.program)
 
     def ways_s(tokens: int) -> float:
         ways = times.exchange_cycles(2, own, region) + times.exchange_cycles(tokens - 1, region, own)
-        return compilation.options.batch * ways / wafer.clock_hz
+        return ways / wafer.clock_hz
 
-    return DraftMachine(verify_s=verify_s, draft_s=PassTimes(draft.prepared, draft.compilation), ways_s=ways_s)
+    return replace(
+        machine,
+        draft_s=lambda tokens: own_s if tokens == 1 else max(own_s, own_passes.in_the_middle(tokens).model_s),
+        ways_s=ways_s,
+    )
 
 
-class PassTimes:
-    """Seconds of a pass of a compiled model over so many new tokens of each user, by their number.
+def verify_passes(prepared: Placeable, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
+    """Return the passes that verify drafts: of the model compiled with its head, or of the model alone."""
+    if draft.name == HEAD and draft.compilation is not None:
+        return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
+    return VerifyPasses(prepared, compilation, has_head=False)
 
-    One token of each user is a decoded one; several are a pass for each user in turn, which takes no less than that.
+
+def draft_passes(draft: PlacedDraft) -> VerifyPasses:
+    """Return the passes of a draft model over several tokens, as a tree of draft tokens needs them."""
+    assert draft.compilation is not None  # a draft on the host has no passes over PEs
+    return VerifyPasses(draft.prepared, draft.compilation, has_head=False)
+
+
+def decode_s(prepared: Placeable, compilation: Compilation) -> float:
+    """Return the seconds of a pass over one token of each user, in the middle of what is asked for."""
+    fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
+    return fabric.decode_cost(*prepared.middle_context).cycles / prepared.wafer.clock_hz
+
+
+def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
+    """Return the seconds of the model and of the head in a pass over one token, compiled together."""
+    assert head.compilation is not None  # a head has PEs
+    prepared, program = head.prepared, head.compilation.program
+    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    cost = fabric.decode_cost(*prepared.middle_context)
+    layer = layer_cycles(program, program.decode, cost, prepared.spec.layer_count - 1)
+    tables = layer_cycles(program, program.decode, cost, OUTSIDE)
+    return (cost.cycles - layer) / prepared.wafer.clock_hz, (layer + tables) / prepared.wafer.clock_hz
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaferDrafter:
+    """The wafers of a request with drafts; see `wse.studies.estimate.best_drafts.Drafter`.
+
+    Attributes:
+        plain: The wafers without drafts.
+        base: The wafers whose passes are to verify drafts: with prompts and caches of a head, or less room for users.
+        draft_wafers: Wafers of a draft model alone.
+        passes: The passes that verify drafts.
+        times: The times of passes for one user.
+        mean: Seconds of a token on average over the answer, over those in the middle of it, where passes are timed.
     """
 
-    def __init__(self, prepared: Placeable, compilation: Compilation) -> None:
-        self._prepared, self._compilation = prepared, compilation
-        fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
-        self._plain = fabric.decode_cost(*prepared.middle_context).cycles
-        self._cycles = {1: self._plain}
+    plain: WaferDeployment
+    base: WaferDeployment
+    draft_wafers: int
+    passes: VerifyPasses
+    times: DraftMachine
+    mean: float
 
-    def __call__(self, tokens: int) -> float:
-        if tokens not in self._cycles:
-            cycles = self._compilation.options.batch * pass_cost(self._prepared, self._compilation, tokens).cycles
-            self._cycles[tokens] = max(self._plain, cycles)
-        return self._cycles[tokens] / self._prepared.wafer.clock_hz
+    @property
+    def max_concurrency(self) -> int:
+        """Requests whose KV caches fit beside the draft."""
+        return self.base.max_concurrency
+
+    def machine(self, users: float) -> DraftMachine:
+        """Return the times of passes, each of which verifies the drafts of one user, whatever the number of users."""
+        return self.times
+
+    def deployment(self, choose: Choose) -> WaferDeployment:
+        """Return the wafers with drafts, those of a draft model on wafers of its own included."""
+        steps = choose(self.times)
+        return replace(
+            self.base,
+            chips=self.plain.chips + self.draft_wafers,
+            slots=1,
+            token_s=self.mean * steps.token_s,
+            stage_s=self.mean * steps.busy_s / steps.tokens_per_pass,
+        )
 
 
-class HeadPasses:
-    """Seconds of passes of a model that was compiled with a draft head as its last layer, by the tokens of each user.
+def wafer_drafter(
+    prepared: PreparedEstimate, compilation: Compilation, draft: PlacedDraft, plain: WaferDeployment
+) -> WaferDrafter:
+    """Return the wafers of a request with a draft.
 
-    The model's part of a pass is all of it except for the head's layer. The head's part is its layer, and the steps
-    outside of layers: embedding, output table and what follows.
+    Prompts pass through the layer of a head too, and its cache takes room of the users'. With a draft model, no more
+    users have room than in its caches.
+
+    Args:
+        prepared: The request.
+        compilation: Its model.
+        draft: The draft in its place.
+        plain: The wafers without drafts.
     """
-
-    def __init__(self, prepared: Placeable, compilation: Compilation) -> None:
-        self._prepared, self._compilation = prepared, compilation
-        self._parts: dict[int, tuple[float, float]] = {}
-
-    def model_s(self, tokens: int) -> float:
-        """Return the seconds of the model's part of a pass over so many tokens of each user."""
-        return self._seconds(tokens)[0]
-
-    def head_s(self, tokens: int) -> float:
-        """Return the seconds of the head's part of a pass over so many tokens of each user."""
-        return self._seconds(tokens)[1]
-
-    def _seconds(self, tokens: int) -> tuple[float, float]:
-        if tokens not in self._parts:
-            prepared, compilation = self._prepared, self._compilation
-            if tokens == 1:
-                fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
-                phase, cost, passes = fabric.program.decode, fabric.decode_cost(*prepared.middle_context), 1
-            else:
-                fabric = pass_fabric(prepared, compilation, tokens)
-                before = min(prepared.middle_context[0], compilation.options.context - tokens)
-                phase, cost = fabric.program.verify[0], fabric.verify_cost(before)
-                passes = compilation.options.batch
-            head = layer_cycles(fabric.program, phase, cost, prepared.spec.layer_count - 1)
-            tables = layer_cycles(fabric.program, phase, cost, OUTSIDE)
-            scale = passes / prepared.wafer.clock_hz
-            self._parts[tokens] = (scale * (cost.cycles - head), scale * (head + tables))
-        return self._parts[tokens]
+    base = plain
+    if draft.compilation is not None and draft.name == HEAD:
+        base = middle_deployment(draft.prepared, draft.compilation.program)
+    elif draft.compilation is not None:
+        room = users_at(draft.compilation.program, plain.shape.tokens)
+        base = replace(plain, max_concurrency=min(plain.max_concurrency, room))
+    passes = verify_passes(prepared, compilation, draft)
+    return WaferDrafter(
+        plain=plain,
+        base=base,
+        draft_wafers=draft.wafers,
+        passes=passes,
+        times=machine_of(prepared, compilation, draft, passes),
+        mean=plain.token_s / decode_s(prepared, compilation),
+    )
 
 
 def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) -> float:
     """Return the cycles that the steps of a layer add to a phase; with `OUTSIDE` those of steps outside of layers."""
     layer_of_step = np.array(program.op_layers)[phase.steps.op]
     return float(cost.by_step[layer_of_step == layer].sum())
+
+
+def _last_stage_cycles(reader: RouteReader, route: Route) -> float:
+    """Return the cycles of work of the region that a pass ends in."""
+    last = next(visit.server for visit in reversed(route) if reader.servers[visit.server].kind == REGION)
+    return busy_cycles([route])[last]
 
 
 def _embedding_region(program: Program) -> tuple[int, Region]:

@@ -79,7 +79,10 @@ def estimate(
         rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
         sram=replace(result.sram, room=cache_room(layout)),
     )
-    result = replace(result, drafts=draft_plan(prepared, choice, result.serving))
+    deployment = None
+    if result.schedule is not None:
+        deployment = _deployment(prepared, choice.program, counted, result.schedule)
+    result = replace(result, drafts=draft_plan(prepared, choice, deployment, result.serving))
     result = replace(result, published=_published(prepared, result))
     if result.verify is not None:
         result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))

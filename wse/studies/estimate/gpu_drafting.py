@@ -1,4 +1,4 @@
-"""The gain of speculative decoding on GPUs: drafts of a head or of a model on the same GPUs, for a number of users.
+"""GPUs that decode by passes which verify drafts of a head, or of a model on the same GPUs.
 
 All users of a pass have their drafts verified in it, and their drafts made together. A draft is launched in one step
 with the pass that verifies it. Where no draft model is named it is a head of the model's last layer with its output
@@ -8,30 +8,84 @@ and those of a head, take room beside the model's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from wse.request.draft_option import HEAD, SAME
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
-from wse.serving.draft_tree import DraftMachine
-from wse.serving.operating_point import operating_point
+from wse.serving.draft_machine import DraftMachine, DraftSteps
+from wse.serving.gpu_deployment import GpuDeployment
+from wse.serving.steady_state import PromptRounds
+from wse.studies.estimate.best_drafts import Choose
 from wse.studies.estimate.draft_result import DraftPlaceResult
 
 
-def gpu_draft_machine(prepared: PreparedGpuEstimate, users: int) -> DraftMachine:
-    """Return the pass times of ``users`` in steady state, in the middle of their answers, with the others' prompts.
+@dataclass(frozen=True, kw_only=True)
+class DraftedGpus(GpuDeployment):
+    """GPUs that decode by passes which verify drafts.
 
-    Draft tokens that make vectors too long for a one-shot all-reduce cost less than the draft tokens before them, so
-    the speed-up over draft lengths may have two peaks.
+    A round is the time of a token: that of a pass and its drafts over the tokens that the pass yields. A prompt
+    lengthens one pass by as much as without drafts.
+
+    Attributes:
+        steps_of: Returns the pass with its drafts for a number of users, which may be a fraction.
     """
-    server, context = prepared.server, prepared.middle_context
-    draft = server.draft
-    assert draft is not None  # the request asks for drafts
-    tpot_s = operating_point(prepared.deployment, users).tpot_s
-    decode_s = server.decode_s(users, context)
-    return DraftMachine(
-        verify_s=lambda tokens: server.verify_s(users, tokens, context),
-        draft_s=lambda tokens: draft.draft_s(users, tokens, context),
-        shared_s=0.0 if tpot_s is None else max(0.0, tpot_s - decode_s),  # 0 for one user, but for rounding
-        has_one_peak=False,
-    )
+
+    steps_of: Callable[[float], DraftSteps]
+
+    def wait_s(self, others: float) -> float:
+        """Return half of a pass of others with its drafts, which is under way when a request arrives."""
+        steps = self.steps_of(max(1.0, others))
+        return min(1.0, others) * steps.busy_s / 2
+
+    def decode_round_s(self, decoding: float) -> float:
+        """Return the seconds of a token of each of some requests, without the prompts of others."""
+        return self.steps_of(decoding).token_s
+
+    def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
+        """Return the passes that read a prompt, each longer than one without by as much as without drafts."""
+        plain = super().prompt_rounds(decoding, prompts)
+        if not decoding:
+            return plain
+        extra_s = plain.round_s - super().decode_round_s(decoding)
+        return plain._replace(round_s=self.decode_round_s(decoding) + extra_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuDrafter:
+    """The GPUs of a request with drafts; see `wse.studies.estimate.best_drafts.Drafter`."""
+
+    prepared: PreparedGpuEstimate
+
+    @property
+    def plain(self) -> GpuDeployment:
+        """The GPUs without drafts, with room for the draft's weights and caches."""
+        return self.prepared.deployment
+
+    def machine(self, users: float) -> DraftMachine:
+        """Return the times of passes of a number of users in the middle of their answers.
+
+        Draft tokens that make vectors too long for a one-shot all-reduce cost less than the draft tokens before them,
+        so the speed-up over draft lengths may have two peaks.
+        """
+        server, context = self.prepared.server, self.prepared.middle_context
+        draft = server.draft
+        assert draft is not None  # the request asks for drafts
+        return DraftMachine(
+            verify_s=lambda tokens: server.verify_s(users, tokens, context),
+            draft_s=lambda tokens: draft.draft_s(users, tokens, context),
+            has_one_peak=False,
+        )
+
+    def deployment(self, choose: Choose) -> DraftedGpus:
+        """Return the GPUs with drafts."""
+        plain = self.plain
+        return DraftedGpus(
+            server=plain.server,
+            shape=plain.shape,
+            economics=plain.economics,
+            steps_of=lambda users: choose(self.machine(users)),
+        )
 
 
 def gpu_draft_place(prepared: PreparedGpuEstimate) -> DraftPlaceResult:

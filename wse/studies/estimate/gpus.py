@@ -14,10 +14,10 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import PreparedGpuEstimate, prepare_gpu_estimate
 from wse.serving.cost import system_cost, system_energy
 from wse.serving.economics import Economics
-from wse.studies.estimate.draft_plan import plan_of, with_cost
+from wse.studies.estimate.best_drafts import UsersOfDrafts
+from wse.studies.estimate.draft_plan import plan_of
 from wse.studies.estimate.draft_result import DraftPlanResult
-from wse.studies.estimate.drafting import best_drafting
-from wse.studies.estimate.gpu_drafting import gpu_draft_machine, gpu_draft_place
+from wse.studies.estimate.gpu_drafting import GpuDrafter, gpu_draft_place
 from wse.studies.estimate.gpu_result import (
     GpuCostResult,
     GpuDecodeResult,
@@ -55,7 +55,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     decode = server.pass_time([_decoded(prepared, prepared.users_of_one)])
     read_s = server.prefill_s(prepared.prompt_tokens)
     tpot_s = serving.tpot_s or decode.total_s
-    answered, drafts = gpu_grade(prepared), _drafts(prepared, serving)
+    answered, drafts = gpu_grade(prepared), _drafts(prepared)
     energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
     cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
     return GpuEstimateResult(
@@ -116,27 +116,22 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 
 def _draft_gains(prepared: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
     """Return the drafts that gain most for each number of users; None for a request without drafts."""
-    if prepared.acceptance is None:
+    if prepared.acceptance is None or prepared.new_tokens < 2:
         return None
-    curve = prepared.acceptance.curve
-    gains = [
-        (point.users, best_drafting(curve, gpu_draft_machine(prepared, -(-point.users // prepared.replicas))))
-        for point in serving.points
-    ]
-    return tuple(
-        GpuDraftGain(users=users, draft_tokens=one.draft_tokens, draft_speed_up=one.gain) for users, one in gains
-    )
+    drafter, gains = GpuDrafter(prepared=prepared), list[GpuDraftGain]()
+    for point in serving.points:
+        users = UsersOfDrafts(drafter=drafter, users=point.users, replicas=prepared.replicas)
+        draft_tokens, gain = users.best_row(prepared.acceptance.curve)
+        gains.append(GpuDraftGain(users=point.users, draft_tokens=draft_tokens, draft_speed_up=gain))
+    return tuple(gains)
 
 
-def _drafts(prepared: PreparedGpuEstimate, serving: ServingResult) -> DraftPlanResult | None:
-    """Return the best drafts for the users of a request that asks for them, with their cost where prices are known."""
-    if prepared.acceptance is None:
+def _drafts(prepared: PreparedGpuEstimate) -> DraftPlanResult | None:
+    """Return the best drafts for the users of a request that asks for them; None where it decodes nothing."""
+    if prepared.acceptance is None or prepared.new_tokens < 2:
         return None
-    machine, server = gpu_draft_machine(prepared, prepared.users_of_one), prepared.server
-    plan = plan_of(prepared.acceptance, machine, gpu_draft_place(prepared), server.spec.name)
-    if prepared.economics is None:
-        return plan
-    return with_cost(plan, server.parallelism.gpus, serving, prepared.economics)
+    users = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=prepared.users, replicas=prepared.replicas)
+    return plan_of(prepared.acceptance, users, gpu_draft_place(prepared), prepared.server.spec.name)
 
 
 def _published(

@@ -21,6 +21,7 @@ from wse.fabric.causes import CAUSES
 from wse.fabric.links.link_map import cached_most_words
 from wse.fabric.model import Fabric
 from wse.fabric.phase_cost import PhaseCost
+from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import HOST, Steps
@@ -28,7 +29,8 @@ from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer import Transfer
 from wse.report.terminal import number_ranges
-from wse.serving.route import Route, Visit
+from wse.serving.route import Route, Visit, alone_cycles, slowest
+from wse.serving.simulation.staged_costs import PassTime
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
 KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
@@ -209,6 +211,12 @@ class RouteReader:
             self._numbers[key] = len(self.servers)
             self.servers.append(server)
         return self._numbers[key]
+
+
+def pass_time(reader: RouteReader, wafer: WaferSpec, route: Route) -> PassTime:
+    """Return the time of a pass without the host's round trip, which no other request waits for."""
+    trips = sum(visit.latency_cycles for visit in route if reader.servers[visit.server].kind == HOST_LINK)
+    return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, slowest(route)[1] / wafer.clock_hz)
 
 
 def _add(visits: list[Visit], *more: Visit) -> None:

@@ -7,11 +7,10 @@ from typing import Annotated
 
 from wse.report.result import Doc
 from wse.request.acceptance_option import DraftAcceptance
-from wse.serving.draft_tree import DraftMachine
 from wse.serving.simulation.drafts import Drafts
+from wse.studies.estimate.best_drafts import UsersOfDrafts
 from wse.studies.estimate.draft_plan import acceptance_result
 from wse.studies.estimate.draft_result import AcceptanceResult, DraftPlaceResult
-from wse.studies.estimate.drafting import best_drafting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,19 +25,19 @@ class DraftsResult(AcceptanceResult, DraftPlaceResult):
 
 
 def drafts_result(
-    acceptance: DraftAcceptance, machine: DraftMachine, wanted: int | None, place: DraftPlaceResult, model: str
+    acceptance: DraftAcceptance, users: UsersOfDrafts, draft_tokens: int | None, place: DraftPlaceResult, model: str
 ) -> DraftsResult:
-    """Return the drafts of a number of tokens, or of the number that gains most for a user who is alone.
+    """Return the drafts of a number of tokens, or of the number that gains most for some users.
 
     Args:
         acceptance: The acceptance.
-        machine: The times of the model and its draft.
-        wanted: The number of draft tokens; None for the best.
+        users: The users and their machine.
+        draft_tokens: The number of draft tokens; None for the best.
         place: What drafts, and where.
         model: The model that verifies the draft tokens.
     """
-    curve, accepted = acceptance.curve, acceptance_result(acceptance, place.draft, model)
-    tokens = best_drafting(curve, machine).draft_tokens if wanted is None else wanted
+    curve, accepted, machine = acceptance.curve, acceptance_result(acceptance, place.draft, model), users.machine
+    tokens = users.best_row(curve)[0] if draft_tokens is None else draft_tokens
     return DraftsResult(
         **vars(accepted),
         **vars(place),

@@ -7,7 +7,8 @@ from dataclasses import replace
 from wse.models.tensors.model_tensors import parameter_count
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.studies.estimate.gpu_drafting import gpu_draft_machine, gpu_draft_place
+from wse.studies.estimate.best_drafts import UsersOfDrafts
+from wse.studies.estimate.gpu_drafting import GpuDrafter, gpu_draft_place
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.drafts import drafts_result
 from wse.studies.serve.machine import Machine, MachineResult, times
@@ -21,8 +22,9 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, draft_tokens: int |
     server, drafts = prepared.server, None
     costs = GpuCosts(server=server, context=context)
     if prepared.acceptance is not None:
-        machine, place = gpu_draft_machine(prepared, 1), gpu_draft_place(prepared)
-        drafts = drafts_result(prepared.acceptance, machine, draft_tokens, place, server.spec.name)
+        users = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=prepared.users, replicas=prepared.replicas)
+        place = gpu_draft_place(prepared)
+        drafts = drafts_result(prepared.acceptance, users, draft_tokens, place, server.spec.name)
         served = server if drafts.draft_tokens else replace(server, draft=None)
         costs = replace(costs, server=served, draft_tokens=drafts.draft_tokens)
     economics, gpus = prepared.economics, server.parallelism.gpus

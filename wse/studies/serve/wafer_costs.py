@@ -12,12 +12,11 @@ from typing import Final
 from wse.compiler.options import REPORT, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.fabric.model import Fabric
-from wse.hardware.spec import WaferSpec
 from wse.request.basis import Placeable
 from wse.search.search import Compilation
-from wse.serving.route import Route, alone_cycles, as_loop, slowest
+from wse.serving.route import as_loop
 from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
-from wse.studies.estimate.stage_times import HOST_LINK, RouteReader
+from wse.studies.estimate.stage_times import RouteReader, pass_time
 from wse.studies.results.users import cache_capacity
 
 CONTEXTS: Final = 9
@@ -97,9 +96,3 @@ def _fabric(prepared: Placeable, compilation: Compilation, prompts: tuple[int, .
     options: Options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
     program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, compilation.choice)
     return Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
-
-
-def pass_time(reader: RouteReader, wafer: WaferSpec, route: Route) -> PassTime:
-    """A pass without the host's round trip, which is told apart: no request waits for that of another."""
-    trips = sum(visit.latency_cycles for visit in route if reader.servers[visit.server].kind == HOST_LINK)
-    return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, slowest(route)[1] / wafer.clock_hz)

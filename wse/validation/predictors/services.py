@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import Final
 
@@ -24,10 +24,11 @@ from wse.models.spec import ModelSpec
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.search import Compilation
-from wse.serving.speculation import acceptance_of
+from wse.serving.draft_machine import DraftMachine
+from wse.serving.speculation import Acceptance, acceptance_of, best_draft
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.draft_placement import place_head
-from wse.studies.estimate.drafting import best_drafting, head_machine
+from wse.studies.estimate.drafting import head_machine, verify_passes
 from wse.studies.estimate.estimate import estimate_of
 from wse.validation.measured.measurements import Measurement
 from wse.validation.measured.platforms import wafer_of
@@ -182,8 +183,10 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     gain = tokens_per_pass = 1.0
     if service.drafts_of and result.decode is not None:
         head = place_head(prepared, capacity=REPORT)
-        drafting = best_drafting(acceptance_of(service.drafts_of), head_machine(prepared, chosen, head))
-        gain, tokens_per_pass = drafting.gain, drafting.tokens_per_pass
+        passes = verify_passes(prepared, chosen, head)
+        curve, machine = acceptance_of(service.drafts_of), head_machine(prepared, chosen, head, passes)
+        draft_tokens, gain = best_draft(curve, partial(_speed_up, machine, curve))
+        tokens_per_pass = curve.at(draft_tokens)
     values = tuple(float(attrgetter(".".join(keys))(result)) for keys in METRICS.values())
     return ServiceEstimate(
         values=values,
@@ -192,6 +195,11 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
         tokens_per_pass=tokens_per_pass,
         bound_ratio=(result.bounds and result.bounds.token.ratio) or 1.0,
     )
+
+
+def _speed_up(machine: DraftMachine, curve: Acceptance, draft_tokens: int) -> float:
+    """Return how many times faster tokens come for a user alone with a number of draft tokens per pass."""
+    return machine.verify_s(1) / machine.row(curve, draft_tokens).token_s
 
 
 @lru_cache(maxsize=1)
