@@ -20,7 +20,6 @@ from wse.request.compare_request import CompareRequest
 from wse.request.compile_request import CompileRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
-from wse.request.race_request import RaceRequest
 from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 
@@ -32,7 +31,6 @@ FUNCTIONS = {
     "compile": CompileRequest,
     "compare": CompareRequest,
     "serve_sim": ServeRequest,
-    "race": RaceRequest,
 }
 SMALL = {"mesh": "24x24", "mapping": "region", "prompt_len": 16, "new_tokens": 8}
 HEAVY = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx", "ray")
@@ -86,15 +84,6 @@ def test_claims_are_what_the_command_prints(capsys: pytest.CaptureFixture[str], 
         wse.claims(18)
     with pytest.raises(BadInput, match="numbers"):
         wse.claims("seven")
-
-
-def test_a_race_is_what_the_command_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    page = tmp_path / "race.html"
-    result = wse.race("story", mesh="24x24", gpus=1, users=4, prompt_len=64, dtype="float16", html=page)
-    assert capsys.readouterr() == ("", "")
-    options = ["--mesh", "24x24", "--gpus", "1", "--users", "4", "--prompt-len", "64", "--dtype", "float16"]
-    assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "race", "story", *options)
-    assert "<title>story: 311 tokens" in page.read_text()
 
 
 def test_a_compilation_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:

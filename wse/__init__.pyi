@@ -9,7 +9,6 @@ from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.explore.result import ExploreResult
 from wse.comparison.pattern.result import PatternResult
-from wse.comparison.race.result import RaceResult
 from wse.comparison.scenario.result import ScenarioResult
 from wse.comparison.sweep.sweep import SweepResult
 from wse.comparison.what_if.result import WhatIfResult
@@ -33,7 +32,6 @@ __all__ = [
     "explore",
     "open_trace",
     "pattern",
-    "race",
     "run",
     "scenario",
     "serve_sim",
@@ -341,46 +339,6 @@ def claims(
     png: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> ClaimsResult: ...
-def race(
-    model: str | Path,
-    *,
-    wafer: str | Path = "wse3",
-    mesh: str | None = None,
-    wafers: int | str | None = None,
-    mapping: str | Path = "auto",
-    region: str | None = None,
-    experts: str = "auto",
-    schedule: str = "fused",
-    all_reduce: str | None = None,
-    software: str | Path = "production",
-    dtype: str | None = None,
-    activations: str | None = None,
-    accumulate: str | None = None,
-    context: int | str | None = None,
-    set: Sequence[str] | str = (),
-    defects: str | Path | None = None,
-    defects_seed: int | str = 0,
-    prompt_len: int | str | None = None,
-    users: int | str | None = None,
-    replicas: int | str | None = 1,
-    objective: str | None = None,
-    draft: str | None = None,
-    draft_model: str | Path | None = None,
-    draft_place: str | None = None,
-    stack: str | Path | None = None,
-    parallelism: str | None = None,
-    economics: str | Path | Mapping[str, Any] | None = None,
-    price: str | Mapping[str, float] | None = None,
-    network: str | Path | None = None,
-    gpu: str | Path = "h200",
-    gpus: int | str = 8,
-    load: float | None = None,
-    rate: float | None = None,
-    text: str | Path | None = None,
-    speed: float = 1.0,
-    html: str | Path | None = None,
-    on_progress: OnProgress | None = None,
-) -> RaceResult: ...
 def scenario(
     source: Mapping[str, Any] | str | Path,
     *,

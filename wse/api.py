@@ -21,7 +21,6 @@ from wse.request.engine_option import LOCAL, EngineChoice
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import request_of
 from wse.request.pattern_request import PatternRequest
-from wse.request.race_request import RaceRequest
 from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from wse.comparison.compare.traces import TracesComparison
     from wse.comparison.explore.result import ExploreResult
     from wse.comparison.pattern.result import PatternResult
-    from wse.comparison.race.result import RaceResult
     from wse.comparison.scenario.result import ScenarioResult
     from wse.comparison.sweep.sweep import SweepResult
     from wse.comparison.what_if.result import WhatIfResult
@@ -265,23 +263,6 @@ def claims(
     from wse.findings.files import decide_to_files
 
     return decide_to_files(numbers, on_progress or ignore, page=page, png=png)
-
-
-@takes_options_of(RaceRequest)
-def race(request: RaceRequest, *, html: str | Path | None = None, on_progress: OnProgress | None = None) -> RaceResult:
-    """Say when each token of the same answer comes from wafers and from GPUs. The result of ``wse race``.
-
-    Example:
-        result = wse.race("llama-3-8b", gpus=1, load=0.8)
-        [(lane.pace.name, lane.pace.queue_s, lane.done_s) for lane in result.lanes]
-
-    Args:
-        html: A file for a page on which the race runs.
-        on_progress: Called with (machines done, all, the next one).
-    """
-    from wse.comparison.race.files import race_to_files
-
-    return race_to_files(request, on_progress or ignore, html=html)
 
 
 @checks_arguments

@@ -1,15 +1,13 @@
-"""``wse claims`` and ``wse race`` as they are called: their keys, their pages, and what they refuse."""
+"""``wse claims`` as it is called: its keys, its pages, and what it refuses."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 from tiers import AT_REQUEST
 
-import wse as api
 from tests.cli.conftest import Wse
 from wse.cli.app import COMMANDS
 from wse.findings.claims import CLAIMS, decide
@@ -74,91 +72,8 @@ def test_a_claim_is_explained_with_its_plot_and_page(wse: Wse, empty: Path) -> N
         (["claims", "two"], "N 'two': give the number of a claim"),
         (["claims", "8", "11", "--png", "x.png"], "--png draws the plot of one claim"),
         (["claims", "7", "--png", "x.png"], "there is nothing to draw"),
-        (["race", "story", "--speed", "0"], "--speed 0: give a number from 0.001 to 1000"),
-        (["race", "story", "--gpu", "h20"], "did you mean 'h200'?"),
-        (["race", "story", "--text", "none.txt"], "none.txt: does not exist"),
-        (["race", "story", "--users", "0"], "--users 0"),
-        (
-            ["race", "llama-3-8b", "--gpus", "1", "--users", "4000"],
-            "--users 4000: beside llama-3-8b as bfloat16 the KV cache of 1 h200 holds 672 users of 1,335 tokens; give "
-            "--users 672, or more --gpus",
-        ),
-        (["race", "story", "--users", "5000"], "--users 5000: give at most 4,096 users"),
-        (["race", "story", "--load", "1"], "--load 1: give a share above 0 and below 1"),
-        (["race", "story", "--rate", "0"], "--rate 0: give requests a second of more than 0"),
-        (["race", "story", "--rate", "1", "--load", "0.5"], "--rate and --load: one follows from the other"),
-        (["race", "story", "--users", "2", "--load", "0.5"], "--users 2: with --load and --rate users follow"),
-        (
-            ["race", "story", "--prompt-len", "4000"],
-            "the answer of some 311 tokens and --prompt-len 4000: more than the ",
-        ),
-        (["race", "llama-3-8b", "--context", "300"], "the answer of some 311 tokens: more than --context 300"),
-        (["race", "story", "--draft", "typicl"], "did you mean 'typical'?"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(wse: Wse, empty: Path, arguments: list[str], says: str) -> None:
     assert says in wse(*arguments).refusal()
     assert not any(empty.iterdir())
-
-
-SMALL_RACE = ("race", "story", "--mesh", "24x24", "--gpu", "h100", "--gpus", "1", "--dtype", "float16", "--json")
-
-
-@pytest.mark.slow
-def test_a_race_under_load_waits_in_the_queues_that_serving_has(wse: Wse) -> None:
-    """Beside the machines alone come those that others use too: tokens come later and slower, and are cheaper."""
-    result = json.loads(wse(*SMALL_RACE, "--prompt-len", "64", "--load", "0.8").out)
-    lanes = {lane["pace"]["name"]: lane for lane in result["lanes"]}
-    assert len(lanes) == 4
-    for machine in ("wafer", "GPU"):
-        alone, shared = (
-            next(lane for name, lane in lanes.items() if machine in name and how in name) for how in ("alone", "among")
-        )
-        assert alone["pace"]["queue_s"] == 0 <= shared["pace"]["queue_s"]
-        assert shared["tokens_per_s"] < alone["tokens_per_s"]
-        if machine == "GPU":  # whose passes users share; requests wait for the pass under way
-            assert shared["pace"]["queue_s"] > 0
-            assert shared["usd_per_million_tokens"] < alone["usd_per_million_tokens"]
-        assert ", float16, 80% of" in shared["note"]
-    options = {"model": "story", "gpu": "h100", "gpus": 1, "dtype": "float16", "prompt_len": 64, "new_tokens": 311}
-    served = api.serve_sim(**options, load=0.8, requests=4_000).served
-    pace = next(lane["pace"] for name, lane in lanes.items() if "GPU" in name and "among" in name)
-    assert pace["queue_s"] == pytest.approx(served.all.queueing.mean)
-    assert pace["step_s"] == pytest.approx(served.all.tpot.mean)
-
-
-@pytest.mark.slow
-def test_a_rate_that_one_machine_cannot_serve_is_told(wse: Wse) -> None:
-    said = wse(*SMALL_RACE, "--prompt-len", "64", "--rate", "20000").refusal()
-    assert re.search(r"--rate 20000: 1 (wafer|GPU) \S+ can serve \S+ requests/s at most; give less, or --load", said)
-
-
-@pytest.mark.slow
-def test_a_race_with_drafts_comes_in_steps(wse: Wse) -> None:
-    plain, drafted = (
-        json.loads(wse(*SMALL_RACE, "--prompt-len", "64", "--users", "4", *draft).out)["lanes"]
-        for draft in ((), ("--draft", "0.9,0.9"))
-    )
-    for machine in ("GPU h100, alone", "GPU h100, among 4 users"):
-        before, after = (next(lane for lane in lanes if machine in lane["pace"]["name"]) for lanes in (plain, drafted))
-        assert after["pace"]["tokens_per_step"] == pytest.approx(2.71)
-        assert after["tokens_per_s"] > 1.5 * before["tokens_per_s"]
-        assert after["note"].endswith("2 tokens drafted")
-
-
-def test_a_race_of_the_bundled_model(wse: Wse, empty: Path) -> None:
-    (empty / "answer.txt").write_text("One two three four five six seven eight nine ten. " * 4)
-    ran = ("race", "story", "--mesh", "24x24", "--gpu", "h100", "--gpus", "1", "--users", "8", "--prompt-len", "64")
-    ran += ("--dtype", "float16", "--text", "answer.txt")
-    result = json.loads(wse(*ran, "--json", "--html", "race.html").out)
-    tokens = result["tokens"]
-    assert tokens == 44
-    assert len(result["lanes"]) == 3
-    done = [lane["done_s"] for lane in result["lanes"]]
-    assert done == sorted(done)
-    for lane in result["lanes"]:
-        pace = lane["pace"]
-        assert lane["done_s"] == pytest.approx(pace["first_token_s"] + (tokens - 1) * pace["step_s"])
-    page = (empty / "race.html").read_text()
-    assert "seven eight" in "".join(json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["pieces"])  # type: ignore[index]
-    assert "whole answer" in wse(*ran).out

@@ -18,11 +18,10 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
 from wse.request.pattern_request import PatternRequest
 from wse.request.placement_request import PlacementRequest
-from wse.request.race_request import RaceRequest
 from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 
-REQUESTS = (RunRequest, CompileRequest, EstimateRequest, CompareRequest, RaceRequest, ServeRequest, PatternRequest)
+REQUESTS = (RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest, PatternRequest)
 OWN_MAPPING = {ServeRequest: {"mapping"}}
 """A server of many users is placed on whole wafers unless another mapping is given."""
 SAME = ("model", "wafer", "system", "prefill", "decode", "crossing", "batch", "rewrites")

@@ -17,7 +17,6 @@ from wse.request.arguments import argument_docs, argument_value, takes_options_o
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import Option, options_of
-from wse.request.race_request import RaceRequest
 from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 from wse.request.targets import read_lengths
@@ -134,7 +133,7 @@ def test_the_case_of_a_known_name_counts_for_nothing(
     assert field.value(given) == given  # what is there is meant
 
 
-@pytest.mark.parametrize("request_class", [EstimateRequest, RunRequest, CompareRequest, ServeRequest, RaceRequest])
+@pytest.mark.parametrize("request_class", [EstimateRequest, RunRequest, CompareRequest, ServeRequest])
 def test_options_that_count_tokens_say_so_in_their_form(request_class: type) -> None:
     for field in options_of(request_class).values():
         assert (field.option.unit == TOKEN) == (field.option.metavar == "TOKENS"), field.flag

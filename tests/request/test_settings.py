@@ -15,7 +15,6 @@ from wse.request.compile_request import CompileRequest
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import options_of
 from wse.request.prepare_estimate import prepare_estimate
-from wse.request.race_request import RaceRequest
 from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 from wse.request.settings import with_settings
@@ -46,9 +45,7 @@ def test_a_request_without_settings_is_itself() -> None:
     assert with_settings(QUICK) is QUICK
 
 
-@pytest.mark.parametrize(
-    "request_type", [RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest, RaceRequest]
-)
+@pytest.mark.parametrize("request_type", [RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest])
 def test_every_command_that_takes_a_wafer_takes_settings(request_type: type) -> None:
     assert options_of(request_type)["settings"].flag == "--set"
 

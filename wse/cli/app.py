@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import wse
-from wse.cli import catalogue, claims, pattern, race, run, validate, view
+from wse.cli import catalogue, claims, pattern, run, validate, view
 from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
 from wse.cli import estimate as estimate_command
@@ -37,7 +37,6 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "export": export_command.export,
     "validate": validate.validate,
     "claims": claims.claims,
-    "race": race.race,
     "pattern": pattern.pattern,
     "scenario": scenario_command.scenario,
     "sweep": sweep_command.sweep,

@@ -1,1 +1,1 @@
-"""Machines and traces side by side: `compare` one wafer with many and with GPUs, `race` their answers word by word."""
+"""Machines, settings, patterns and traces side by side."""

@@ -13,7 +13,6 @@ from wse.comparison.compare.result import CompareResult
 from wse.comparison.compare.traces import TracesComparison
 from wse.comparison.explore.result import ExploreResult
 from wse.comparison.pattern.result import PatternResult
-from wse.comparison.race.result import RaceResult
 from wse.comparison.scenario.result import ScenarioResult, ScenariosResult
 from wse.comparison.sweep.sweep import SweepResult
 from wse.comparison.what_if.result import WhatIfResult
@@ -59,7 +58,6 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "compare TRACE TRACE": TracesComparison,
     "serve-sim": ServeResult,
     "claims": ClaimsResult,
-    "race": RaceResult,
     "pattern": PatternResult,
     "scenario NAME": ScenarioResult,
     "sweep": SweepResult,

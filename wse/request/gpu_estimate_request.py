@@ -173,7 +173,7 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         raise BadInput(msg)
     users = _users(request)
     replicas = Goal(users=users, replicas=request.replicas).replicas_for(server.users_that_fit(prompt + new))
-    check_users(server, users, prompt + new, "--batch" if request.users is None else "--users", replicas=replicas)
+    _check_users(server, users, prompt + new, "--batch" if request.users is None else "--users", replicas)
     return PreparedGpuEstimate(
         server=server,
         draft_model=None if request.draft_model is None else str(request.draft_model),
@@ -234,14 +234,7 @@ def _check_heads(server: GpuServer) -> None:
     raise BadInput(msg)
 
 
-def check_users(
-    server: GpuServer,
-    users: int,
-    tokens: int,
-    option: str = "--batch",
-    lengths: str = "--prompt-len and --new-tokens",
-    replicas: int = 1,
-) -> None:
+def _check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
     """Refuse more users of so many tokens than the cache holds, or a batch has.
 
     Args:
@@ -249,7 +242,6 @@ def check_users(
         users: The users that were asked for.
         tokens: Of each of them, prompt and answer.
         option: The option that they were asked for with.
-        lengths: The options of their lengths.
         replicas: Equal machines that share the users.
     """
     if users > replicas * MOST_USERS:
@@ -261,7 +253,7 @@ def check_users(
     model, machine = f"{server.spec.name} as {server.weights.name}", f"{server.parallelism.gpus} {server.gpu.name}"
     model += "" if server.draft is None else " and its draft"
     machine += "" if replicas == 1 else f" on each of {replicas:,} replicas"
-    remedy = f"give {option} {most}" if most else f"give shorter {lengths}"
+    remedy = f"give {option} {most}" if most else "give shorter --prompt-len and --new-tokens"
     or_replicas = " or --replicas" if most and option == "--users" else ""
     msg = (
         f"{option} {users}: beside {model} the KV cache of {machine} holds {plural(most, 'user')} of {tokens:,} "

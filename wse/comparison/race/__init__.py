@@ -1,1 +1,0 @@
-"""``wse race``: the same answer at the pace of several machines, side by side."""
