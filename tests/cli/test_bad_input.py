@@ -71,22 +71,18 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--defects", "0.1", "--defects-seed", "-1"], ["--defects-seed -1", "from 0"]),
     (["--defects", "0.999999", "--mesh", "2x2"], ["--defects 0.999999", "no mesh of live PEs", "fewer dead PEs"]),
     (["--temperature", "-1"], ["--temperature -1", "0 for greedy"]),
-    (["--temperature", "nan"], ["--temperature nan", "0 for greedy"]),
-    (["--temperature", "hot"], ["--temperature 'hot'", "wse run --help"]),
+    *[
+        (["--temperature", v], [f"--temperature '{v}'", "give a number, such as 0.8 or 10k"])
+        for v in ("nan", "inf", "hot", "1s", "0x1")
+    ],
     (["--temperature", "1e6"], ["--temperature 1000000.0", "0 for greedy"]),
-    (["--temperature", "inf"], ["--temperature inf", "0 for greedy"]),
+    (["--temperature", "1e999"], ["--temperature inf", "0 for greedy"]),
     (["--temperature", "1", "--top-k", "-1"], ["--top-k -1", "at least 1, or 0 for no limit"]),
-    *[
-        (["--temperature", "1", "--top-p", v], [f"--top-p {v}", "above 0, at most 1"])
-        for v in ("0.0", "-0.5", "1.01", "nan", "inf")
-    ],
-    *[
-        (["--temperature", "1", "--min-p", v], [f"--min-p {v}", "from 0 (no limit) to 1"])
-        for v in ("-0.1", "1.5", "nan", "inf")
-    ],
+    *[(["--temperature", "1", "--top-p", v], [f"--top-p {v}", "above 0, at most 1"]) for v in ("0.0", "-0.5", "1.01")],
+    *[(["--temperature", "1", "--min-p", v], [f"--min-p {v}", "from 0 (no limit) to 1"]) for v in ("-0.1", "1.5")],
     *[
         (["--repetition-penalty", v], [f"--repetition-penalty {v}", "above 0 (1: no penalty)"])
-        for v in ("0.0", "-1.0", "nan", "inf", "10000000.0")
+        for v in ("0.0", "-1.0", "10000000.0")
     ],
     (["--top-k", "4", "--top-k", "some"], ["--top-k 'some'", "give a whole number, such as 8 or 10k"]),
     (["--top-k=4", "--top-k=some"], ["--top-k 'some'", "give a whole number, such as 8 or 10k"]),
@@ -128,6 +124,11 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["estimate", "story", "--write-mapping", "no/a.toml"], ["--write-mapping no/a.toml", "no is no folder"]),
     (["serve-sim", "story", "--ttft", "2kg"], ["--ttft '2kg'", "give a number with its unit, such as 200ms"]),
     (["serve-sim", "story", "--ttft", "200"], ["--ttft '200'", "give a unit, such as 200ms"]),
+    (["serve-sim", "story", "--batch-wait", "500"], ["--batch-wait '500'", "give a unit, such as 200ms"]),
+    (["serve-sim", "story", "--kv-latency", "5"], ["--kv-latency '5'", "give a unit, such as 5us"]),
+    (["serve-sim", "story", "--rate", "fast"], ["--rate 'fast'", "give a number, such as 0.8 or 10k"]),
+    (["run", "--checkpoint-every", "60"], ["--checkpoint-every '60'", "give a unit, such as 200ms"]),
+    (["compare", "story", "--link-latency", "5us,20"], ["--link-latency '20'", "give a unit, such as 5us"]),
     (["serve-sim", "story", "--tpot", "0"], ["--tpot '0'", "give a unit, such as 200ms"]),
     (["compare", "story", "--tpot", "2"], ["--tpot '2'", "give a unit, such as 200ms"]),
     (["sweep", "story", "--set", "context=0.3k"], ["context = '0.3k'", "give a whole number, or default"]),

@@ -154,7 +154,7 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["MODEL", "--link-bandwidth", "8;32"], ["--link-bandwidth '8;32'", "such as 150GB/s"]),
     (["MODEL", "--link-latency", "inf"], ["--link-latency 'inf'", "such as 5us"]),
     (["MODEL", "--link-latency", "5s"], ["--link-latency 5e+06", "0 to 10000 µs"]),
-    (["MODEL", "--link-latency", "1e300"], ["--link-latency 1e+300", "0 to 10000 µs"]),
+    (["MODEL", "--link-latency", "1e300us"], ["--link-latency 1e+300", "0 to 10000 µs"]),
     (["MODEL", "--replicas", "0"], ["--replicas 0", "at least 1"]),
     (["MODEL", "--new-tokens", "1"], ["--new-tokens 1", "at least 2"]),
     (["MODEL", "--question", "one-or-many"], ["--question", "'one-or-many'", "did you mean 'one-wafer-or-many'?"]),

@@ -77,9 +77,28 @@ def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4", "--schedule", "released")
     arguments = ("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "1")
     report = json.loads(wse(*arguments, "--json").out)
-    assert not {"decode", "crossing", "bounds", "schedule", "energy", "cost"} & report.keys()
-    assert report["latency"]["ttft_s"] > 0
+    assert not {"decode", "crossing", "bounds", "schedule", "energy", "published"} & report.keys()
+    assert report["serving"]["ttft_s"] == pytest.approx(report["latency"]["ttft_s"])
+    assert report["serving"]["tokens_per_s"] == pytest.approx(1 / report["latency"]["ttft_s"])
+    assert "tpot_s" not in report["serving"]
     assert "first token" in wse(*arguments, "--detail").out
+
+
+def test_users_of_single_tokens_share_the_machine(wse: Wse) -> None:
+    placed = ("estimate", "story", "--mesh", "24x24", "--mapping", "pipeline", "--schedule", "released")
+    placed += ("--prompt-len", "64", "--new-tokens", "1")
+    one, eight, replicas = (
+        json.loads(wse(*placed, *users, "--json").out)
+        for users in ((), ("--users", "8"), ("--users", "8", "--replicas", "2"))
+    )
+    assert (one["serving"]["users"], eight["serving"]["users"]) == (1, 8)
+    assert eight["serving"]["tokens_per_s"] > 1.5 * one["serving"]["tokens_per_s"]
+    assert eight["serving"]["ttft_s"] == pytest.approx(8 / eight["serving"]["tokens_per_s"])
+    assert replicas["serving"]["tokens_per_s"] == pytest.approx(2 * eight["serving"]["tokens_per_s"])
+    assert eight["cost"]["usd_per_million_tokens"] < one["cost"]["usd_per_million_tokens"]
+    out = " ".join(wse(*placed, "--users", "8").out.split())
+    assert re.search(r"all users [\d,]+ tokens/s [MVDRIU] 8 users at a time: TTFT [\d.]+ (ms|µs) ", out)
+    assert "per million tokens with 8 users" in out
 
 
 def test_the_answer_has_grades_behind_its_numbers_and_names_them_as_the_field_does(wse: Wse, tmp_path: Path) -> None:

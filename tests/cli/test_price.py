@@ -135,7 +135,7 @@ def test_what_if_has_both_ends(wse: Wse) -> None:
         (("compare", *WAFER, "--gpu", "h100", "--price", "b200=2"), "--price b200=2: the request has no b200"),
         (("serve-sim", *WAFER, "--price", "h200=2"), "--price h200=2: the request has no h200"),
         (("compare", TRACE, TRACE, "--price", "wse3=2"), "--price wse3=2: the request has no wse3; leave it out"),
-        (("estimate", *WAFER, "--price", "wafer=nan"), "--price wafer=nan: give USD per hour, more than 0"),
+        (("estimate", *WAFER, "--price", "wafer=nan"), "--price 'wafer=nan': give NAME=USD per hour, such as"),
         (("estimate", *WAFER, "--price", "h20=2"), "--price: unknown wafer or GPU 'h20': did you mean 'h200'?"),
     ],
 )

@@ -6,17 +6,18 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 import pytest
 
 from wse.errors import BadInput
-from wse.hardware.quantity import TOKEN
+from wse.hardware.quantity import TOKEN, is_time
 from wse.request.arguments import argument_docs, argument_value, takes_options_of
 from wse.request.compare_request import CompareRequest
+from wse.request.compile_request import CompileRequest
 from wse.request.estimate_request import EstimateRequest
-from wse.request.option import Option, options_of
+from wse.request.option import Option, RequestField, options_of
 from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 from wse.request.targets import read_lengths
@@ -36,7 +37,7 @@ class Cake:
     layers: Annotated[Sequence[int] | Sequence[Sequence[int]] | None, Option(doc="Of each.", repeats=True)] = None
     flour: Annotated[int, Option(doc="Powder.", metavar="TOKENS", unit="token")] = 1
     wait: Annotated[float | None, Option(doc="Time.", metavar="TIME", unit="s")] = None
-    proof: Annotated[float, Option(doc="Later.", metavar="µs", unit="µs")] = 1.0
+    proof: Annotated[float, Option(doc="Later.", metavar="TIME", unit="µs")] = 1.0
     secret: int = 3
 
 
@@ -58,7 +59,7 @@ def test_the_signature_has_every_option_and_the_own_arguments() -> None:
     assert text == (
         "(oven: 'str', kind: str, *, eggs: int | str | None = None, "
         "oven_time: collections.abc.Sequence[float] | str | None = None, "
-        "fast_oven: bool = False, sugar: float = 0.5, "
+        "fast_oven: bool = False, sugar: float | str = 0.5, "
         "layers: collections.abc.Sequence[int] | collections.abc.Sequence[collections.abc.Sequence[int]] | None"
         " = None, flour: int | str = 1, wait: float | str | None = None, proof: float | str = 1.0, "
         "on_done: 'Any' = None) -> 'Cake'"
@@ -77,7 +78,7 @@ def test_the_docstring_says_what_each_argument_is() -> None:
         "layers": "Of each.",
         "flour": "Powder.",
         "wait": "Time. A number is in s; a text has a unit.",
-        "proof (µs)": "Later. A number is in µs; a text has a unit.",
+        "proof": "Later. A number is in µs; a text has a unit.",
         "on_done": "Called at the end.",
     }
 
@@ -94,13 +95,13 @@ def test_the_docstring_says_what_each_argument_is() -> None:
         ({"wait": "200ms"}, {"wait": 0.2}),
         ({"wait": 200}, {"wait": 200.0}),
         ({"proof": "5us"}, {"proof": 5.0}),
-        ({"proof": "5"}, {"proof": 5.0}),
         ({"proof": "2ms"}, {"proof": 2_000.0}),
         ({"eggs": np.int64(4)}, {"eggs": 4}),
         ({"oven_time": "2,3"}, {"hours": (1.0, 1.5)}),
         ({"oven_time": [2, 3.5]}, {"hours": (2.0, 3.5)}),
         ({"oven_time": None}, {"hours": None}),
         ({"sugar": 1}, {"sugar": 1.0}),
+        ({"sugar": "1.5k"}, {"sugar": 1_500.0}),
         ({"layers": np.arange(3)}, {"layers": (0, 1, 2)}),
         ({"layers": [[1], (2, 3)]}, {"layers": ((1,), (2, 3))}),
     ],
@@ -144,7 +145,7 @@ def test_options_that_count_tokens_say_so_in_their_form(request_class: type) -> 
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("link_latency_us", "5us,0.5,20", (5.0, 0.5, 20.0)),
+        ("link_latency_us", "5us,500ns,0.02ms", (5.0, 0.5, 20.0)),
         ("link_latency_us", "500ns", (0.5,)),
         ("link_gb_per_s", "150GB/s,8,2.4TB/s", (150.0, 8.0, 2_400.0)),
         ("wafers", "1,1k", (1, 1_000)),
@@ -164,7 +165,9 @@ def test_values_of_a_comparison_have_units(name: str, text: str, value: Any) -> 
         ("prompt_len", "4k", 4_096),
         ("ttft", "200ms", 0.2),
         ("batch_wait", "500ms", 0.5),
-        ("batch_wait", "0.5", 0.5),
+        ("rate", "1k", 1_000.0),
+        ("rate", "2.5", 2.5),
+        ("load", "0.8", 0.8),
         ("kv_latency", "5us", 5.0),
         ("kv_bandwidth", "150", 150.0),
         ("kv_bandwidth", "2.4TB/s", 2_400.0),
@@ -173,6 +176,32 @@ def test_values_of_a_comparison_have_units(name: str, text: str, value: Any) -> 
 def test_values_of_a_service_have_units(name: str, text: str, value: float) -> None:
     field = options_of(ServeRequest)[name]
     assert (field.value(text), argument_value(field, text)) == (value, value)
+
+
+EVERY_REQUEST: Final = (CompileRequest, EstimateRequest, RunRequest, CompareRequest, ServeRequest)
+NUMBERS: Final = [
+    field
+    for field in {field.flag: field for kind in EVERY_REQUEST for field in options_of(kind).values()}.values()
+    if field.type is float or is_time(field.option.unit)
+]
+
+
+@pytest.mark.parametrize("field", NUMBERS, ids=lambda field: field.flag)
+def test_every_time_needs_a_unit_and_every_other_number_may_have_a_prefix(field: RequestField) -> None:
+    if is_time(field.option.unit):
+        assert field.option.metavar.startswith("TIME")
+        for argument in ("500", "0"):
+            with pytest.raises(BadInput, match=rf"{field.flag} '{argument}': give a unit, such as (200ms|5us) or "):
+                field.value(argument)
+    elif field.option.unit == "":
+        assert field.value("1.5k") == 1_500.0
+        with pytest.raises(BadInput, match=rf"{field.flag} '1ms': give a number, such as 0.8 or 10k$"):
+            field.value("1ms")
+
+
+def test_times_are_these_options() -> None:
+    times = {field.flag for field in NUMBERS if is_time(field.option.unit)}
+    assert times == {"--ttft", "--tpot", "--batch-wait", "--checkpoint-every", "--kv-latency", "--link-latency"}
 
 
 def test_lengths_count_tokens() -> None:
@@ -205,7 +234,7 @@ def test_an_iterator_loses_nothing() -> None:
         ({"fast_oven": 1}, "fast_oven=1: give True or False"),
         ({"oven_time": 2}, "oven_time=2: give a list of numbers or None"),
         ({"oven_time": ["x"]}, "oven_time=['x']: give a list of numbers or None"),
-        ({"sugar": "much"}, "sugar='much': give a number"),
+        ({"sugar": "much"}, "--sugar 'much': give a number, such as 0.8 or 10k"),
         ({"layers": {1: 2}}, "layers={1: 2}: give a list of whole numbers or a list of lists of whole numbers or None"),
     ],
     ids=str,

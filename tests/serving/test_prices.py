@@ -15,6 +15,7 @@ def test_a_text_and_a_mapping_give_the_same_prices() -> None:
     expected = {"wafer": 60.0, "h200": 2.5}
     assert read_prices("wafer=60, H200 = 2.5") == read_prices({"wafer": 60, "h200": 2.5}) == expected
     assert read_prices(None) == {}
+    assert read_prices("wafer=1.5k") == {"wafer": 1_500.0}
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_a_text_and_a_mapping_give_the_same_prices() -> None:
         ({}, "--price: has no price; give NAME=USD per hour, such as wafer=60,h200=2.5"),
         ("wafer=0", "--price wafer=0: give USD per hour, more than 0 and at most 1,000,000"),
         ("wafer=-1", "--price wafer=-1: give USD per hour, more than 0 and at most 1,000,000"),
-        ("wafer=inf", "--price wafer=inf: give USD per hour, more than 0 and at most 1,000,000"),
+        ("wafer=inf", "--price 'wafer=inf': give NAME=USD per hour, such as wafer=60,h200=2.5"),
         ({"wafer": math.nan}, "--price wafer=nan: give USD per hour, more than 0 and at most 1,000,000"),
         ("h200=2,H200=3", "--price: h200 is given twice; keep one"),
     ],

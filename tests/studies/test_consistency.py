@@ -14,7 +14,7 @@ SMALL: Final[dict[str, Any]] = {"mesh": "32x32", "wafers": 1, "mapping": "pipeli
 """A wafer on which layouts are compiled fast."""
 ON_WAFERS: Final = [
     {"prompt_len": prompt, "new_tokens": new, "users": users}
-    for prompt, new, most in [(16, 48, 4), (64, 128, 2), (200, 100, 3)]
+    for prompt, new, most in [(16, 48, 4), (64, 128, 2), (200, 100, 3), (300, 1, 4)]
     for users in range(1, most + 1)
 ]
 ON_GPUS: Final = [
@@ -57,7 +57,7 @@ def test_simulations_on_wafers_are_what_estimates_say(options: dict[str, Any]) -
     assert serving is not None
     latencies = simulated(serving, {"model": "story", **SMALL, **options, "objective": "latency"})
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.07)
-    if options["users"] == 1:
+    if options["users"] == 1 and serving.tpot_s is not None:
         assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
 
 

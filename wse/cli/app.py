@@ -126,8 +126,6 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":
         text = f"{place}{_label(parameter)} is missing; {remedy}"
-    elif kind == "BadParameter" and parameter is not None:
-        text = f"{place}{_label(parameter)} {_value(parameter, arguments)}: {_plain(error)}; {remedy}"
     else:
         text = f"{place}{_plain(error)}; {remedy}"
     return str(BadInput(text))
@@ -142,8 +140,6 @@ def _commands_with(option: str) -> list[str]:
 def _plain(error: Exception) -> str:
     """Typer's message, beginning small and without its full stop."""
     text = str(getattr(error, "message", error)).rstrip(".")
-    if "valid number" in text:
-        return "give a number, such as 0.8"
     return text[:1].lower() + text[1:]
 
 
@@ -151,18 +147,6 @@ def _label(parameter: Any) -> str:
     """An option by its long name, an argument by its metavar."""
     options = [name for name in getattr(parameter, "opts", []) if name.startswith("--")]
     return str(options[0]) if options else str(parameter.metavar or parameter.name).upper()
-
-
-def _value(parameter: Any, arguments: Sequence[str]) -> str:
-    """The value of an option as it was given; of one that was given twice the last, which is what counts."""
-    value_text = ""
-    for at, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if argument in parameter.opts and at + 1 < len(arguments):
-            value_text = repr(arguments[at + 1])
-        elif equals and name in parameter.opts:
-            value_text = repr(value)
-    return value_text
 
 
 def _options(context: Any) -> list[str]:

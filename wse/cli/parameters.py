@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from wse.errors import BadInput
+from wse.hardware.quantity import is_time
 from wse.request.option import Option, RequestField, options_of, request_field, request_of
 
 REQUEST: Final = "request"
@@ -99,7 +100,8 @@ def _shown_default(field: RequestField) -> Any:
     """A field's default as the command line has it: the word for None, where there is one."""
     if field.default is None or field.option.repeats:
         return field.option.none or None
-    return str(field.default) if field.is_text else field.default
+    unit = field.option.unit if is_time(field.option.unit) else ""
+    return f"{field.default:g}{unit}" if field.type is float else str(field.default) if field.is_text else field.default
 
 
 def _info(field: RequestField) -> Any:

@@ -63,7 +63,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         number=6,
         text="Four lanes of PCIe 4.0 between wafers would do.",
         source=THREADS,
-        command="wse compare llama-3.1-70b --wafers 4 --link-bandwidth 8,32,150 --link-latency 0.5,5,20",
+        command="wse compare llama-3.1-70b --wafers 4 --link-bandwidth 8,32,150 --link-latency 500ns,5us,20us",
         decide=links.slow_link,
     ),
     Claim(

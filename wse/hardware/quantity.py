@@ -41,6 +41,11 @@ def units_for(unit: str) -> tuple[str, ...]:
     return tuple(given for given in _SCALES.get(_counted(unit), ()) if given not in ("byte", "byte/s"))
 
 
+def is_time(unit: str) -> bool:
+    """Return whether a unit is one of time."""
+    return unit in _TIMES
+
+
 def read_quantity(text: str, unit: str) -> int | float | None:
     """Return the number in a text, converted to ``unit``, or None where the text is no such quantity.
 

@@ -32,7 +32,7 @@ print(result.system.wafers, result.decode.tokens_per_s_per_user)
 
 A function is a command; an argument is the option of that name with underscores, with the same default. Nothing is
 printed. What the command line reads from a text may be given as a text here too: `wafers="auto"`,
-`link_latency="0.5,5"`. `import wse` takes a tenth of a second; a function loads what it needs when it is called.
+`link_latency="500ns,5us"`. `import wse` takes a tenth of a second; a function loads what it needs when it is called.
 
 ## Functions
 """

@@ -22,6 +22,7 @@ from types import GenericAlias, NoneType, SimpleNamespace
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from wse.errors import BadInput, UnknownName
+from wse.hardware.quantity import TOKEN
 from wse.request.option import RequestField, options_of, request_of, union_parts
 
 R = TypeVar("R")
@@ -126,7 +127,7 @@ def argument_type(field: RequestField) -> Any:
 def argument_value(field: RequestField, value: Any) -> Any:
     """The field's value of what was given from Python.
 
-    A text for what is no text is read as the command line reads it: ``wafers="auto"``, ``link_latency="0.5,5"``.
+    A text for what is no text is read as the command line reads it: ``wafers="auto"``, ``link_latency="500ns,5us"``.
 
     Raises:
         BadInput: the value is of another type, or a text that cannot be read.
@@ -226,7 +227,7 @@ def _document(field: RequestField) -> str:
     option = field.option
     doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)
     none = f" None is {option.none}." if option.none not in ("", "none") and field.default is None else ""
-    unit = f" A number is in {option.unit}; a text has a unit." if field.type is float and option.unit else ""
+    unit = f" A number is in {option.unit}; a text has a unit." if option.unit not in ("", TOKEN) else ""
     return f"{argument_name(field)}{_form(field)}: {doc}{none}{unit}"
 
 

@@ -100,6 +100,7 @@ class CompareRequest:
             doc="Bandwidth of links between wafers. Default: the wafer's own, 8 and 150 GB/s.",
             panel="Wafer and mapping",
             metavar="GB/s,...",
+            unit="GB/s",
             flag="--link-bandwidth",
             read=partial(_amounts, "--link-bandwidth", "GB/s"),
         ),
@@ -109,7 +110,8 @@ class CompareRequest:
         Option(
             doc="Latency of links between wafers, such as 5us. Default: the wafer's own, 20 and 0.5 µs.",
             panel="Wafer and mapping",
-            metavar="µs,...",
+            metavar="TIME,...",
+            unit="µs",
             flag="--link-latency",
             read=partial(_amounts, "--link-latency", "µs"),
         ),
@@ -278,5 +280,5 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 
 
 def _amounts(option: str, unit: str, text: str) -> tuple[float, ...]:
-    """Return the numbers of a list, each in ``unit`` or with a unit of its own. Raises BadInput for another text."""
-    return tuple(read_amount(option, part, unit, metavar=unit) for part in _parts(option, text))
+    """Return the numbers of a list, converted to ``unit``. Raises BadInput as of `read_amount`."""
+    return tuple(read_amount(option, part, unit) for part in _parts(option, text))

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 
 from wse.errors import BadInput
 from wse.files import path_exists
-from wse.hardware.quantity import COUNT, TOKEN, has_unit, read_quantity, whole_number
+from wse.hardware.quantity import COUNT, TOKEN, has_unit, is_time, read_quantity, whole_number
 from wse.known_names import known_name
 
 R = TypeVar("R")
@@ -31,9 +31,10 @@ _EXAMPLES: Final = {
     "µs": "5us or 500ns",
     "GB/s": "150GB/s or 2.4TB/s",
     COUNT: "8 or 10k",
+    "": "0.8 or 10k",
     TOKEN: "4096 or 128k",
 }
-"""Examples of values for each unit of an option."""
+"""Examples of values for each unit of an option, and for a number without a unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,8 @@ class Option:
         repeats: Whether it may be given several times; the field then holds a tuple of what was given.
         read: Makes the field's value of a text, and raises BadInput; None where the field's type says how.
         unit: The unit of the field's number: "token", of which k is 1,024, or the unit of a measured quantity, such as
-            "s". A text without a unit is accepted only where ``metavar`` names the unit. Empty for other counts.
+            "s". A time needs its unit in a text; a text without one is otherwise in this unit. Empty for other counts,
+            rates and shares.
         known_values: The names that can be completed, or a function that gives them; those of ``metavar`` where it
             lists them, as ``refuse|report``.
         short: A spelling of one letter, such as ``-o``.
@@ -110,7 +112,7 @@ class RequestField:
     @property
     def is_text(self) -> bool:
         """Whether the command line hands on a text, which `value` reads."""
-        return bool(self.option.none or self.option.read or self.option.unit or self.type is int)
+        return bool(self.option.none or self.option.read or self.type in (int, float))
 
     def value(self, argument: Any) -> Any:
         """The field's value of what was given on the command line.
@@ -141,8 +143,8 @@ class RequestField:
             return None
         if self.option.read is not None:
             return self.option.read(text)
-        if self.option.unit and self.type is float:
-            return read_amount(self.flag, text, self.option.unit, self.option.metavar)
+        if self.type is float:
+            return read_amount(self.flag, text, self.option.unit)
         if self.type is not int:
             return text
         number = whole_number(text, self.option.unit or COUNT)
@@ -196,18 +198,19 @@ def request_of(request: type[R], values: Mapping[str, Any]) -> R:
     return request(**arguments)
 
 
-def read_amount(flag: str, text: str, unit: str, metavar: str) -> float:
-    """Return the number in the text of an option such as ``--ttft 200ms``, converted to ``unit``.
+def read_amount(flag: str, text: str, unit: str) -> float:
+    """Return the number in the text of an option such as ``--ttft 200ms`` or ``--rate 1k``, converted to ``unit``.
 
     Raises:
-        BadInput: The text is no such quantity, or it has no unit and ``metavar`` names none. Without this check,
-            ``--ttft 200`` would be wrong by a factor of 1,000 for a user who means milliseconds.
+        BadInput: The text is no such quantity, or it is a time without a unit. Without this check, ``--ttft 200`` would
+            be wrong by a factor of 1,000 for a user who means milliseconds.
     """
     number = read_quantity(text, unit)
     if number is None:
-        message = f"{flag} {text!r}: give a number with its unit, such as {_EXAMPLES[unit]}"
+        with_unit = " with its unit" if unit else ""
+        message = f"{flag} {text!r}: give a number{with_unit}, such as {_EXAMPLES[unit]}"
         raise BadInput(message)
-    if metavar.partition(",")[0] != unit and not has_unit(text):
+    if is_time(unit) and not has_unit(text):
         message = f"{flag} {text!r}: give a unit, such as {_EXAMPLES[unit]}"
         raise BadInput(message)
     return float(number)

@@ -189,13 +189,13 @@ def _check_numbers(request: ServeRequest) -> None:
         if value is not None and not 0 < value <= most:
             message = f"{option} {value:g}: give {what} of more than 0"
             raise BadInput(message)
-    for option, value, most in (
-        ("--length-cv", request.length_cv, MOST_CV),
-        ("--fast-share", request.fast_share, 1),
-        ("--kv-latency", request.kv_latency or 0.0, MOST_LATENCY_US),
+    for option, value, most, unit in (
+        ("--length-cv", request.length_cv, MOST_CV, ""),
+        ("--fast-share", request.fast_share, 1, ""),
+        ("--kv-latency", request.kv_latency or 0.0, MOST_LATENCY_US, " µs"),
     ):
         if not 0 <= value <= most:
-            message = f"{option} {value:g}: give a number from 0 to {most:g}"
+            message = f"{option} {value:g}: give a number from 0 to {most:g}{unit}"
             raise BadInput(message)
 
 

@@ -224,7 +224,7 @@ class RunRequest(PlacementRequest):
     ] = None
     checkpoint_every: Annotated[
         float,
-        Option(doc="Time between two writes of --checkpoint, such as 5s.", panel="Output", metavar="s", unit="s"),
+        Option(doc="Time between two writes of --checkpoint, such as 5s.", panel="Output", metavar="TIME", unit="s"),
     ] = 60.0
     profile: Annotated[
         bool,

@@ -121,7 +121,7 @@ class ServeRequest:
         Option(
             doc="Time after which a static batch begins though it is not full, such as 500ms. Default: never.",
             panel="Serving",
-            metavar="s",
+            metavar="TIME",
             unit="s",
         ),
     ] = None
@@ -184,7 +184,7 @@ class ServeRequest:
         Option(
             doc="Latency of that link, such as 5us. Default: that of the machine's own.",
             panel="Serving",
-            metavar="µs",
+            metavar="TIME",
             unit="µs",
         ),
     ] = None

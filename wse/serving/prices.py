@@ -9,6 +9,7 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.gpus.load import known_gpus, load_gpu
 from wse.hardware.load import known_wafers
+from wse.hardware.quantity import COUNT, read_quantity
 from wse.known_names import known_name
 
 WAFER: Final = "wafer"
@@ -99,11 +100,9 @@ def _known() -> set[str]:
 
 def _pair(text: str) -> tuple[str, float]:
     """Return name and number of a text such as ``h200=2.5``."""
-    name, _, number = (part.strip() for part in text.partition("="))
-    try:
-        if name:
-            return name, float(number)
-        raise ValueError
-    except ValueError:
+    name, _, amount = (part.strip() for part in text.partition("="))
+    usd = read_quantity(amount, COUNT)
+    if not name or usd is None:
         message = f"--price {text.strip()!r}: give NAME=USD per hour, such as wafer=60,h200=2.5"
-        raise BadInput(message) from None
+        raise BadInput(message)
+    return name, usd

@@ -88,3 +88,11 @@ def test_two_replicas_of_a_closed_loop_serve_twice_the_rate_of_one_with_half_of_
     both = served(replace(work, in_flight=8), 2)
     half = replace(work.part(np.arange(0, 400, 2)), in_flight=4)
     assert both.makespan_s == pytest.approx(served(half, 1).makespan_s, rel=0.01)
+
+
+@pytest.mark.parametrize("least_loaded", [True, False], ids=["least loaded", "in turn"])
+def test_machines_without_a_request_are_counted_too(*, least_loaded: bool) -> None:
+    work = workload(requests=4)
+    outcome = served(work, 8, least_loaded=least_loaded)
+    assert (outcome.replicas, len(outcome.workload)) == (8, 4)
+    assert outcome.busy_s == pytest.approx(served(work, 4, least_loaded=least_loaded).busy_s)

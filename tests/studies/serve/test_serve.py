@@ -477,6 +477,17 @@ def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:
     assert prices[1].value == pytest.approx(3 * prices[0].value)
 
 
+def test_replicas_without_a_request_are_paid_and_are_idle() -> None:
+    four, eight = (wse.serve_sim(**STORY | {"requests": 4}, rate=400, replicas=n).served for n in (4, 8))
+    assert four is not None
+    assert eight is not None
+    assert four.usd_per_hour is not None
+    assert eight.usd_per_hour is not None
+    assert eight.usd_per_hour.value == pytest.approx(2 * four.usd_per_hour.value)
+    assert eight.use.busy == pytest.approx(four.use.busy / 2)
+    assert eight.use.most_users == 2 * four.use.most_users
+
+
 def test_auto_takes_the_fewest_replicas_with_a_stable_queue() -> None:
     capacity = wse.serve_sim(**STORY).load.capacity_requests_per_s
     result = wse.serve_sim(**STORY, rate=2.6 * capacity, replicas=None)

@@ -31,7 +31,7 @@ class Outcome:
         left_s: float64 ``[requests]``: when the machine was done with it.
         gaps: float64 ``[runs, 4]``: runs of decode passes: seconds of the first and of the last, passes, users.
         makespan_s: From the first arrival until the machine was done with all.
-        replicas: Machines that shared the requests; seconds below are the sums of all of them.
+        replicas: Machines that shared the requests, idle ones included; seconds below are the sums of all of them.
         busy_s: Seconds in which a pass ran.
         work_s: Seconds in which the slowest stage worked.
         prefill_busy_s: Seconds in which a machine of its own read prompts; 0 without one.

@@ -42,7 +42,7 @@ def simulate_replicas(
     else:
         machines = _in_turn(workload, replicas, make_machine, on_done)
     outcomes = [(machine.record.order, machine.outcome()) for machine in machines if machine.record.order]
-    return together(outcomes)
+    return _together(outcomes, replicas)
 
 
 def _in_turn(workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone) -> list[ContinuousMachine]:
@@ -80,11 +80,12 @@ def _least_loaded(
     return machines
 
 
-def together(outcomes: Sequence[tuple[Sequence[int], Outcome]]) -> Outcome:
+def _together(outcomes: Sequence[tuple[Sequence[int], Outcome]], replicas: int) -> Outcome:
     """Return the outcome of several machines, with its requests in the order of their numbers.
 
     Args:
-        outcomes: The numbers of the requests of each machine, and what happened to them.
+        outcomes: The numbers of the requests of each machine that had any, and what happened to them.
+        replicas: All machines, including those that had no request.
     """
     parts = [outcome for _, outcome in outcomes]
     order = np.argsort(np.concatenate([np.array(numbers, np.int64) for numbers, _ in outcomes]))
@@ -108,5 +109,5 @@ def together(outcomes: Sequence[tuple[Sequence[int], Outcome]]) -> Outcome:
         in_system_s=sum(part.in_system_s for part in parts),
         prefix_hits=sum(part.prefix_hits for part in parts),
         saved_tokens=sum(part.saved_tokens for part in parts),
-        replicas=len(parts),
+        replicas=replicas,
     )

@@ -104,8 +104,6 @@ def choose_layout(
         return fastest_layout(prepared, search(prepared, NARROW))
     compilation = search(prepared, WIDE)
     layouts = ranked_layouts(prepared, compilation, goal)
-    if not layouts:
-        return ChosenLayout(prepared=prepared, compilation=compilation)
     best = layouts[0]
     _check_room(best)
     chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
@@ -155,10 +153,9 @@ def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: G
         return (True, math.inf) if found is None else found.rank(layout.deployment, goal)
 
     found = [
-        layout
+        _with_deployment(one, candidate, searched, number)
         for one, searched in ((prepared, compilation), *rival_searches(prepared))
         for number, candidate in _candidates(one, searched)
-        for layout in _layouts(one, candidate, searched, number)
     ]
     found.sort(key=rank)
     if prepared.request.batch is None:
@@ -214,14 +211,12 @@ def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | N
     return candidate._replace(program=program)
 
 
-def _layouts(
+def _with_deployment(
     prepared: PreparedEstimate, candidate: Candidate, searched: Compilation, finalist: int
-) -> Iterator[CompiledLayout]:
-    """Yield a candidate with its deployment; nothing for a model that decodes no token."""
-    if prepared.new_tokens < 2:
-        return
+) -> CompiledLayout:
+    """Return a candidate with its deployment."""
     deployment = middle_deployment(prepared, candidate.program)
-    yield CompiledLayout(
+    return CompiledLayout(
         prepared=prepared, candidate=candidate, deployment=deployment, searched=searched, finalist=finalist
     )
 
@@ -245,11 +240,11 @@ def _with_more_slots(
             request=replace(prepared.request, batch=slots),
             options=replace(prepared.options, prompt_tokens=prompts),
         )
-        for one in _layouts(wider, compiled, layout.searched, layout.finalist):
-            if rank(one) >= rank(best):
-                return
-            best = one
-            yield one
+        one = _with_deployment(wider, compiled, layout.searched, layout.finalist)
+        if rank(one) >= rank(best):
+            return
+        best = one
+        yield one
         slots *= 2
 
 

@@ -21,7 +21,7 @@ from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.cuts import cuts_result
-from wse.studies.estimate.deployment import wafer_deployment
+from wse.studies.estimate.deployment import middle_deployment, wafer_deployment
 from wse.studies.estimate.draft_plan import draft_plan
 from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
 from wse.studies.estimate.first_token import prompts_result
@@ -137,7 +137,7 @@ def result_of(
     grades = _grades(prepared)
     prompts = prompts_result(clock.fabric, counted.prompts)
     prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer))
-    tokens = _decode_results(prepared, program, counted, grades)
+    tokens = _token_results(prepared, program, counted, grades, with_serving=not given_routing)
     verify = verify_result(prepared, clock.fabric)
     return EstimateResult(
         inputs=inputs(prepared),
@@ -201,8 +201,11 @@ def _grades(prepared: PreparedEstimate) -> Grades:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _DecodeResults:
-    """The results of generated tokens: none where nothing is decoded, ``decode`` alone where experts are given."""
+class _TokenResults:
+    """The results of generated tokens: ``decode`` alone where experts are given.
+
+    Where the prompt gives the only token of a request, ``serving`` and ``cost`` alone.
+    """
 
     decode: DecodeResult | None = None
     pipelining: PipeliningResult | None = None
@@ -212,23 +215,23 @@ class _DecodeResults:
     cost: CostResult | None = None
 
 
-def _decode_results(prepared: PreparedEstimate, program: Program, counted: TimedRun, grades: Grades) -> _DecodeResults:
+def _token_results(
+    prepared: PreparedEstimate, program: Program, counted: TimedRun, grades: Grades, *, with_serving: bool
+) -> _TokenResults:
     clock, prompts, token_classes = counted
     wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
     if not clock.decode.runs:
-        return _DecodeResults()
+        if not with_serving:
+            return _TokenResults()
+        serving = _serving(prepared, middle_deployment(prepared, program))
+        return _TokenResults(serving=serving, cost=cost_result(program.wafers, economics, serving))
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
-    if not token_classes:
-        return _DecodeResults(decode=decode)
+    if not with_serving:
+        return _TokenResults(decode=decode)
     middle_cost = clock.fabric.decode_cost(*prepared.middle_context)
     pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
-    deployment = _deployment(prepared, program, counted, pipelining)
-    users = prepared.goal.users
-    if users is None:
-        users = program.batch if prepared.goal.objective == LATENCY else max(1, saturating_users(deployment))
-    replicas = prepared.goal.replicas_for(deployment.max_concurrency)
-    serving = serving_result(deployment, users, program.batch, replicas)
-    return _DecodeResults(
+    serving = _serving(prepared, _deployment(prepared, program, counted, pipelining))
+    return _TokenResults(
         decode=decode,
         pipelining=pipelining,
         serving=serving,
@@ -236,6 +239,14 @@ def _decode_results(prepared: PreparedEstimate, program: Program, counted: Timed
         energy=energy_result(clock.fabric, clock.decode, token_classes, economics, serving),
         cost=cost_result(program.wafers, economics, serving),
     )
+
+
+def _serving(prepared: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
+    """Return the operating points of a deployment, with the users that are asked for or that the objective chooses."""
+    goal, users = prepared.goal, prepared.goal.users
+    if users is None:
+        users = deployment.slots if goal.objective == LATENCY else max(1, saturating_users(deployment))
+    return serving_result(deployment, users, deployment.slots, goal.replicas_for(deployment.max_concurrency))
 
 
 def _deployment(

@@ -153,12 +153,13 @@ def grades_result(
             rests_on["crossing.s_per_token"] = _OF_CAUSE["crossing"]
     weakest = {key: grades.weakest(constants) for key, constants in rests_on.items()}
     weakest["latency.user.ttft_s"] = _weaker(network.weakest, weakest["latency.ttft_s"])
+    of_rate = weakest["latency.ttft_s" if decode is None else "decode.tokens_per_s"]
     if energy is not None:
         priced = (energy.grade, "wafer_power_w")
-        weakest["energy.joules_per_token"] = _weaker(priced, weakest["decode.tokens_per_s"])
+        weakest["energy.joules_per_token"] = _weaker(priced, of_rate)
     if cost is not None:
         priced = (cost.grade, "wafer_usd_per_hour")
-        weakest["cost.usd_per_million_tokens"] = _weaker(priced, weakest["decode.tokens_per_s"])
+        weakest["cost.usd_per_million_tokens"] = _weaker(priced, of_rate)
     return {
         key: GradeResult(grade=grade, source=SOURCES[grade], weakest=name) for key, (grade, name) in weakest.items()
     }

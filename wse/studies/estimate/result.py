@@ -65,7 +65,7 @@ class ChangeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateResult(Result):
-    """Cycles, traffic, SRAM and cost of a request; what concerns generated tokens is absent where none is decoded."""
+    """Cycles, traffic, SRAM and cost of a request; what concerns decoded tokens is absent without any."""
 
     inputs: Annotated[
         Mapping[str, str | int | float],
@@ -207,6 +207,7 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
         ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
         *_user_rows(latency.user),
         *_token_rows(result),
+        *_all_users_rows(result),
         *_verify_rows(result.verify),
         *_crossing_rows(result),
         *_economy_rows(result.energy, result.cost),
@@ -234,20 +235,25 @@ def _token_rows(result: EstimateResult) -> list[AnswerRow]:
     )
     user = f"{count(decode.tokens_per_s_per_user)} tokens/s/user"
     answer = f"{plural(int(result.inputs['new_tokens']), 'token')} in {seconds(latency.request_s)}, prompt and all"
-    rows = [
+    return [
         ("TPOT", "latency.tpot_s", seconds(latency.tpot_s), cycles),
         ("a user", "decode.tokens_per_s_per_user", user, answer),
     ]
+
+
+def _all_users_rows(result: EstimateResult) -> list[AnswerRow]:
+    """The throughput of several users; none for one user alone."""
     serving = result.serving
-    if serving is not None and serving.users > 1:
-        each = f"{plural(serving.users, 'user')} at a time: TTFT {seconds(serving.ttft_s)}"
-        if serving.tokens_per_s_per_user is not None:
-            each += f", {count(serving.tokens_per_s_per_user)} tokens/s/user"
-        if serving.replicas > 1:
-            wafers = plural(serving.replicas * result.system.wafers, "wafer")
-            each += f"; {serving.replicas:,} replicas, {wafers} in all"
-        rows.append(("all users", "decode.tokens_per_s", f"{count(serving.tokens_per_s)} tokens/s", each))
-    return rows
+    if serving is None or serving.users == 1:
+        return []
+    each = f"{plural(serving.users, 'user')} at a time: TTFT {seconds(serving.ttft_s)}"
+    if serving.tokens_per_s_per_user is not None:
+        each += f", {count(serving.tokens_per_s_per_user)} tokens/s/user"
+    if serving.replicas > 1:
+        wafers = plural(serving.replicas * result.system.wafers, "wafer")
+        each += f"; {serving.replicas:,} replicas, {wafers} in all"
+    grade = "latency.ttft_s" if result.decode is None else "decode.tokens_per_s"
+    return [("all users", grade, f"{count(serving.tokens_per_s)} tokens/s", each)]
 
 
 def _cut_rows(result: EstimateResult) -> list[AnswerRow]:
@@ -279,18 +285,17 @@ def _crossing_rows(result: EstimateResult) -> list[AnswerRow]:
 
 def _economy_rows(energy: EnergyResult | None, cost: CostResult | None) -> list[AnswerRow]:
     """Return joules and dollars of a token with so many users, with their ranges."""
-    if energy is None or cost is None or energy.range is None:
-        return []
-    low, high = energy.range
-    watts = (
-        f"with {users_text(energy.users)}, {count(low)} to {count(high)}, at {energy.wafer_power_w / 1000:g} kW a wafer"
-    )
-    ends = cost.usd_per_million_tokens_low, cost.usd_per_million_tokens_high
-    price = cost_note(ends, cost.price_ends, "wafer", cost.users)
-    return [
-        ("energy", "energy.joules_per_token", f"{count(energy.joules_per_token)} J", f"per token {watts}"),
-        ("cost", "cost.usd_per_million_tokens", f"{count(cost.usd_per_million_tokens)} USD", price),
-    ]
+    rows: list[AnswerRow] = []
+    if energy is not None and energy.range is not None:
+        low, high = energy.range
+        watts = f"{count(low)} to {count(high)}, at {energy.wafer_power_w / 1000:g} kW a wafer"
+        note = f"per token with {users_text(energy.users)}, {watts}"
+        rows.append(("energy", "energy.joules_per_token", f"{count(energy.joules_per_token)} J", note))
+    if cost is not None:
+        ends = cost.usd_per_million_tokens_low, cost.usd_per_million_tokens_high
+        price = cost_note(ends, cost.price_ends, "wafer", cost.users)
+        rows.append(("cost", "cost.usd_per_million_tokens", f"{count(cost.usd_per_million_tokens)} USD", price))
+    return rows
 
 
 def _traffic_rows(result: EstimateResult) -> list[AnswerRow]:

@@ -124,7 +124,7 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
     if request.checkpoint is None:
         return None
     if not 0 <= request.checkpoint_every < math.inf:
-        message = f"--checkpoint-every {request.checkpoint_every:g}: is no time; give seconds, such as 60"
+        message = f"--checkpoint-every {request.checkpoint_every:g}: is no time; give one of at least 0, such as 60s"
         raise BadInput(message)
     if request.record is not None:
         message = "--checkpoint: passes that are not carried out again make no tensors; leave out --record"
