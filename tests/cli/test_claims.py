@@ -80,10 +80,10 @@ def test_a_claim_is_explained_with_its_plot_and_page(wse: Wse, empty: Path) -> N
         (["race", "story", "--users", "0"], "--users 0"),
         (
             ["race", "llama-3-8b", "--gpus", "1", "--users", "4000"],
-            "--users 4000: beside llama-3-8b as bfloat16 the KV cache of 1 h200 holds 672 users of 1,335 tokens; give "
-            "--users 672, or more --gpus",
+            "--users 4000: beside llama-3-8b as bfloat16 the KV cache of 1 h200 holds 668 users of 1,335 tokens; give "
+            "--users 668, or more --gpus",
         ),
-        (["race", "story", "--users", "5000"], "--users 5000: give at most 4,096 users"),
+        (["race", "story", "--users", "5000"], "serves at most 1,024 users at a time on 8 h200; give --users 1024"),
         (["race", "story", "--load", "1"], "--load 1: give a share above 0 and below 1"),
         (["race", "story", "--rate", "0"], "--rate 0: give requests a second of more than 0"),
         (["race", "story", "--rate", "1", "--load", "0.5"], "--rate and --load: one follows from the other"),
