@@ -30,7 +30,7 @@ class EightGpus:
     """The deployment of the example by hand: rounds of 16.7 ms, of 213 ms where a prompt is read."""
 
     shape: RequestShape = SHAPE
-    max_concurrency: int = 659
+    max_concurrency: int = 658
     chips: int = 8
     economics: Economics | None = None
 

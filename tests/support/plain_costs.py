@@ -29,6 +29,9 @@ class PlainCosts:
     host_s: float = 0.0
     prompts_fill_gaps: bool = False
 
+    def room_tokens(self, tokens: int) -> int:
+        return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
+
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
         prompts = sum(self.piece_s + self.prompt_s * piece.tokens for piece in pieces)
         return prompts + (self.pass_s + self.user_s * users + self.context_s * context if users else 0.0)

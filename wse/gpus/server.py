@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from wse.errors import BadInput, DoesNotFit
 from wse.gpus.pass_time import PassTime, pass_time
@@ -12,6 +14,9 @@ from wse.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.gpus.spec import GpuSpec, StackSpec
 from wse.gpus.weights import WeightFormat, layers_bytes, model_bytes, plain_bytes_per_value
 from wse.models.spec import ModelSpec
+
+BLOCK_TOKENS: Final = 16
+"""Tokens of a block of the cache, as by default in vLLM (Kwon et al., SOSP 2023)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,22 +141,41 @@ class GpuServer:
             raise DoesNotFit(msg)
         return room
 
-    @property
+    @cached_property
     def kv_capacity_tokens(self) -> int:
         """Tokens of all users that fit the cache, where no window forgets any; errors as of `kv_capacity_bytes`."""
-        of_draft = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
-        return int(self.kv_capacity_bytes / (self.kv_bytes_per_token + of_draft))
+        return int(self.kv_capacity_bytes / self._kv_bytes_per_token_with_draft)
+
+    def kv_room_tokens(self, context_tokens: int) -> int:
+        """Return the part of `kv_capacity_tokens` that the cache of a user of so many tokens needs, draft included.
+
+        A layer with a window keeps no more tokens than that, and caches have whole blocks of `BLOCK_TOKENS`. A user
+        whose caches no window shortens needs its own number of tokens, in whole blocks.
+        """
+        of_draft = 0.0 if self.draft is None else self._draft_copies * self.draft.user_cache_bytes(context_tokens)
+        user_bytes = self.user_cache_bytes(context_tokens) + of_draft
+        return math.ceil(round(user_bytes / self._kv_bytes_per_token_with_draft, 6))
+
+    @property
+    def max_sequences(self) -> int:
+        """Sequences that the stack has in flight at most; with attention by data each GPU has its own scheduler."""
+        return self.stack.max_sequences * (self.parallelism.gpus if self.parallelism.attention_by_data else 1)
 
     def users_that_fit(self, context_tokens: int) -> int:
-        """Users of ``context_tokens`` each whose caches fit; a layer with a window keeps no more than that."""
-        of_draft = 0.0 if self.draft is None else self._draft_copies * self.draft.user_cache_bytes(context_tokens)
-        return int(self.kv_capacity_bytes / (self.user_cache_bytes(context_tokens) + of_draft))
+        """Users of ``context_tokens`` each that are in flight at most: caches have room for them, the stack slots."""
+        return min(self.max_sequences, self.kv_capacity_tokens // self.kv_room_tokens(context_tokens))
 
     def user_cache_bytes(self, context_tokens: int) -> float:
-        """Bytes that the model's caches of a user of so many tokens take on all GPUs together."""
+        """Bytes that the model's caches of a user of so many tokens take on all GPUs together, in whole blocks."""
         entry = self.kv_bytes_per_token / self.spec.layer_count
         spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in self.rooflines.kinds)
-        return entry * sum(count * span for count, span in spans)
+        return entry * sum(count * math.ceil(span / BLOCK_TOKENS) * BLOCK_TOKENS for count, span in spans)
+
+    @cached_property
+    def _kv_bytes_per_token_with_draft(self) -> float:
+        """Bytes that a token adds to the caches of the model and its draft, where no window forgets it."""
+        of_draft = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
+        return self.kv_bytes_per_token + of_draft
 
     def fewest_gpus(self) -> int | None:
         """The fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not.

@@ -59,3 +59,4 @@ class StackSpec:
     one_shot_bytes: int  # longest vector that an all-reduce adds up in one step, where each GPU reads all others
     memory_ratio: float  # share of HBM that the stack takes
     workspace_bytes: int  # of that, on each GPU, for activations, captured graphs and communication
+    max_sequences: int  # that a scheduler has in flight at a time

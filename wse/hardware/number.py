@@ -40,6 +40,7 @@ _UNITS: Final = {
     "hour": "h",
     "flops": "flop",
     "gpus": "GPU",
+    "sequences": "sequence",
 }
 
 # Smallest and largest accepted value. The upper ones are far beyond any machine: they catch slips of unit.
@@ -104,6 +105,7 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     **dict.fromkeys(("compute_ratio", "attention_ratio", "link_ratio", "memory_ratio"), (0.001, 1)),
     **dict.fromkeys(("layer_s", "expert_layer_s", "all_reduce_s", "step_s", "user_s", "cache_token_s"), (0, 1_000)),
     **dict.fromkeys(("one_shot_bytes", "workspace_bytes"), (0, 2**40)),
+    "max_sequences": (1, 10**6),
 }
 _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
 

@@ -21,7 +21,7 @@ from wse.request.basis import dtype_note
 from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import check_counts, options_of
-from wse.request.prepare_estimate import MOST_USERS, check_drafts, check_objective, check_replicas, load_draft_model
+from wse.request.prepare_estimate import check_drafts, check_objective, check_replicas, load_draft_model
 from wse.serving.economics import Economics, load_gpu_economics
 from wse.serving.goal import Goal
 from wse.serving.gpu_deployment import GpuDeployment
@@ -235,7 +235,7 @@ def _check_heads(server: GpuServer) -> None:
 
 
 def _check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
-    """Refuse more users of so many tokens than the cache holds, or a batch has.
+    """Refuse more users of so many tokens than the caches have room for, or the stack takes at a time.
 
     Args:
         server: The model on its GPUs.
@@ -243,10 +243,10 @@ def _check_users(server: GpuServer, users: int, tokens: int, option: str, replic
         tokens: Of each of them, prompt and answer.
         option: The option that they were asked for with.
         replicas: Equal machines that share the users.
+
+    Raises:
+        BadInput: with the number that fits and the options that raise it.
     """
-    if users > replicas * MOST_USERS:
-        msg = f"{option} {users}: give at most {replicas * MOST_USERS:,} users"
-        raise BadInput(msg)
     most = replicas * server.users_that_fit(tokens)
     if users <= most:
         return
@@ -254,11 +254,14 @@ def _check_users(server: GpuServer, users: int, tokens: int, option: str, replic
     model += "" if server.draft is None else " and its draft"
     machine += "" if replicas == 1 else f" on each of {replicas:,} replicas"
     remedy = f"give {option} {most}" if most else "give shorter --prompt-len and --new-tokens"
-    or_replicas = " or --replicas" if most and option == "--users" else ""
-    msg = (
-        f"{option} {users}: beside {model} the KV cache of {machine} holds {plural(most, 'user')} of {tokens:,} "
-        f"tokens; {remedy}, or more --gpus{or_replicas}"
-    )
+    shares = option == "--users"  # those of --batch are on one machine
+    if most == replicas * server.max_sequences:
+        limit = f"{server.stack.name} serves at most {plural(most, 'user')} at a time on {machine}"
+        more = ["--replicas"] * shares
+    else:
+        limit = f"beside {model} the KV cache of {machine} holds {plural(most, 'user')} of {tokens:,} tokens"
+        more = ["--gpus", *["--replicas"] * (shares and most > 0)]
+    msg = f"{option} {users}: {limit}; {remedy}" + (f", or more {' or '.join(more)}" if more else "")
     raise BadInput(msg)
 
 

@@ -45,7 +45,7 @@ class GpuDeployment:
 
     @cached_property
     def max_concurrency(self) -> int:
-        """Requests whose KV caches fit at a time."""
+        """Requests that are in flight at most: those whose KV caches fit, or that the stack takes."""
         return self.server.users_that_fit(self.shape.tokens)
 
     def wait_s(self, others: float) -> float:

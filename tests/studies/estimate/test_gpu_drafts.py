@@ -132,7 +132,7 @@ def test_a_head_takes_room_for_its_layer_and_shares_the_tables() -> None:
     """Of DeepSeek-V3 a layer of 11.5 billion parameters, in 8 bits."""
     memory = estimate("deepseek-v3", gpu="b200", draft="0.7").memory
     assert memory.draft_bytes == pytest.approx(11.5e9, rel=0.01)
-    assert estimate(batch=4, draft="0.7").memory.kv_capacity_users < estimate(batch=4).memory.kv_capacity_users
+    assert estimate(batch=4, draft="0.7").memory.kv_capacity_tokens < estimate(batch=4).memory.kv_capacity_tokens
 
 
 def test_gpus_whose_memory_the_draft_fills_are_refused_or_are_more() -> None:

@@ -84,9 +84,9 @@ def test_replicas_with_prompts_on_wafers_of_their_own_count_both() -> None:
 def test_room_is_told_as_sequences_of_the_mean_length_and_slots_are_no_peak() -> None:
     result = wse.serve_sim(**STORY | {"requests": 50}, max_users=3)
     block, room = result.machine.kv_block_tokens, result.machine.kv_capacity_tokens
-    assert result.machine.sequences_that_fit(128) == room // (-(-128 // block) * block)
+    assert result.machine.kv_capacity_users == room // (-(-128 // block) * block)
     texts = [str(row) for table in result.tables() for row in table.rows]
-    assert any(f"{result.machine.sequences_that_fit(128):,} sequences of 128 tokens fit" in text for text in texts)
+    assert any(f"{result.machine.kv_capacity_users:,} sequences of 128 tokens fit" in text for text in texts)
     assert any("on average in 3 batch slots" in text for text in texts)
     assert not any("at most" in text for text in texts)
 

@@ -104,7 +104,7 @@ class ContinuousMachine:
         self.horizon_s = -_NEVER  # when further requests may be given to it
         self.report = reporter(on_done, len(workload))
         keeps = policy.prefix_cache
-        self.room = KvRoom(workload, costs.kv_capacity_tokens, costs.kv_block_tokens, prefix_cache=keeps)
+        self.room = KvRoom(workload, costs, prefix_cache=keeps)
         self.prompts: list[int] = workload.prompt_tokens.tolist()
         self.of_answers = answer_passes(workload, drafts)
         self.passes, self.contexts = self.of_answers.passes, self.of_answers.contexts

@@ -12,13 +12,9 @@ from functools import cached_property
 from typing import Final
 
 from wse.gpus.roofline import Tokens
-from wse.gpus.server import GpuServer
+from wse.gpus.server import BLOCK_TOKENS, GpuServer
 from wse.serving.simulation.pass_costs import Piece
 
-BLOCK_TOKENS: Final = 16
-"""Tokens of a block of the cache, as by default in vLLM (Kwon et al., SOSP 2023)."""
-MOST_USERS: Final = 1024
-"""Users of a pass, as by default in vLLM on GPUs of 80 GB and more."""
 CONTEXTS: Final = 9
 
 
@@ -46,10 +42,14 @@ class GpuCosts:
         """Tokens of a block."""
         return BLOCK_TOKENS
 
+    def room_tokens(self, tokens: int) -> int:
+        """Return the room that a user's cache needs; a layer with a window keeps no more tokens than that."""
+        return self.server.kv_room_tokens(tokens)
+
     @property
     def most_users(self) -> int:
-        """Users of a pass."""
-        return max(1, min(MOST_USERS, self.kv_capacity_tokens // BLOCK_TOKENS))
+        """Users that the stack has in flight at most."""
+        return self.server.max_sequences
 
     @property
     def chunk_tokens(self) -> int:

@@ -27,7 +27,7 @@ class PassCosts(Protocol):
 
     Attributes:
         kv_capacity_tokens: Tokens of all users together that KV caches have room for.
-        kv_block_tokens: A user's cache takes a multiple of so many.
+        kv_block_tokens: Tokens of a block of the cache; a block of a prefix belongs to all requests that share it.
         most_users: Users whose passes are known; no more are taken in.
         chunk_tokens: Tokens of a prompt that are read at once; pieces but the last of a prompt are multiples of it.
         contexts: Grid of contexts, rising from 0 to the longest; between two of them costs are interpolated.
@@ -51,6 +51,13 @@ class PassCosts(Protocol):
     @property
     def prompts_fill_gaps(self) -> bool: ...
 
+    def room_tokens(self, tokens: int) -> int:
+        """Return the part of `kv_capacity_tokens` that a cache of some tokens needs; it does not fall with tokens.
+
+        Blocks are whole. Where windows forget tokens, a cache needs less room than it has had tokens.
+        """
+        ...
+
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
         """Seconds of a round with a token of each of ``users`` after ``context`` others on average, and prompts."""
         ...
@@ -66,3 +73,8 @@ class PassCosts(Protocol):
     def piece_busy_s(self, piece: Piece) -> float:
         """Return the seconds of the slowest stage's work for a piece of a prompt, with nothing beside it."""
         ...
+
+
+def users_that_fit(costs: PassCosts, tokens: int) -> int:
+    """Return the users of some tokens each that can be in flight: their caches fit, and passes take as many."""
+    return min(costs.most_users, costs.kv_capacity_tokens // costs.room_tokens(tokens))

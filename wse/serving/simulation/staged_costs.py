@@ -74,6 +74,10 @@ class StagedCosts:
         """The grid of contexts."""
         return self.decode.contexts
 
+    def room_tokens(self, tokens: int) -> int:
+        """Return the room that a user's cache needs: whole blocks; layers with a window keep all tokens."""
+        return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
+
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
         """Return the seconds of a round: those of a pass, or the work of the slowest stage where it is more."""
         work = self.work_s(users, context, pieces)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from wse.serving.simulation.decode_times import DecodeTimes, decode_times
 from wse.serving.simulation.drafts import Drafts, answer_passes
@@ -41,8 +42,7 @@ def simulate_static(
     record, report = Recorder(workload), reporter(on_done, len(workload))
     of_answers = answer_passes(workload, drafts)
     prompts: list[int] = workload.prompt_tokens.tolist()
-    block = costs.kv_block_tokens
-    needs: list[int] = (-(-(workload.prompt_tokens + workload.new_tokens) // block) * block).tolist()
+    needs = list(map(cache(costs.room_tokens), (workload.prompt_tokens + workload.new_tokens).tolist()))
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):

@@ -190,7 +190,7 @@ def _first_token_grade(prepared: PreparedGpuEstimate, answered: GradeResult) -> 
 
 def _unused(server: GpuServer) -> frozenset[str]:
     """Constants that play no part for a model on some GPUs."""
-    keys = {"workspace_bytes", "memory_ratio"}
+    keys = {"workspace_bytes", "memory_ratio", "max_sequences"}
     if server.parallelism.gpus == 1:
         keys |= {"link_ratio", "all_reduce_s", "one_shot_bytes"}
     if server.spec.experts is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from wse.models.tensors.model_tensors import parameter_count
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.simulation.gpu_costs import GpuCosts
+from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.best_drafts import UsersOfDrafts
 from wse.studies.estimate.gpu_drafting import GpuDrafter, gpu_draft_place
 from wse.studies.results.placement import ModelResult
@@ -14,8 +15,10 @@ from wse.studies.serve.drafts import drafts_result
 from wse.studies.serve.machine import Machine, MachineResult, times
 
 
-def gpu_machine(prepared: PreparedGpuEstimate, context: int, draft_tokens: int | None) -> Machine:
+def gpu_machine(prepared: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None) -> Machine:
     """The GPUs of a request, for requests of at most ``context`` tokens, with drafts as long if it has any.
+
+    Requests have ``mean_tokens`` on average, prompt and answer.
 
     Raises DoesNotFit where the weights do not fit.
     """
@@ -47,6 +50,7 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, draft_tokens: int |
             stages=1,
             mapping=prepared.parallelism,
             kv_capacity_tokens=costs.kv_capacity_tokens,
+            kv_capacity_users=users_that_fit(costs, mean_tokens),
             kv_block_tokens=costs.kv_block_tokens,
             grid_users=(),
             grid_contexts=costs.contexts,

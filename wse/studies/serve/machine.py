@@ -26,7 +26,8 @@ class MachineResult(Result):
     stages: Annotated[int, Doc("stages of the pipeline")]
     mapping: Annotated[str, Doc("mapping; of GPUs the parallelism")]
     kv_capacity_tokens: Annotated[int, Doc("tokens of all users together that KV caches have room for")]
-    kv_block_tokens: Annotated[int, Doc("a user's cache takes a multiple of so many tokens")]
+    kv_capacity_users: Annotated[int, Doc("users with requests of the mean length that can be in flight")]
+    kv_block_tokens: Annotated[int, Doc("tokens of a block of the cache; a user's cache has whole blocks")]
     grid_users: Annotated[tuple[int, ...], Doc("users of the decode passes that were compiled; empty for GPUs, of any")]
     grid_contexts: Annotated[tuple[int, ...], Doc("contexts that their costs are known for; in between, interpolated")]
     chunk_tokens: Annotated[int, Doc("tokens of a prompt that are read at once")]
@@ -44,10 +45,6 @@ class MachineResult(Result):
         """Return the wafers or GPUs of so many replicas, such as ``2 wafers wse3``."""
         count, kind = (self.wafers, "wafer") if self.gpus is None else (self.gpus, "GPU")
         return f"{plural(replicas * (count or 0), kind)} {printable(self.name)}"
-
-    def sequences_that_fit(self, tokens: int) -> int:
-        """Return the sequences of so many tokens whose caches fit, each in whole blocks."""
-        return self.kv_capacity_tokens // (-(-tokens // self.kv_block_tokens) * self.kv_block_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -281,7 +281,7 @@ def _machine_table(result: ServeResult) -> Table:
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
             cache = f"{count(machine.kv_capacity_tokens)} tokens of cache in blocks of {machine.kv_block_tokens}"
-            fit = f"{plural(machine.sequences_that_fit(mean_tokens), 'sequence')} of {mean_tokens:,} tokens fit"
+            fit = f"{plural(machine.kv_capacity_users, 'sequence')} of {mean_tokens:,} tokens fit"
             rows.append((name, f"{plural(machine.stages, 'stage')}; {cache}: {fit}"))
             if not machine.grid_users:
                 rows.append(("", f"{machine.stack}; passes of any users and pieces of prompts, by `wse gpus`"))

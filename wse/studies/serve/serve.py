@@ -28,7 +28,7 @@ from wse.serving.simulation.continuous import (
 )
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import Outcome
-from wse.serving.simulation.pass_costs import PassCosts
+from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.static import StaticPolicy, simulate_static
@@ -174,9 +174,10 @@ def _silent(done: int, total: int) -> None:
 
 def _machine(prepared: PreparedServe, placement: Placement) -> Machine:
     """The machine of a placement, ready to serve."""
+    tokens = math.ceil(prepared.workload.prompt_tokens.mean() + prepared.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
-        return gpu_machine(placement, prepared.context, prepared.request.draft_tokens)
-    return wafer_machine(placement, prepared.request.draft_tokens)
+        return gpu_machine(placement, prepared.context, tokens, prepared.request.draft_tokens)
+    return wafer_machine(placement, tokens, prepared.request.draft_tokens)
 
 
 def _drafts(prepared: PreparedServe, decode: Machine) -> Drafts | None:
@@ -220,8 +221,7 @@ def _prefill_machine(prefill: Machine, moved: KvTransferResult) -> PrefillMachin
 
 def _check_room(workload: Workload, costs: PassCosts) -> None:
     """Raise DoesNotFit for requests whose cache has no room even alone."""
-    block = costs.kv_block_tokens
-    longest = -(-workload.most_tokens // block) * block
+    longest = costs.room_tokens(workload.most_tokens)
     if longest > costs.kv_capacity_tokens:
         message = (
             f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens take {longest:,} "
@@ -238,13 +238,13 @@ def _seats(wanted: int | None, workload: Workload, costs: PassCosts, *, shares_p
             where requests share them, or than passes take.
     """
     block, kept = costs.kv_block_tokens, workload.prefix_tokens if shares_prefixes else 0
-    needs = -(-(workload.prompt_tokens + workload.new_tokens) // block) - kept // block
-    least, room = int(needs.min()) * block, costs.kv_capacity_tokens
-    most = min(costs.most_users, room // least)
+    own_tokens = int((workload.prompt_tokens + workload.new_tokens - kept // block * block).min())
+    least, room = costs.room_tokens(own_tokens), costs.kv_capacity_tokens
+    most = users_that_fit(costs, own_tokens)
     if wanted is not None and wanted > most:
         message = (
-            f"--max-users {wanted}: caches have room for {room:,} tokens, a request takes at least {least:,}, and "
-            f"{costs.most_users:,} users are the most; give at most {most}"
+            f"--max-users {wanted}: caches have room for {room:,} tokens, a request takes at least {least:,}, and at "
+            f"most {costs.most_users:,} users are served at a time; give at most {most}, or more wafers or GPUs"
         )
         raise BadInput(message)
     return wanted or most

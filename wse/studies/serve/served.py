@@ -117,9 +117,10 @@ def _goodput(prepared: PreparedServe, outcome: Outcome) -> GoodputResult:
 
 
 def _kv_share(outcome: Outcome, costs: PassCosts) -> float:
-    """Tokens that requests have taken room for, in whole blocks, × their time, over the room × the time of all."""
-    work, block = outcome.workload, costs.kv_block_tokens
-    taken = -(-(work.prompt_tokens + work.new_tokens) // block) * block * (outcome.left_s - outcome.start_s)
+    """Room that requests have taken, in tokens, × their time, over all room × the time of all."""
+    tokens, first = np.unique(outcome.workload.prompt_tokens + outcome.workload.new_tokens, return_inverse=True)
+    rooms = np.array([costs.room_tokens(length) for length in tokens.tolist()])
+    taken = rooms[first] * (outcome.left_s - outcome.start_s)
     return float(taken.sum()) / (outcome.replicas * costs.kv_capacity_tokens * outcome.makespan_s)
 
 

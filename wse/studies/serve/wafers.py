@@ -6,6 +6,7 @@ from typing import Final
 
 from wse.number_formats import ELEMENT_BYTES
 from wse.request.prepare_estimate import PreparedEstimate
+from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.estimate import inputs
@@ -18,8 +19,10 @@ NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Options of estimates that serving has not."""
 
 
-def wafer_machine(prepared: PreparedEstimate, draft_tokens: int | None) -> Machine:
+def wafer_machine(prepared: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> Machine:
     """Return the wafers of a request, compiled, with drafts of a length if it has any.
+
+    Requests have ``mean_tokens`` on average, prompt and answer.
 
     What moves over the edge between two parts of a wafer goes as many words a cycle as its shorter side has PEs.
 
@@ -45,6 +48,7 @@ def wafer_machine(prepared: PreparedEstimate, draft_tokens: int | None) -> Machi
             stages=len(program.stages),
             mapping=program.mapping_name,
             kv_capacity_tokens=costs.kv_capacity_tokens,
+            kv_capacity_users=users_that_fit(costs, mean_tokens),
             kv_block_tokens=costs.kv_block_tokens,
             grid_users=(costs.decode.slots,),
             grid_contexts=costs.contexts,
