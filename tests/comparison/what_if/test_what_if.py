@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import wse
@@ -36,6 +38,47 @@ def test_with_users_each_machine_has_the_layout_that_an_estimate_chooses_for_the
     found, plain = wse.what_if("story", **options, changes=["clock=x2"], jobs=1), wse.estimate("story", **options)
     assert found.base.tokens_per_s == plain.serving.tokens_per_s
     assert found.base.usd_per_million_tokens == plain.cost.usd_per_million_tokens
+
+
+@pytest.mark.parametrize(
+    ("options", "batch", "users", "replicas"),
+    [
+        ({}, 1, 1, 1),
+        ({"users": 8}, 4, 8, 1),
+        ({"users": 8, "replicas": 2}, 2, 8, 2),
+        ({"users": 200, "replicas": 2}, 16, 200, 2),
+        ({"objective": "throughput"}, 16, 18, 1),
+        ({"batch": 4}, 4, 4, 1),
+    ],
+    ids=str,
+)
+def test_inputs_and_numbers_of_the_machine_as_it_is_are_those_of_an_estimate(
+    options: dict[str, Any], batch: int, users: int, replicas: int
+) -> None:
+    found = wse.what_if("story", **SMALL, **options, changes=["clock=x2"], jobs=1)
+    plain = wse.estimate("story", **SMALL, **options)
+    assert found.inputs == plain.inputs
+    assert found.inputs["batch"] == found.base.batch == plain.batch == batch
+    assert (found.base.users, found.base.replicas) == (plain.serving.users, plain.serving.replicas) == (users, replicas)
+    for key in ("ttft_s", "tokens_per_s_per_user", "tokens_per_s", "usd_per_million_tokens"):
+        assert getattr(found.base, key) == getattr(plain.serving, key)
+    assert found.title.endswith(
+        "16 + 16 tokens"
+        + (f", {users} users" if users > 1 else "")
+        + (f" on {replicas} replicas" if replicas > 1 else "")
+        + (", objective throughput" if "objective" in options else "")
+    )
+
+
+def test_replicas_that_a_change_makes_fewer_have_a_column() -> None:
+    options = {**SMALL, "users": 300, "replicas": "auto"}
+    found = wse.what_if("story", **options, changes=["sram=x2", "clock=x2"], jobs=1)
+    more_sram = next(row for row in found.changes if row.change == "sram")
+    assert more_sram.replicas == wse.estimate("story", **options, set="wafer.sram_bytes_per_pe=x2").serving.replicas
+    assert more_sram.replicas < found.base.replicas
+    titles = [column.title for column in found.tables()[0].columns]
+    assert "replicas" in titles
+    assert "users" not in titles
 
 
 def test_the_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:

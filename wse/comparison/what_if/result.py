@@ -12,6 +12,7 @@ from wse.report.result import Doc, Result
 from wse.report.shared_tables import with_settings_text
 from wse.report.table import Column, Table, number
 from wse.report.terminal import WIDEST, count, hertz, plural, printable, rate_and_latency, seconds, three_figures
+from wse.serving.goal import LATENCY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +33,9 @@ class WhatIfRow(Result):
     reason: Annotated[str | None, Doc("why it cannot be")] = None
     wafers: Annotated[int | None, Doc("wafers")] = None
     mapping: Annotated[str | None, Doc("the mapping that the search found")] = None
+    batch: Annotated[int | None, Doc("users of a pass of the layout that was chosen")] = None
+    users: Annotated[int | None, Doc("users at a time, for whom the numbers below are")] = None
+    replicas: Annotated[int | None, Doc("equal machines that share the users, each with so many wafers")] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("output tokens of a user after the first, 1 / TPOT", "1/s")] = (
         None
     )
@@ -80,17 +84,20 @@ class WhatIfResult(Result):
 
     @property
     def title(self) -> str:
-        """The model, the machine and the tokens, in a line."""
+        """The model, the machine, the tokens and the users, in a line."""
         inputs = self.inputs
         machine = with_settings_text(f"{inputs['wafer']}, {inputs['mesh']} PEs", inputs)
         load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
-        load += f", {self.users:,} users" if self.users > 1 else ""
+        users, replicas, objective = self.users, self.base.replicas or 1, inputs["objective"]
+        load += f", {plural(users, 'user')}" if users > 1 else ""
+        load += f" on {plural(replicas, 'replica')}" if replicas > 1 else ""
+        load += f", objective {objective}" if objective != LATENCY else ""
         return f"{printable(inputs['model'])} as {inputs['dtype']} on {printable(machine)}; {load}"
 
     @property
     def users(self) -> int:
-        """Users at a time."""
-        return int(self.inputs.get("users", self.inputs["batch"]))
+        """Users at a time on the machine as it is."""
+        return self.base.users or 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """The machine as it is, then each change with an effect; below it the others, and those that cannot be."""
@@ -110,11 +117,14 @@ class WhatIfResult(Result):
 
 
 def _columns(result: WhatIfResult) -> tuple[Column, ...]:
+    rows = [row for row in (result.base, *result.changes) if row.reason is None]
+    differing = [key for key in ("users", "replicas") if len({getattr(row, key) for row in rows}) > 1]
     return (
         Column(key="change", title="with", cell=_name),
         number("tokens_per_s_per_user", "tok/s/user", best="largest", doc="1 / TPOT"),
         number("speed_factor", "×", lambda factor: f"{factor:.3g}", priority=1, doc="times as many as without"),
         *([number("tokens_per_s", "tok/s", best="largest", priority=3)] if result.users > 1 else []),
+        *(number(key, key, priority=3) for key in differing),
         number("wafers", "wafers", best="smallest", priority=2),
         number("ttft_s", "TTFT", seconds, best="smallest", priority=4),
         number("usd_per_million_tokens", "USD/Mtok", three_figures, best="smallest", priority=5),

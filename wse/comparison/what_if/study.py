@@ -33,7 +33,7 @@ class Estimated:
 
     Attributes:
         numbers: Numbers by the key of a row.
-        inputs: The options with defaults filled in.
+        inputs: The options with defaults filled in, and the batch of the layout that was chosen.
         price: What the ends of the price do to each cost, and the price with its source; None without costs.
     """
 
@@ -122,7 +122,7 @@ def estimated(request: EstimateRequest) -> Estimated:
         result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
         price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions)
-        return Estimated(numbers=_numbers(result), inputs=inputs(prepared), price=price)
+        return Estimated(numbers=_numbers(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
         return Estimated(error=error)
     except Exception:
@@ -134,6 +134,9 @@ def _numbers(result: EstimateResult) -> dict[str, Any]:
     return {
         "wafers": result.system.wafers,
         "mapping": result.system.mapping,
+        "batch": result.batch,
+        "users": None if serving is None else serving.users,
+        "replicas": None if serving is None else serving.replicas,
         "ttft_s": None if serving is None else serving.ttft_s,
         "tokens_per_s_per_user": None if serving is None else serving.tokens_per_s_per_user,
         "tokens_per_s": None if serving is None else serving.tokens_per_s,
