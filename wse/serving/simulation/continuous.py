@@ -116,6 +116,7 @@ class ContinuousMachine:
         self.ready: list[tuple[float, int]] = []  # first tokens: when they are out
         self.seats = policy.most_users  # free ones
         self.rounds = self.users = 0
+        self.pass_s = 0.0  # of the last pass, where passes have a begin
         self.finish: list[tuple[int, int]] = []  # the round after which a user is done
         self.delays_s: list[float] = []  # of users who have joined: since their first token
         self.context_sum = 0  # of contexts at round 0, in passes
@@ -274,7 +275,7 @@ class ContinuousMachine:
             self.released_s = self.record.now
         self.seats += 1
         self.room.give_back(request)
-        self.record.leave(request, at_s)
+        self.record.leave(request, at_s, self.pass_s)
 
     def _context(self) -> int:
         """Return the mean context of the users in flight, in passes."""
@@ -293,6 +294,7 @@ class ContinuousMachine:
         first_s, last_s = times.pass_s(context), times.pass_s(context + passes - 1)
         record.decode_run(first_s, last_s, passes, users, seconds, self._joined_delays_s())
         record.work_s += work.run_s(context, passes)
+        self.pass_s = 0.0 if self.policy.prompt_tokens is None else last_s
         self._end_rounds(passes, seconds)
 
     def _rounds_with_gaps(self) -> None:
@@ -385,6 +387,7 @@ class ContinuousMachine:
         record.work_s += self.costs.work_s(users, context, pieces)
         if users:
             record.decode_run(seconds, seconds, 1, users, seconds, self._joined_delays_s())
+        self.pass_s = seconds
         end = record.now + seconds
         for request, piece in ended:
             heappush(self.ready, (end + self.costs.drain_s(piece), request))

@@ -16,6 +16,8 @@ from wse.serving.simulation.workload import Workload
 
 EVENNESS: Final = 0.9
 """Part of the distance of the first arrivals that is between any two in a closed loop."""
+GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
+"""Step between the phases of requests: its multiples modulo 1 are spread evenly (Knuth, TAOCP 3, section 6.4)."""
 LITTLE_TOLERANCE: Final = 1e-6
 """Relative difference of the two sides of Little's law that is put down to rounding."""
 
@@ -69,7 +71,8 @@ class Recorder:
     The requests of the workload that come to this machine are in ``order``, in that of their arrival.
 
     In a closed loop, a request beyond those that are in flight at first arrives when the reader of another one has its
-    last token. Requests that end together do not begin together, or they would stay together for ever.
+    last token. Requests that end together do not begin together, or they would stay together for ever. Where passes
+    have a begin, they arrive at all times of a pass alike, and not always at its end.
     """
 
     def __init__(self, workload: Workload, requests: Iterable[int] | None = None) -> None:
@@ -78,6 +81,7 @@ class Recorder:
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
         self._spacing_s = 0.0 if len(first_s) < 2 else EVENNESS * (first_s[1] - first_s[0])
+        self._phase = 0.0  # part of a pass after which the next request of a closed loop arrives
         self._scheduled = len(self.order)
         if workload.in_flight is not None:
             self._scheduled = min(len(self.order), workload.in_flight)
@@ -134,14 +138,22 @@ class Recorder:
         if passes:
             self._runs.extend((first_s, last_s, passes, users))
 
-    def leave(self, request: int, at_s: float) -> None:
-        """Take down that a request has left, now or since the event before."""
+    def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
+        """Take down that a request has left, now or since the event before.
+
+        Args:
+            request: The request.
+            at_s: When it left.
+            pass_s: Seconds of a pass, at some time of which the next request of a closed loop arrives; 0 for none.
+        """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s
         self.left += 1
         if self._scheduled < len(self.order):
             earliest_s = self.arrivals[self.order[self._scheduled - 1]] + self._spacing_s
-            self.arrivals[self.order[self._scheduled]] = max(self.end_s[request], earliest_s)
+            self._phase = (self._phase + GOLDEN_RATIO) % 1.0
+            arrival_s = self.end_s[request] + self._phase * pass_s
+            self.arrivals[self.order[self._scheduled]] = max(arrival_s, earliest_s)
             self._scheduled += 1
 
     def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> Outcome:

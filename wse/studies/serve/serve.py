@@ -16,10 +16,10 @@ from wse.report.progress import OnProgress, ignore
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.request.prefill_options import prefill_errors
 from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve
-from wse.request.serve_request import CONTINUOUS, LEAST_LOADED, STATIC, ServeRequest
+from wse.request.serve_request import LEAST_LOADED, STATIC, ServeRequest
 from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS
 from wse.serving.operating_point import operating_point
-from wse.serving.simulation.capacity import capacity_requests_per_s
+from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
 from wse.serving.simulation.continuous import (
     ContinuousMachine,
     ContinuousPolicy,
@@ -86,7 +86,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     capacity = replicas * of_one
     workload = prepared.workload
     if not prepared.has_times:
-        workload = _timed(prepared, decode, capacity, replicas)
+        workload = _timed(prepared, decode, capacity, replicas, simulate_one)
     simulate = simulate_one
     if replicas > 1:
         make_machine = partial(ContinuousMachine, **_continuous(prepared, decode, prefill, seats, drafts))
@@ -142,7 +142,7 @@ def _replicas(prepared: PreparedServe, decode: Machine, capacity: float) -> int:
     if request.base.replicas is not None:
         return request.base.replicas
     if request.base.users is not None:
-        return math.ceil(request.base.users / decode.deployment.max_concurrency)
+        return math.ceil(request.base.users / decode.result.kv_capacity_users)
     return _stable_replicas(request.rate or prepared.workload.rate_per_s, capacity)
 
 
@@ -151,21 +151,29 @@ def _stable_replicas(rate: float, capacity: float) -> int:
     return max(1, math.ceil(round(rate / capacity / STABLE_LOAD, 9))) if math.isfinite(rate) else 1
 
 
-def _timed(prepared: PreparedServe, decode: Machine, capacity: float, replicas: int) -> Workload:
+def _timed(
+    prepared: PreparedServe, decode: Machine, capacity: float, replicas: int, simulate_one: Simulate
+) -> Workload:
     """Return drawn requests at the rate that is asked for, that --users make, or that is a part of capacity.
 
-    Where --users saturate the machine, no rate keeps so many in flight. Instead of arriving evenly, each request then
-    begins when another ends.
+    The rate of --users is that of a closed loop, in which each request begins when another ends. Requests that come
+    evenly are that loop.
     """
     request, users = prepared.request, prepared.request.base.users
     if request.rate is not None:
         return prepared.workload.at_rate(request.rate)
     if users is None or request.load is not None:
         return prepared.workload.at_rate(prepared.load * capacity)
-    point = operating_point(decode.deployment, users, replicas)
-    workload = prepared.workload.at_rate(point.requests_per_s)
-    is_closed_loop = point.saturated and request.arrivals == CONSTANT and request.batching == CONTINUOUS
-    return replace(workload, in_flight=users) if is_closed_loop else workload
+    rate = operating_point(decode.deployment, users, replicas).requests_per_s
+    if request.batching == STATIC:
+        return prepared.workload.at_rate(rate)
+    of_one = math.ceil(users / replicas)
+    each = closed_loop_requests_per_s(
+        prepared.workload, of_one, rate * of_one / users, partial(simulate_one, on_done=_silent)
+    )
+    rate = each * users / of_one
+    workload = prepared.workload.at_rate(rate)
+    return replace(workload, in_flight=users) if request.arrivals == CONSTANT else workload
 
 
 def _silent(done: int, total: int) -> None:

@@ -67,7 +67,7 @@ def _choice(compilation: Compilation) -> Choice:
 
 def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
     """Whole chunks up to the longest prompt; and last ones of several lengths, at its begin and at its end."""
-    longest = compilation.options.context - 1
+    longest, slots = compilation.options.context - 1, compilation.options.batch
     chunk = min(compilation.choice.prefill_chunk, longest)
     before = (longest - 1) // chunk * chunk
     lengths = [1]
@@ -76,9 +76,10 @@ def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
     lengths += [chunk] * (chunk > 1)
 
     def times(prompt: int) -> tuple[PassTime, ...]:
-        """The chunks of a prompt."""
-        fabric = _fabric(prepared, compilation, (prompt,))
-        reader, phases = RouteReader(fabric), enumerate(fabric.program.prefill)
+        """Return the chunks of a prompt, in a Program with a prompt for each slot."""
+        fabric = _fabric(prepared, compilation, (prompt, *(1,) * (slots - 1)))
+        of_prompt = fabric.program.prefill[: -(-prompt // chunk)]
+        reader, phases = RouteReader(fabric), enumerate(of_prompt)
         routes = [reader.route(phase, fabric.prefill_cost(index)) for index, phase in phases]
         return tuple(pass_time(reader, prepared.wafer, route) for route in routes)
 
