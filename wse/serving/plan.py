@@ -23,16 +23,19 @@ class Plan:
     meets: bool
     excess: float
 
-    def rank(self, deployment: Deployment, goal: Goal) -> tuple[bool, float]:
+    def rank(self, deployment: Deployment, goal: Goal) -> tuple[bool, float, float]:
         """Return what plans are ordered by, the best first: by the objective, after those by excess that do not meet.
 
-        Chips over tokens per second orders plans on chips of one price as their cost per token does.
+        The fastest request is that of the fewest replicas: with more of them each request would be faster, up to a
+        machine for each user. Chips over tokens per second orders plans on chips of one price as their cost per token
+        does.
         """
         if not self.meets:
-            return True, self.excess
+            return True, self.excess, 0.0
         if goal.objective == LATENCY:
-            return False, self.point.ttft_s + (deployment.shape.new_tokens - 1) * (self.point.tpot_s or 0.0)
-        return False, self.point.replicas * deployment.chips / self.point.tokens_per_s
+            request_s = self.point.ttft_s + (deployment.shape.new_tokens - 1) * (self.point.tpot_s or 0.0)
+            return False, self.point.replicas, request_s
+        return False, self.point.replicas * deployment.chips / self.point.tokens_per_s, 0.0
 
 
 def plan(deployment: Deployment, goal: Goal) -> Plan | None:

@@ -148,9 +148,9 @@ def ranked_layouts(prepared: PreparedEstimate, compilation: Compilation, goal: G
         goal: What layouts are compared by.
     """
 
-    def rank(layout: CompiledLayout) -> tuple[bool, float]:
+    def rank(layout: CompiledLayout) -> tuple[bool, float, float]:
         found = plan(layout.deployment, goal)
-        return (True, math.inf) if found is None else found.rank(layout.deployment, goal)
+        return (True, math.inf, 0.0) if found is None else found.rank(layout.deployment, goal)
 
     found = [
         _with_deployment(one, candidate, searched, number)
@@ -222,7 +222,7 @@ def _with_deployment(
 
 
 def _with_more_slots(
-    layout: CompiledLayout, goal: Goal, rank: Callable[[CompiledLayout], tuple[bool, float]]
+    layout: CompiledLayout, goal: Goal, rank: Callable[[CompiledLayout], tuple[bool, float, float]]
 ) -> Iterator[CompiledLayout]:
     """Yield a layout compiled for passes over 2, 4, 8 ... users as long as that is better than fewer."""
     prepared, (_, options, choice) = layout.prepared, layout.candidate

@@ -188,26 +188,17 @@ def _answer_table(result: EstimateResult) -> Table:
 
 
 def _answers(result: EstimateResult) -> list[AnswerRow]:
-    latency, prefill, system, wafer, model = result.latency, result.prefill, result.system, result.wafer, result.model
-    on_the_way = latency.ttft_by
-    host = on_the_way.handshake_in_s + on_the_way.prompt_in_s + on_the_way.first_token_out_s
+    system, wafer, model = result.system, result.wafer, result.model
     used = used_text(wafer, system)
     mesh = f"{wafer.rows}x{wafer.cols} PEs of {printable(wafer.name)}{used and f', {used}'}"
     fitting = "" if result.sram.fits else ", which do not hold it: it is timed as if they did"
     size = f"{count(model.parameters)} parameters as {model.dtype}; {percent(system.padding_fraction)} padding"
-    chunks = f"prompt tokens over TTFT; {count(prefill.cycles)} cycles in {plural(len(system.prefill_chunks), 'chunk')}"
-    way = f"first token, from host to host, {seconds(host)} of it on the way"
-    if result.schedule is not None and latency.ttft_s == result.schedule.ttft_s != result.schedule.ttft_sequential_s:
-        way += ", chunks pipelined through stages"
+    several = result.serving is not None and result.serving.users > 1
     return [
         ("wafers", "system.wafers", str(system.wafers), f"each {mesh}{fitting}"),
         *_cut_rows(result),
         ("model", "system.wafers", in_bytes(model.bytes), size),
-        ("prompt", "prefill.tokens_per_s", f"{count(prefill.tokens_per_s)} tokens/s", chunks),
-        ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
-        *_user_rows(latency.user),
-        *_token_rows(result),
-        *_all_users_rows(result),
+        *(_rows_of_several_users(result) if several else _rows_of_one_user(result)),
         *_verify_rows(result.verify),
         *_crossing_rows(result),
         *_economy_rows(result.energy, result.cost),
@@ -215,45 +206,72 @@ def _answers(result: EstimateResult) -> list[AnswerRow]:
     ]
 
 
-def _user_rows(user: UserLatencyResult) -> list[AnswerRow]:
-    """The first token behind the network."""
-    by = user.ttft_by
-    way = f"new connection {seconds(by.connection_s)}, there and back {seconds(by.network_s)}"
-    low, high = user.ttft_range_s
-    text = f"as a user meets it: {way}, service {seconds(by.service_s)}; {seconds(low)} to {seconds(high)}"
-    return [("to a user", "latency.user.ttft_s", seconds(user.ttft_s), text)]
-
-
-def _token_rows(result: EstimateResult) -> list[AnswerRow]:
-    """Rates of generated tokens; none where nothing is decoded."""
-    decode, latency = result.decode, result.latency
+def _rows_of_one_user(result: EstimateResult) -> list[AnswerRow]:
+    """Return prompt rate, latencies and speed of one user alone."""
+    latency, prefill, on_the_way = result.latency, result.prefill, result.latency.ttft_by
+    host = on_the_way.handshake_in_s + on_the_way.prompt_in_s + on_the_way.first_token_out_s
+    chunks = plural(len(result.system.prefill_chunks), "chunk")
+    way = f"first token, from host to host, {seconds(host)} of it on the way"
+    if result.schedule is not None and latency.ttft_s == result.schedule.ttft_s != result.schedule.ttft_sequential_s:
+        way += ", chunks pipelined through stages"
+    rows = [
+        _prompt_row(prefill.tokens_per_s, f"; {count(prefill.cycles)} cycles in {chunks}"),
+        ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
+        _user_row(latency.user),
+    ]
+    decode = result.decode
     if decode is None or latency.tpot_by is None or latency.tpot_s is None or latency.request_s is None:
-        return []
-    host = latency.tpot_by.host_s
-    cycles = f"each further token, {count(decode.cycles_per_token)} cycles" + (
-        f", of it {seconds(host)} host" if host else ""
-    )
-    user = f"{count(decode.tokens_per_s_per_user)} tokens/s/user"
-    answer = f"{plural(int(result.inputs['new_tokens']), 'token')} in {seconds(latency.request_s)}, prompt and all"
+        return rows
+    waited = f", of it {seconds(latency.tpot_by.host_s)} host" if latency.tpot_by.host_s else ""
+    cycles = f"each further token, {count(decode.cycles_per_token)} cycles{waited}"
     return [
+        *rows,
         ("TPOT", "latency.tpot_s", seconds(latency.tpot_s), cycles),
-        ("a user", "decode.tokens_per_s_per_user", user, answer),
+        _speed_row(result, decode.tokens_per_s_per_user, latency.request_s),
     ]
 
 
-def _all_users_rows(result: EstimateResult) -> list[AnswerRow]:
-    """The throughput of several users; none for one user alone."""
-    serving = result.serving
-    if serving is None or serving.users == 1:
-        return []
-    each = f"{plural(serving.users, 'user')} at a time: TTFT {seconds(serving.ttft_s)}"
-    if serving.tokens_per_s_per_user is not None:
-        each += f", {count(serving.tokens_per_s_per_user)} tokens/s/user"
+def _rows_of_several_users(result: EstimateResult) -> list[AnswerRow]:
+    """Return prompt rate, latencies, speed and throughput of several users, at their operating point."""
+    serving, latency = result.serving, result.latency
+    assert serving is not None  # whoever calls this has looked
+    users = f"{serving.users:,} users at a time"
+    rows = [
+        _prompt_row(serving.prompt_tokens / serving.ttft_s),
+        ("TTFT", "latency.ttft_s", seconds(serving.ttft_s), f"first token, mean of {users}, waiting included"),
+        _user_row(latency.user, serving.ttft_s - latency.ttft_s),
+    ]
+    if serving.tpot_s is not None and serving.tokens_per_s_per_user is not None:
+        request_s = serving.ttft_s + (serving.new_tokens - 1) * serving.tpot_s
+        text = "each further token, prompts of other users read meanwhile"
+        rows += [
+            ("TPOT", "latency.tpot_s", seconds(serving.tpot_s), text),
+            _speed_row(result, serving.tokens_per_s_per_user, request_s),
+        ]
+    replicas = ""
     if serving.replicas > 1:
         wafers = plural(serving.replicas * result.system.wafers, "wafer")
-        each += f"; {serving.replicas:,} replicas, {wafers} in all"
+        replicas = f"; {serving.replicas:,} replicas, {wafers} in all"
     grade = "latency.ttft_s" if result.decode is None else "decode.tokens_per_s"
-    return [("all users", grade, f"{count(serving.tokens_per_s)} tokens/s", each)]
+    return [*rows, ("all users", grade, f"{count(serving.tokens_per_s)} tokens/s", f"{users}{replicas}")]
+
+
+def _prompt_row(tokens_per_s: float, more: str = "") -> AnswerRow:
+    return "prompt", "prefill.tokens_per_s", f"{count(tokens_per_s)} tokens/s", f"prompt tokens over TTFT{more}"
+
+
+def _user_row(user: UserLatencyResult, more_s: float = 0.0) -> AnswerRow:
+    """Return the first token behind the network, some seconds later than that of one user alone."""
+    by = user.ttft_by
+    way = f"new connection {seconds(by.connection_s)}, there and back {seconds(by.network_s)}"
+    low, high = (end + more_s for end in user.ttft_range_s)
+    text = f"as a user meets it: {way}, service {seconds(by.service_s)}; {seconds(low)} to {seconds(high)}"
+    return "to a user", "latency.user.ttft_s", seconds(user.ttft_s + more_s), text
+
+
+def _speed_row(result: EstimateResult, tokens_per_s: float, request_s: float) -> AnswerRow:
+    answer = f"{plural(int(result.inputs['new_tokens']), 'token')} in {seconds(request_s)}, prompt and all"
+    return "a user", "decode.tokens_per_s_per_user", f"{count(tokens_per_s)} tokens/s/user", answer
 
 
 def _cut_rows(result: EstimateResult) -> list[AnswerRow]:

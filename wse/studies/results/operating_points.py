@@ -113,7 +113,8 @@ def user_counts(most: int, asked: int) -> list[int]:
 def points_table(serving: ServingResult) -> Table:
     """Return a row for each number of users, that of the request in bold, with the definitions of the columns."""
     tokens = f"{serving.prompt_tokens:,} + {serving.new_tokens:,} tokens"
-    fit = f"{plural(serving.max_users, 'user')} fit"
+    layout = "" if serving.users_per_pass is None else " on this layout"
+    fit = f"room for {plural(serving.max_users, 'user')}{layout}"
     if serving.replicas > 1:
         fit += f" on {serving.replicas:,} replicas"
     return Table(
@@ -129,7 +130,7 @@ def points_table(serving: ServingResult) -> Table:
         ),
         rows=serving.points,
         title="Users at a time",
-        note=f"{tokens} each; KV caches of {fit}{_saturated_text(serving.points)}",
+        note=f"{tokens} each; {fit}{_saturated_text(serving.points)}",
         style=lambda row: "bold" if row.users == serving.users else "",
         footer=DEFINITIONS,
     )
