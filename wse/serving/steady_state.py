@@ -27,8 +27,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
-BISECTIONS: Final = 40
-"""Halvings of an interval of numbers of requests, after which its ends differ by less than 1e-9 of the interval."""
+PRECISION: Final = 1e-12
+"""Relative error of a number of requests that is solved for."""
+MAX_STEPS: Final = 100
 
 
 class PromptRounds(NamedTuple):
@@ -108,6 +109,8 @@ class ClosedLoop:
 
         def in_flight(in_rounds: float) -> float:
             """Return all requests in flight where so many are in rounds and the others are delayed."""
+            if not in_rounds:
+                return 0.0
             return in_rounds + self._in_rounds(in_rounds, part).requests_per_s * self.costs.wait_s(part * in_rounds)
 
         part = 1 - 1 / concurrency  # of the requests in rounds, those of other users
@@ -170,10 +173,29 @@ class ClosedLoop:
 
 
 def _solve(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """Return the largest argument between two at which a rising function is at most a value."""
-    if rising(high) <= value:
+    """Return the largest argument between two at which a rising function is at most a value, up to `PRECISION`.
+
+    Regula falsi with the Illinois rule (Dowell and Jarratt, BIT 11, 1971): an end that stays for two steps counts half.
+    """
+    over_high = rising(high) - value
+    if over_high <= 0:
         return high
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) <= value else (low, middle)
+    over_low = rising(low) - value
+    if over_low > 0:
+        return low
+    moved_low: bool | None = None
+    for _ in range(MAX_STEPS):
+        at = low - over_low * (high - low) / (over_high - over_low)
+        if not low < at < high or high - low <= PRECISION * high:
+            break
+        over = rising(at) - value
+        if abs(over) <= PRECISION * abs(value):
+            return at
+        if over <= 0:
+            low, over_low = at, over
+            over_high *= 0.5 if moved_low else 1.0
+        else:
+            high, over_high = at, over
+            over_low *= 0.5 if moved_low is False else 1.0
+        moved_low = over <= 0
     return low

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, Protocol
 
 from wse.request.acceptance_option import DraftAcceptance
@@ -34,7 +34,7 @@ class Drafter(Protocol):
         """Return the deployment with drafts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class UsersOfDrafts:
     """Users of a deployment with drafts, on one or several replicas.
 
@@ -48,12 +48,12 @@ class UsersOfDrafts:
     users: int
     replicas: int = 1
 
-    @property
+    @cached_property
     def plain(self) -> OperatingPoint:
         """The operating point without drafts."""
         return operating_point(self.drafter.plain, self.users, self.replicas)
 
-    @property
+    @cached_property
     def machine(self) -> DraftMachine:
         """The times of passes on the replica with the most users."""
         return self.drafter.machine(-(-self.users // self.replicas))

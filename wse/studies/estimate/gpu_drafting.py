@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from wse.request.draft_option import HEAD, SAME
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
@@ -44,11 +45,16 @@ class DraftedGpus(GpuDeployment):
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the passes that read a prompt, each longer than one without by as much as without drafts."""
-        plain = super().prompt_rounds(decoding, prompts)
+        plain = self.without_drafts.prompt_rounds(decoding, prompts)
         if not decoding:
             return plain
-        extra_s = plain.round_s - super().decode_round_s(decoding)
+        extra_s = plain.round_s - self.without_drafts.decode_round_s(decoding)
         return plain._replace(round_s=self.decode_round_s(decoding) + extra_s)
+
+    @cached_property
+    def without_drafts(self) -> GpuDeployment:
+        """The same GPUs without drafts."""
+        return GpuDeployment(server=self.server, shape=self.shape, economics=self.economics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
