@@ -25,8 +25,7 @@ from wse.studies.estimate.draft_result import DraftPlaceResult
 class DraftedGpus(GpuDeployment):
     """GPUs that decode by passes which verify drafts.
 
-    A round is the time of a token: that of a pass and its drafts over the tokens that the pass yields. A prompt
-    lengthens one pass by as much as without drafts.
+    A round is the time of a token: that of a pass and its drafts over the tokens that the pass yields.
 
     Attributes:
         steps_of: Returns the pass with its drafts for a number of users, which may be a fraction.
@@ -44,12 +43,17 @@ class DraftedGpus(GpuDeployment):
         return self.steps_of(decoding).token_s
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the passes that read a prompt, each longer than one without by as much as without drafts."""
-        plain = self.without_drafts.prompt_rounds(decoding, prompts)
-        if not decoding:
-            return plain
-        extra_s = plain.round_s - self.without_drafts.decode_round_s(decoding)
-        return plain._replace(round_s=self.decode_round_s(decoding) + extra_s)
+        """Return the passes that read a prompt, each longer than one without by as much as without drafts.
+
+        A pass is as many rounds as the tokens that it yields.
+        """
+        plain, steps = self.without_drafts.prompt_rounds(decoding, prompts), self.steps_of(max(1.0, decoding))
+        pass_s = plain.round_s
+        if decoding:
+            extra_s = plain.round_s - self.without_drafts.decode_round_s(decoding)
+            pass_s = min(1.0, decoding) * steps.busy_s + extra_s
+        rounds = steps.tokens_per_pass
+        return plain._replace(rounds=plain.rounds * rounds, round_s=max(plain.round_s, pass_s) / rounds)
 
     @cached_property
     def without_drafts(self) -> GpuDeployment:
