@@ -108,7 +108,7 @@ def test_from_python_it_is_the_same(wse: Wse) -> None:
             "--users 4000: beside llama-3-8b as bfloat16 the KV cache of 1 h200 holds 668 users of 1,335 tokens; give "
             "--users 668, or more --gpus or --replicas",
         ),
-        ((*H100, "--users", "5000"), "--users 5000: vllm serves at most 1,024 users at a time on 1 h100; give"),
+        ((*H100, "--users", "5000"), "--users 5000: beside llama-3-8b as bfloat16 the KV cache of 1 h100 holds"),
         ((*H100, "--users", "8", "--batch", "4"), "--users 8 and --batch 4: GPUs decode for all users at once; leave"),
         ((*H100, "--objective", "speed"), "--objective: unknown objective 'speed'"),
         ((*H100, "--dtype", "fp9"), "unknown element type 'fp9': did you mean 'fp8'?"),

@@ -25,8 +25,8 @@ from wse.serving.operating_point import RequestShape
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import Piece
 from wse.serving.steady_state import SteadyState
-from wse.studies.estimate.drafting import best_drafting
-from wse.studies.estimate.gpu_drafting import gpu_draft_machine
+from wse.studies.estimate.best_drafts import UsersOfDrafts
+from wse.studies.estimate.gpu_drafting import GpuDrafter
 from wse.studies.estimate.gpus import estimate_on_gpus
 
 ROUNDING = 1 + 1e-9
@@ -168,8 +168,9 @@ def test_no_user_with_drafts_is_faster_beside_more_users(model: str, gpu: str) -
     assert prepared.acceptance is not None
     rates = []
     for users in (*range(1, 100, 9), *range(100, 160), *range(160, 1000, 40)):
-        machine = gpu_draft_machine(prepared, users)
-        rates.append((users, best_drafting(prepared.acceptance.curve, machine).gain / machine.token_s))
+        served = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=users)
+        _, gain = served.best_row(prepared.acceptance.curve)
+        rates.append((users, gain / served.plain.tpot_s))
     for (few, fast), (many, slow) in pairwise(rates):
         assert slow <= fast * ROUNDING, (few, many)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, product
 from operator import mul
 
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput
+from wse.serving.draft_machine import DraftMachine
 from wse.serving.draft_tree import (
     MOST_NODES,
     ROOT,
-    DraftMachine,
     DraftTree,
     Shares,
     best_tree,
@@ -128,13 +128,17 @@ def machine(more: float, draft: float) -> DraftMachine:
     return DraftMachine(verify_s=verify_s, draft_s=lambda tokens: 2.0 * draft * (1 + more * (tokens - 1)))
 
 
+def speed_up(times: DraftMachine) -> Callable[[DraftTree], float]:
+    return lambda tree: 2.0 / times.tree(tree).token_s
+
+
 @given(st.sampled_from(measured_curves()), st.floats(0, 0.5), st.floats(0.01, 0.5))
 @settings(max_examples=30, deadline=None)
 def test_the_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance, more: float, draft: float) -> None:
     """And its speed-up is E / (v + the draft's passes), from the numbers of the machine alone."""
     times = machine(more, draft)
-    _, chain = best_draft(curve, draft, lambda tokens: 1 + more * (tokens - 1))
-    tree, gain = fastest_tree(shares_of(curve, choice_shares().shares), times, range(1, 9))
+    _, chain = best_draft(curve, lambda tokens: 2.0 / times.row(curve, tokens).token_s)
+    tree, gain = fastest_tree(shares_of(curve, choice_shares().shares), speed_up(times), range(1, 9))
     assert gain >= chain - 1e-9
     if tree is not None:
         spent = times.verify_s(len(tree.parents) + 1) + sum(map(times.draft_s, tree.draft_widths))
@@ -143,11 +147,11 @@ def test_the_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance,
 
 def test_free_passes_make_wide_trees_and_dear_ones_none() -> None:
     shares = ((0.6, 0.2, 0.1), (0.5, 0.2, 0.1))
-    wide, gain = fastest_tree(shares, machine(0.0, 0.01), (1, 2, 4, 8, 12))
+    wide, gain = fastest_tree(shares, speed_up(machine(0.0, 0.01)), (1, 2, 4, 8, 12))
     assert wide is not None
     assert len(wide.parents) == 12
     assert gain == pytest.approx(wide.tokens_per_pass / (1 + wide.depth * 0.01))
-    assert fastest_tree(shares, machine(1.0, 0.1), (1, 2, 4)) == (None, 1.0)
+    assert fastest_tree(shares, speed_up(machine(1.0, 0.1)), (1, 2, 4)) == (None, 1.0)
 
 
 def test_widths_are_of_nodes_with_children() -> None:

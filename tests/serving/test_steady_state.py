@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wse.serving.operating_point import RequestShape
-from wse.serving.steady_state import ClosedLoop, PromptRounds
+from wse.serving.steady_state import ClosedLoop, PromptRounds, _solve
 from wse.serving.wafer_deployment import WaferDeployment
 
 
@@ -140,3 +140,21 @@ def test_on_wafers_users_slow_each_other_down_and_no_throughput_is_lost(
     busiest_s = wafers.prompt_s + (new_tokens - 1) * wafers.stage_s / slots
     assert many.requests_per_s * busiest_s <= rounding, "no stage is busy for more than all of the time"
     assert (users + 1) / many.requests_per_s == pytest.approx(many.ttft_s + many.answer_s), "Little's law"
+
+
+@given(
+    st.floats(0.1, 1e4),
+    st.floats(0.01, 100),
+    st.floats(0, 10),
+    st.sampled_from([0.3, 1.0, 3.0]),
+    st.floats(0.01, 0.99),
+)
+@example(scale=1023 / 0.125, slope=1.8612130814312047, offset=1.8612130814312047, power=1.0, part=0.9)
+def test_a_rising_function_is_solved(scale: float, slope: float, offset: float, power: float, part: float) -> None:
+    """A function with a kink, whose solution is known."""
+
+    def rising(x: float) -> float:
+        return max(slope * x**power - offset, 2 * (slope * x**power - offset))
+
+    solution = part * scale
+    assert _solve(rising, rising(solution), 0.0, scale) == pytest.approx(solution, rel=1e-6, abs=1e-9 * scale)

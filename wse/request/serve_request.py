@@ -53,7 +53,8 @@ class ServeRequest:
     draft_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens that are drafted for each pass. Default: as many as gain most for a user who is alone.",
+            doc="Tokens that are drafted for each pass. Default: as many as gain most for the --users, or for those of "
+            "one pass.",
             panel="Drafts",
             metavar="TOKENS",
             unit=TOKEN,

@@ -186,7 +186,9 @@ def _solve(rising: Callable[[float], float], value: float, low: float, high: flo
     moved_low: bool | None = None
     for _ in range(MAX_STEPS):
         at = low - over_low * (high - low) / (over_high - over_low)
-        if not low < at < high or high - low <= PRECISION * high:
+        if not low < at < high:  # by rounding
+            at = (low + high) / 2
+        if high - low <= PRECISION * high:
             break
         over = rising(at) - value
         if abs(over) <= PRECISION * abs(value):

@@ -16,7 +16,7 @@ from wse.comparison.scenario.read import bundled_scenarios, read_scenario
 from wse.errors import BadInput, BadWafer, UnknownName
 from wse.files import TOML_LIMIT_BYTES
 
-TIERS = {"ordinary_users": 64, "speed_up": 2.5}
+TIERS = {"plain_speed": 64.0, "speed_up": 2.5}
 CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
     ({"modles": []}, UnknownName, "scenario: unknown key 'modles': did you mean 'models'?"),
     ({"machines": [WAFER | {"wafer_s": 2}]}, UnknownName, "scenario: machines[0]: unknown key 'wafer_s': did you mean"),
@@ -45,9 +45,9 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
     ({"arrivals": {"rate": 0}}, BadInput, "scenario: arrivals.rate = 0: give a number of requests a second above 0"),
     ({"arrivals": {"rate": float("nan")}}, BadInput, "scenario: arrivals.rate = nan: give a number of requests"),
     ({"arrivals": {"rate": 1.0, "load": 0.5}}, BadInput, "scenario: arrivals: rate and load: one follows from the"),
-    ({"tiers": {"speed_up": 2.5}}, BadInput, "scenario: tiers: has no ordinary_users; give a whole number of users"),
+    ({"tiers": {"plain_speed": 0.0}}, BadInput, "scenario: tiers.plain_speed = 0.0: give tokens/s of each user"),
     ({"tiers": TIERS | {"speed_up": 1}}, BadInput, "scenario: tiers.speed_up = 1: give a number above 1"),
-    ({"tiers": TIERS, "batch": {"users": 2}}, BadInput, "scenario: batch.users: [tiers] says how many users there"),
+    ({"tiers": TIERS, "batch": {"users": 2}}, BadInput, "scenario: batch.users: with [tiers] users follow from"),
     ({"tiers": TIERS | {"drafts": "fast"}}, BadInput, "scenario: tiers.drafts: there are no drafts; give [[drafts]]"),
     ({"prices": {"wafer_usd": 3}}, UnknownName, "scenario: prices: unknown key 'wafer_usd': did you mean 'wafer_usd"),
     ({"prices": {"gpu_usd_per_hour": "3"}}, BadWafer, "scenario: prices: gpu_usd_per_hour = '3': "),

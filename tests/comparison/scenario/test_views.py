@@ -158,7 +158,7 @@ def test_the_verdict_on_tiers() -> None:
         combination("a", 1, 40, tiers=tiers),
         combination("b", 1, 40, tiers=dear),
         figures=figures,
-        tiers={"ordinary_users": 64, "speed_up": 2.5},
+        tiers={"plain_speed": 40.0, "speed_up": 2.5},
     )
     first, second = made.verdict
     assert first == (

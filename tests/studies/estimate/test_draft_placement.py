@@ -53,8 +53,6 @@ def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_w
     result, drafts = answer(LARGE, draft_place="wafer")
     assert (result.system.wafers, drafts.wafers, drafts.region) == (4, 1, None)
     assert drafts.draft_tokens > 0
-    gain = drafts.gain
-    assert (gain.draft_wafers, gain.speed_up, gain.wafers(4)) == (1, drafts.speed_up, 5)
     assert result.cost is not None
     assert result.energy is not None
     serving = result.serving

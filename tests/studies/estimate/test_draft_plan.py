@@ -10,23 +10,18 @@ import pytest
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, UnknownName, WseError
-from wse.gpus.load import load_gpu, load_stack
-from wse.gpus.server import GpuServer
-from wse.gpus.weights import FORMATS
 from wse.hardware.load import load_wafer
-from wse.models.load import load_model
 from wse.request.acceptance_option import CONSTANT_POSITIONS, read_acceptance
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
-from wse.serving.draft_tree import DraftMachine
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.draft_placement import place_head
-from wse.studies.estimate.draft_plan import plan_of as plan_of_machine
-from wse.studies.estimate.draft_result import DraftPlaceResult, DraftPlanResult
-from wse.studies.estimate.drafting import HeadPasses, PassTimes, layer_cycles
+from wse.studies.estimate.draft_result import DraftPlanResult
+from wse.studies.estimate.drafting import decode_s, head_token_parts, layer_cycles, verify_passes
 from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.gpus import estimate_on_gpus
 
 REQUEST = EstimateRequest(
     model="story",
@@ -51,16 +46,16 @@ def test_each_length_is_timed_by_its_own_pass() -> None:
     prepared = prepare_estimate(REQUEST)
     chosen, head = compile_fastest(prepared), place_head(prepared)
     assert head.compilation is not None
-    passes, plain_s = HeadPasses(head.prepared, head.compilation), PassTimes(prepared, chosen)(1)
+    passes, plain_s = verify_passes(prepared, chosen, head), decode_s(prepared, chosen)
     result = estimate(REQUEST)
     plan = result.drafts
     assert plan is not None
     assert plan.lengths
     for row in plan.lengths:
-        assert row.verify_s == pytest.approx(passes.model_s(row.draft_tokens + 1))
-        assert row.draft_s == pytest.approx(row.draft_tokens * passes.head_s(1))
+        assert row.verify_s == pytest.approx(passes.in_the_middle(row.draft_tokens + 1).model_s)
+        assert row.draft_s == pytest.approx(row.draft_tokens * head_token_parts(head)[1])
         assert row.tokens_per_pass == pytest.approx(sum(0.9**n for n in range(row.draft_tokens + 1)))
-        assert row.speed_up == pytest.approx(row.tokens_per_pass * plain_s / (row.verify_s + row.draft_s))
+        assert row.speed_up == pytest.approx(row.tokens_per_pass * plain_s / (row.verify_s + row.draft_s), rel=2e-3)
     assert plan.speed_up == max(1.0, *(row.speed_up for row in plan.lengths))
     assert result.decode is not None
     assert plan.tokens_per_s_per_user == pytest.approx(plan.speed_up * result.decode.tokens_per_s_per_user)
@@ -69,8 +64,8 @@ def test_each_length_is_timed_by_its_own_pass() -> None:
         assert len(plan.tree.parents) == plan.tree.nodes
 
 
-def test_users_have_their_passes_one_after_another() -> None:
-    """So that a larger batch, whose tokens share a pass without drafts, gains less."""
+def test_a_pass_verifies_the_drafts_of_one_user() -> None:
+    """So a larger batch, whose tokens share a pass without drafts, gains less."""
     one, four = plan_of(), plan_of(batch=4)
     assert four.speed_up <= one.speed_up
     head = place_head(prepare_estimate(replace(REQUEST, batch=4)))
@@ -78,7 +73,7 @@ def test_users_have_their_passes_one_after_another() -> None:
     fabric = pass_fabric(head.prepared, head.compilation, 2)
     cost = fabric.verify_cost(head.prepared.middle_context[0])
     layers = cost.cycles - layer_cycles(fabric.program, fabric.program.verify[0], cost, 5)
-    assert four.lengths[0].verify_s == pytest.approx(4 * layers / head.prepared.wafer.clock_hz)
+    assert four.lengths[0].verify_s == pytest.approx(layers / head.prepared.wafer.clock_hz)
 
 
 def test_a_draft_model_has_times_of_its_own_and_of_its_place() -> None:
@@ -173,24 +168,14 @@ def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_gpus_are_asked_the_same_way() -> None:
-    """Few users of a GPU wait for weights, whatever the number of tokens: drafts gain there more than on a wafer."""
-    gpu = load_gpu("h100")
-    stack, spec = load_stack("vllm", gpu.generation), load_model("llama-3-8b").spec
-    server = GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=stack)
-    head = replace(server, spec=replace(spec, layers=spec.layers[:1]))
-
-    def plan(users: int) -> DraftPlanResult:
-        times = DraftMachine(
-            verify_s=lambda tokens: server.verify_s(users, tokens, 1024),
-            draft_s=lambda tokens: head.verify_s(users, tokens, 1024),
-        )
-        place = DraftPlaceResult(draft="head", place="same")
-        return plan_of_machine(read_acceptance("typical"), times, place, "llama-3-8b")
-
-    one, many = plan(1), plan(256)
+def test_drafts_gain_more_on_gpus_than_on_wafers() -> None:
+    """Few users of a GPU wait for weights, whatever the number of tokens."""
+    on_gpus = EstimateRequest(model="llama-3-8b", gpu="h100", gpus=1, draft="typical")
+    one, many = (estimate_on_gpus(replace(on_gpus, users=users)).drafts for users in (1, 200))
     wafer = estimate(EstimateRequest(model="llama-3-8b", schedule="released", draft="typical")).drafts
     assert wafer is not None
+    assert one is not None
+    assert many is not None
     assert one.speed_up > 2 > wafer.speed_up > 1
     assert one.draft_tokens > wafer.draft_tokens
     assert one.tree is not None

@@ -10,10 +10,9 @@ from wse.errors import DoesNotFit
 from wse.fabric.model import Fabric
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
-from wse.serving.speculation import acceptance_of
-from wse.studies.compile.choose import compile_fastest, pass_cost
+from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.estimate.draft_placement import place_head
-from wse.studies.estimate.drafting import OUTSIDE, HeadPasses, best_drafting, head_machine, layer_cycles
+from wse.studies.estimate.drafting import OUTSIDE, head_machine, head_token_parts, layer_cycles, verify_passes
 from wse.studies.estimate.estimate import estimate
 
 REQUEST = EstimateRequest(model="story", mesh="12x12", mapping="region", prompt_len=8, new_tokens=8, software="tuned")
@@ -28,10 +27,9 @@ def test_a_head_takes_the_steps_of_its_layer_and_those_outside_of_layers(wafers:
     cost = Fabric(program, prepared.wafer, prepared.software).decode_cost(*prepared.middle_context)
     by_layer = [layer_cycles(program, program.decode, cost, layer) for layer in (*range(6), OUTSIDE)]
     assert sum(by_layer) == pytest.approx(cost.cycles)
-    passes = HeadPasses(prepared, head.compilation)
-    clock_hz = prepared.wafer.clock_hz
-    assert passes.head_s(1) == pytest.approx((by_layer[5] + by_layer[6]) / clock_hz)
-    assert passes.model_s(1) == pytest.approx((cost.cycles - by_layer[5]) / clock_hz)
+    clock_hz, (model_s, head_s) = prepared.wafer.clock_hz, head_token_parts(head)
+    assert head_s == pytest.approx((by_layer[5] + by_layer[6]) / clock_hz)
+    assert model_s == pytest.approx((cost.cycles - by_layer[5]) / clock_hz)
 
 
 @pytest.mark.slow
@@ -41,20 +39,15 @@ def test_the_pass_that_verifies_drafts_is_compiled_with_the_head() -> None:
     prepared = prepare_estimate(request)
     chosen, head = compile_fastest(prepared), place_head(prepared)
     assert head.compilation is not None
-    machine = head_machine(prepared, chosen, head)
-    drafting = best_drafting(acceptance_of("DeepSeek-R1"), machine)
-    assert drafting.draft_tokens > 0
-    tokens = drafting.draft_tokens + 1
-    whole = pass_cost(head.prepared, head.compilation, tokens).cycles / prepared.wafer.clock_hz
-    assert machine.verify_s(tokens) < whole
+    machine = head_machine(prepared, chosen, head, verify_passes(prepared, chosen, head))
+    tokens = 3
+    cost = pass_fabric(head.prepared, head.compilation, tokens).verify_cost(prepared.middle_context[0])
+    assert machine.verify_s(tokens) < cost.cycles / prepared.wafer.clock_hz
     asked = estimate(replace(request, verify_tokens=tokens)).verify
     assert asked is not None
-    assert drafting.check_cost == pytest.approx(asked.ratio_to_decode, rel=0.1)  # another layout, with a layer more
-    assert 1 < drafting.check_cost < tokens
-    assert drafting.gain == pytest.approx(
-        acceptance_of("DeepSeek-R1").at(drafting.draft_tokens)
-        / (drafting.draft_tokens * drafting.draft_cost + drafting.check_cost)
-    )
+    ratio = machine.check_s(tokens - 1) / machine.verify_s(1)
+    assert ratio == pytest.approx(asked.ratio_to_decode, rel=0.1)  # another layout, with a layer more
+    assert 1 < ratio < tokens
 
 
 @pytest.mark.slow

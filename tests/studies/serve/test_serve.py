@@ -306,7 +306,9 @@ def test_a_draft_model_on_a_wafer_of_its_own_is_counted_and_paid_for() -> None:
 def test_drafts_on_wafers_are_faster_for_one_user_and_take_of_capacity() -> None:
     """A pass that verifies is one user's, a plain one may be that of several."""
     story = STORY | {"mesh": "96x96", "batch": 3}
-    plain, drafted = (wse.serve_sim(**story, rate=20.0, draft=draft) for draft in (None, "0.95,0.9,0.9"))
+    plain, drafted = (
+        wse.serve_sim(**story, rate=20.0, **more) for more in ({}, {"draft": "0.95,0.9,0.9", "draft_tokens": 2})
+    )
     assert drafted.served.all.tpot.p50 < plain.served.all.tpot.p50
     assert drafted.load.capacity_requests_per_s < plain.load.capacity_requests_per_s
 

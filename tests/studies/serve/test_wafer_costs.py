@@ -15,9 +15,9 @@ from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.search.search import Compilation
 from wse.serving.simulation.pass_costs import Piece
 from wse.serving.simulation.staged_costs import StagedCosts
-from wse.studies.compile.choose import compile_with_remedies, pass_cost
+from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.draft_placement import place_draft, place_head
-from wse.studies.estimate.drafting import HeadPasses
+from wse.studies.estimate.drafting import VerifyPasses
 from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.results.users import users_at
 from wse.studies.serve.wafer_costs import wafer_costs
@@ -111,10 +111,10 @@ def test_passes_that_verify_drafts_are_compiled_for_as_many_tokens(
     assert drafts is not None
     assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
     if model is None:
-        verify = HeadPasses(place_head(drafting).prepared, served.compilation).model_s(4)
+        verify = VerifyPasses(place_head(drafting).prepared, served.compilation, has_head=True).in_the_middle(4).model_s
     else:
         assert served.compilation is compilation
-        verify = pass_cost(prepared, compilation, 4).cycles / prepared.wafer.clock_hz
+        verify = VerifyPasses(prepared, compilation, has_head=False).in_the_middle(4).model_s
     middle = prepared.middle_context[0]
     assert costs.round_s(1, middle, ()) == pytest.approx(verify + drafts.draft_s, rel=0.02)
     assert drafts.verify_s == pytest.approx(verify, rel=1e-9 if model is None else 0.05)

@@ -97,7 +97,7 @@ class Placement:
         return tuple(
             self.combination(draft, users, ruled_out_by=(reason,), **found)
             for draft in self.form.drafts
-            for users in self.users
+            for users in (self.users if self.form.tiers is None else [1] * len(self.users))
         )
 
 

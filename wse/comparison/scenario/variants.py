@@ -45,7 +45,8 @@ class _Variants:
 
     def combinations(self) -> Iterator[CombinationResult]:
         """Yield a combination for each draft and each number of users or plain speed."""
-        variant = self._with_users if self.placement.form.tiers is None else self._with_tiers
+        tiers = self.placement.form.tiers
+        variant = self._with_users if tiers is None else self._with_tiers
         for draft in self.placement.form.drafts:
             for users in self.placement.users:
                 try:
@@ -53,7 +54,7 @@ class _Variants:
                 except UnknownName:
                     raise
                 except (BadInput, DoesNotFit) as error:
-                    yield self._impossible(draft, users, str(error))
+                    yield self._impossible(draft, 1 if tiers else users, str(error))
 
     def _impossible(self, draft: DraftForm, users: float | str, reason: str) -> CombinationResult:
         return self.placement.combination(draft, users, ruled_out_by=(reason,), **self.facts)
@@ -93,12 +94,12 @@ class _Variants:
         ordinary_draft = DraftForm() if tiers.drafts == "fast" else draft
         machine, fast_machine = (self._laid_out_for(one) for one in (speed, tiers.speed_up * speed))
         if not machine.plain.max_concurrency or not fast_machine.plain.max_concurrency:
-            return self._impossible(draft, speed, self._no_room(machine))
+            return self._impossible(draft, 1, self._no_room(machine))
         ordinary_users = _users_at(machine, ordinary_draft, speed)
         if not ordinary_users:
             alone = _speed(machine.served(ordinary_draft, 1).point)
             reason = f"one user alone gets {count(alone)} tokens/s, less than the plain speed of {speed:g}"
-            return self._impossible(draft, speed, reason)
+            return self._impossible(draft, 1, reason)
         ordinary = machine.served(ordinary_draft, ordinary_users)
         fast_users = _users_at(fast_machine, draft, tiers.speed_up * speed)
         fast = fast_machine.served(draft, max(1, fast_users))

@@ -15,6 +15,7 @@ Assumptions, of grade I as nothing is published about drafts on wafers:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -137,10 +138,9 @@ def head_machine(
     compiled with its head, and take no less time than that.
     """
     assert head.compilation is not None  # a head has PEs
-    plain_s = decode_s(prepared, compilation)
     drafted_s = head_token_parts(head)[1]
     return DraftMachine(
-        verify_s=lambda tokens: plain_s if tokens == 1 else max(plain_s, passes.in_the_middle(tokens).model_s),
+        verify_s=_verify_s(prepared, compilation, passes),
         draft_s=lambda tokens: drafted_s if tokens == 1 else passes.in_the_middle(tokens).head_s,
         busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=True),
     )
@@ -154,7 +154,7 @@ def _model_machine(
     On the host, a pass over any number of tokens takes the time of reading the weights from memory, and the ids of each
     pass of the model take a round trip.
     """
-    wafer, plain_s = prepared.wafer, decode_s(prepared, compilation)
+    wafer = prepared.wafer
     home, region = _embedding_region(compilation.program)
     times = DraftTimes(
         wafer=wafer,
@@ -165,25 +165,31 @@ def _model_machine(
         wafers_apart=0 if draft.region is None else abs(draft.region.wafer - home),
     )
     machine = DraftMachine(
-        verify_s=lambda tokens: plain_s if tokens == 1 else max(plain_s, passes.in_the_middle(tokens).model_s),
+        verify_s=_verify_s(prepared, compilation, passes),
         draft_s=lambda tokens: times.host_token_cycles(weight_bytes(draft.prepared)) / wafer.clock_hz,
         ways_s=lambda tokens: times.round_trip_cycles() / wafer.clock_hz,
         busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=False),
     )
     if draft.compilation is None:
         return machine
-    own_s, own_passes = decode_s(draft.prepared, draft.compilation), draft_passes(draft)
     _, own = _embedding_region(draft.compilation.program)
 
     def ways_s(tokens: int) -> float:
         ways = times.exchange_cycles(2, own, region) + times.exchange_cycles(tokens - 1, region, own)
         return ways / wafer.clock_hz
 
-    return replace(
-        machine,
-        draft_s=lambda tokens: own_s if tokens == 1 else max(own_s, own_passes.in_the_middle(tokens).model_s),
-        ways_s=ways_s,
-    )
+    own_passes = VerifyPasses(draft.prepared, draft.compilation, has_head=False)
+    return replace(machine, draft_s=_verify_s(draft.prepared, draft.compilation, own_passes), ways_s=ways_s)
+
+
+def _verify_s(prepared: Placeable, compilation: Compilation, passes: VerifyPasses) -> Callable[[int], float]:
+    """Return the seconds of passes of one user by their number of tokens; of one token, those of a pass of all slots.
+
+    A pass over several tokens takes no less time than one over one token of the same user.
+    """
+    plain_s = decode_s(prepared, compilation)
+    least_s = plain_s if compilation.options.batch == 1 else 0.0
+    return lambda tokens: plain_s if tokens == 1 else max(least_s, passes.in_the_middle(tokens).model_s)
 
 
 def verify_passes(prepared: Placeable, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
@@ -191,12 +197,6 @@ def verify_passes(prepared: Placeable, compilation: Compilation, draft: PlacedDr
     if draft.name == HEAD and draft.compilation is not None:
         return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
     return VerifyPasses(prepared, compilation, has_head=False)
-
-
-def draft_passes(draft: PlacedDraft) -> VerifyPasses:
-    """Return the passes of a draft model over several tokens, as a tree of draft tokens needs them."""
-    assert draft.compilation is not None  # a draft on the host has no passes over PEs
-    return VerifyPasses(draft.prepared, draft.compilation, has_head=False)
 
 
 def decode_s(prepared: Placeable, compilation: Compilation) -> float:

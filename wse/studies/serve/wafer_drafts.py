@@ -45,7 +45,8 @@ def drafted_costs(prepared: PreparedEstimate, compilation: Compilation, draft_to
     Args:
         prepared: The request.
         compilation: Its model.
-        draft_tokens: The number of draft tokens; None for the one that gains most for the users of the request.
+        draft_tokens: The number of draft tokens; None for the one that gains most for the users of the request, or of
+            one pass.
 
     Raises:
         BadInput and its kinds: the draft model cannot be used.
@@ -58,7 +59,7 @@ def drafted_costs(prepared: PreparedEstimate, compilation: Compilation, draft_to
     deployment = middle_deployment(prepared, compilation.program)
     drafter = wafer_drafter(prepared, compilation, draft, deployment)
     replicas = goal.replicas_for(drafter.max_concurrency)
-    users = UsersOfDrafts(drafter=drafter, users=goal.users or 1, replicas=replicas)
+    users = UsersOfDrafts(drafter=drafter, users=goal.users or prepared.options.batch, replicas=replicas)
     result = drafts_result(prepared.acceptance, users, draft_tokens, place_result(draft), prepared.spec.name)
     if not result.draft_tokens:
         return replace(plain, drafts=replace(result, wafers=0))
