@@ -9,6 +9,7 @@ decoding request.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,8 +48,10 @@ class WaferDeployment:
     delay_s: float
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds of a round of some decoding requests in which no prompt is read."""
-        return max(self.token_s, self._work_s(decoding))
+        """Return the mean seconds of rounds in which no prompt is read; a mean of 1.9 requests is 1 or 2 at a time."""
+        fewer = math.floor(decoding)
+        more_s = max(self.token_s, self._work_s(fewer + 1))
+        return more_s - (fewer + 1 - decoding) * (more_s - max(self.token_s, self._work_s(fewer)))
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the rounds in which a prompt is read beside some decoding requests; one prompt after another is."""
