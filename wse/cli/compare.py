@@ -114,7 +114,8 @@ def compare(
         with progress_on(sys.stderr, COMPARING) as on_progress:
             planned = plan_machines(request, on_progress, engine=choice)
         write_files(planned, files)
-        _print(planned, planned.tables(), print_result, json=json, markdown=markdown)
+        tables = planned.tables(detail=detail)
+        _print(planned, tables, partial(print_result, detail=detail), json=json, markdown=markdown)
         return
     if request.gpu is not None:
         with progress_on(sys.stderr, COMPARING) as on_progress:

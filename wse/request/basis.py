@@ -108,6 +108,9 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
     mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh, "--mesh"))
     region = None if request.region is None else parse_mesh(request.region, "--region")
     check_seed(request.defects_seed)
+    if request.defects is None and request.defects_seed:
+        message = f"--defects-seed {request.defects_seed}: draws the dead PEs of --defects RATE; give that too"
+        raise BadInput(message)
     defects = None if request.defects is None else read_defects(request.defects, request.defects_seed, whole)
     loaded = load_model(request.model, with_weights=with_weights)
     if loaded.spec.experts is None and request.experts not in (AUTO, SPREAD):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GIGA: Final = 1e9
 WITHOUT: Final = (
     *("model", "wafers", "mapping", "capacity", "verify_tokens", "sensitivity", "trace"),
-    *("replicas", "draft", "draft_model", "draft_place", "gpu"),
+    *("replicas", "draft", "draft_model", "draft_place", "gpu", "network"),
 )
 """Options of an estimate that a comparison has of its own, or not at all."""
 MICRO: Final = 1e-6
@@ -62,7 +62,8 @@ class CompareRequest:
         link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
             link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
         gpu: GPUs that are set beside the wafers; None for wafers alone.
-        plain_speed_tokens_per_s: Speed of the plain tier where GPUs are compared, tokens/s per user.
+        plain_speed_tokens_per_s: Speed of the plain tier where GPUs are compared by speed, tokens/s per user; None for
+            the usual one.
         replicas: Equal machines that share the users; None for the fewest that keep the targets.
         targets: Times that rows are to keep, and which are shown; rows are ranked where any is given.
     """
@@ -128,14 +129,15 @@ class CompareRequest:
         ),
     ] = None
     plain_speed_tokens_per_s: Annotated[
-        float,
+        float | None,
         Option(
-            doc="Speed of the plain tier with --gpu, tokens/s per user; the fast tier is 2.5 times that.",
+            doc="Speed of the plain tier with --gpu, tokens/s per user; the fast tier is 2.5 times that. Default: "
+            f"{PLAIN_SPEED_TOKENS_PER_S:g}.",
             panel="Serving",
             metavar="TOKENS/S",
             flag="--plain-speed",
         ),
-    ] = PLAIN_SPEED_TOKENS_PER_S
+    ] = None
     replicas: Annotated[
         int | None,
         Option(
@@ -195,6 +197,7 @@ def check(request: CompareRequest) -> None:
     """
     from wse.request.gpu_estimate_request import OF_GPUS, check_machine
     from wse.request.mapping_file import load_mapping
+    from wse.request.prepare_estimate import check_replicas
 
     for field in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
         if getattr(request, field) == ():
@@ -209,16 +212,10 @@ def check(request: CompareRequest) -> None:
         if count > MOST_WAFERS:
             message = f"--wafers {count}: give at most {MOST_WAFERS:,}"
             raise BadInput(message)
-    check_counts(users=request.base.users, replicas=request.replicas)
-    if request.replicas is not None and request.base.users is None:
-        message = f"--replicas {request.replicas}: replicas share users; give --users N too"
-        raise BadInput(message)
-    low, high = SPEEDS_TOKENS_PER_S
-    if not low <= request.plain_speed_tokens_per_s <= high:
-        message = (
-            f"--plain-speed {request.plain_speed_tokens_per_s:g}: give tokens/s per user from {low:g} to {high:,.0f}"
-        )
-        raise BadInput(message)
+    check_counts(users=request.base.users)
+    if request.replicas is not None:
+        check_replicas(request.base.users, request.replicas)
+    _check_plain_speed(request)
     check_targets(request.targets, request.base.prompt_len, request.base.new_tokens)
     _check_values("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
     _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
@@ -233,7 +230,10 @@ def check(request: CompareRequest) -> None:
 
 
 def check_question(question: str | None, request: CompareRequest) -> None:
-    """Refuse a question about wafers together with GPUs, and users or targets with a question. Raises BadInput."""
+    """Refuse options that do not go with each other. Raises BadInput.
+
+    A question is about wafers alone, and about no users or targets. Without a question, a link joins several wafers.
+    """
     if question is not None and request.gpu is not None:
         message = f"--question {question}: is about wafers alone; leave it out, or leave out --gpu"
         raise BadInput(message)
@@ -243,8 +243,25 @@ def check_question(question: str | None, request: CompareRequest) -> None:
             "machines; leave out one or the other"
         )
         raise BadInput(message)
+    if question is None and request.links_are_given and request.wafers == (1,):
+        message = "--wafers 1: no link joins one wafer to others; leave out --link-bandwidth and --link-latency"
+        raise BadInput(message)
     if request.is_ranked:
         check(request)
+
+
+def _check_plain_speed(request: CompareRequest) -> None:
+    """Refuse a speed of the plain tier that is out of range, or where no tiers are compared. Raises BadInput."""
+    speed, (low, high) = request.plain_speed_tokens_per_s, SPEEDS_TOKENS_PER_S
+    if speed is None:
+        return
+    if not low <= speed <= high:
+        message = f"--plain-speed {speed:g}: give tokens/s per user from {low:g} to {high:,.0f}"
+        raise BadInput(message)
+    if request.is_ranked or request.gpu is None:
+        remedy = "give --tpot in its place" if request.is_ranked else "give --gpu NAME as well"
+        message = f"--plain-speed {speed:g}: only --gpu without users or targets has tiers; {remedy}, or leave it out"
+        raise BadInput(message)
 
 
 def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:

@@ -129,6 +129,20 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
             fit; with how many do.
         DoesNotFit: the weights do not fit.
     """
+    prepared = prepare_gpus(request)
+    tokens = prepared.prompt_tokens + prepared.new_tokens
+    option = "--batch" if request.users is None else "--users"
+    _check_users(prepared.server, prepared.users, tokens, option, prepared.replicas)
+    return prepared
+
+
+def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
+    """Load and check all that a request for GPUs names, except whether the caches of its users fit.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: the weights do not fit.
+    """
     check_machine(request)
     assert request.gpu is not None  # whoever calls this has looked
     counts = {
@@ -136,7 +150,7 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         for name in ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
     }
     check_counts(**counts)
-    check_replicas(request)
+    check_replicas(request.users, request.replicas)
     parallelism = request.parallelism or TENSOR
     if parallelism not in PARALLELISMS:
         raise UnknownName("parallelism", parallelism, PARALLELISMS)
@@ -173,7 +187,6 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         raise BadInput(msg)
     users = _users(request)
     replicas = Goal(users=users, replicas=request.replicas).replicas_for(server.users_that_fit(prompt + new))
-    _check_users(server, users, prompt + new, "--batch" if request.users is None else "--users", replicas)
     return PreparedGpuEstimate(
         server=server,
         draft_model=None if request.draft_model is None else str(request.draft_model),

@@ -96,7 +96,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         users=request.users,
         context=request.context,
     )
-    check_replicas(request)
+    check_replicas(request.users, request.replicas)
     numbers = (("--batch", request.batch, MOST_USERS), ("--users", request.users, MOST_USERS_OF_REPLICAS))
     for option, users, most in numbers:
         if users is not None and users > most:
@@ -146,14 +146,18 @@ def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
     return draft
 
 
-def check_replicas(request: EstimateRequest) -> None:
-    """Raise BadInput for replicas without users that they share, or for more of them than users."""
-    users, replicas = request.users, "auto" if request.replicas is None else request.replicas
-    check_counts(replicas=request.replicas)
+def check_replicas(users: int | None, replicas: int | None) -> None:
+    """Raise BadInput for replicas without users that they share, or for more of them than users.
+
+    Args:
+        users: Users at a time; None where no number was given.
+        replicas: Equal machines; None for ``auto``.
+    """
+    check_counts(replicas=replicas)
     if replicas != 1 and users is None:
-        message = f"--replicas {replicas}: replicas share users; give --users N too"
+        message = f"--replicas {replicas or 'auto'}: replicas share users; give --users N too"
         raise BadInput(message)
-    if request.replicas is not None and users is not None and request.replicas > users:
+    if replicas is not None and users is not None and replicas > users:
         message = f"--replicas {replicas}: there are fewer users; give at most {users}, or more --users"
         raise BadInput(message)
 

@@ -63,7 +63,7 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
     if goal.users > replicas * deployment.max_concurrency:
         point = operating_point(deployment, replicas * deployment.max_concurrency, replicas)
         return Plan(point=point, meets=False, excess=max(goal.excess(point), goal.users / point.concurrency))
-    point = operating_point(deployment, goal.users, min(replicas, goal.users))
+    point = operating_point(deployment, goal.users, replicas)
     return Plan(point=point, meets=goal.excess(point) <= 1, excess=goal.excess(point))
 
 

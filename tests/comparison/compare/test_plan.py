@@ -23,7 +23,7 @@ LENGTHS = {"prompt_len": 8, "new_tokens": 8}
 
 
 def ranked(**options: object) -> PlanResult:
-    result = wse.compare("story", **SMALL, **{**LENGTHS, **options})
+    result = wse.compare("story", **{**SMALL, **LENGTHS, **options})
     assert isinstance(result, PlanResult)
     return result
 
@@ -216,6 +216,26 @@ def test_gpus_in_every_number_that_is_linked_are_ranked_with_wafers() -> None:
     assert {row.chips for row in given.rows if row.kind == GPU} == {2}
 
 
+@pytest.mark.slow
+def test_numbers_of_gpus_without_room_for_a_user_are_named_with_the_reason() -> None:
+    """Two H100 hold the weights of 70B, and not the cache of 121,000 tokens beside them."""
+    options = {"prompt_len": 120_000, "new_tokens": 1_000, "users": 2, "gpu": ["h100"], "wafers": [8], "jobs": 1}
+    result = wse.compare("llama-3.1-70b", mapping="bands", **options)
+    assert isinstance(result, PlanResult)
+    assert {row.chips for row in result.rows if row.kind == GPU} == {4, 8}
+    assert result.impossible is not None
+    assert "121,000 tokens does not fit" in result.impossible["2 h100, vllm"]
+
+
+def test_links_that_are_given_have_a_row_each() -> None:
+    links = {"link_bandwidth": [1.0, 100.0], "link_latency": [1.0]}
+    rows = ranked(users=4, wafers=[2], mapping="bands", **links).rows
+    slow, fast = sorted(rows, key=lambda row: row.link_bytes_per_s or 0.0)
+    assert (slow.link_bytes_per_s, fast.link_bytes_per_s) == (1e9, 100e9)
+    assert slow.tokens_per_s < fast.tokens_per_s
+    assert "1 GB/s" in slow.machine
+
+
 def test_limits_that_nothing_keeps_are_told_with_the_nearest() -> None:
     result = ranked(users=400, ttft="1ns")
     assert result.keeping == 0
@@ -280,6 +300,9 @@ def test_the_verdict_says_whether_prices_decide(high: float, how: str) -> None:
         ({"users": 0}, r"--users 0: give a number of at least 1"),
         ({"users": 3, "replicas": 0}, r"--replicas 0: give a number of at least 1"),
         ({"replicas": 2}, r"--replicas 2: replicas share users; give --users N too"),
+        ({"users": 2, "replicas": 3}, r"--replicas 3: there are fewer users; give at most 2"),
+        ({"users": 2, "plain_speed": 50.0}, r"--plain-speed 50: only --gpu without users or targets has tiers"),
+        ({"users": 2, "wafers": [1], "link_bandwidth": [8.0]}, r"--wafers 1: no link joins one wafer to others"),
         ({"users": 2, "batch": 4}, r"--users 2: a pass has --batch 4 of them; give no fewer users than that"),
         ({"users": 3, "objective": "speed"}, r"unknown objective 'speed'"),
         (

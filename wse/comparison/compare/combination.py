@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wse.comparison.compare.machine import WAFER, Machine
+from wse.comparison.compare.machine import WAFER, Machine, no_room
 from wse.comparison.compare.rows import row_of
 from wse.comparison.compare.tables import link_text, mapping_text
 from wse.errors import BadInput, DoesNotFit
@@ -95,7 +95,7 @@ def _machine(timed: TimedEstimate, row: ComparisonRow, link: str) -> Machine | s
     """Return the wafers of an estimate, or the reason why they serve nobody."""
     deployment, shape = timed.deployment, timed.deployment.shape
     if not deployment.max_concurrency:
-        return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit"
+        return no_room(shape)
     return Machine(
         kind=WAFER,
         name=timed.result.wafer.name,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
-from wse.errors import BadInput
+from wse.errors import BadInput, DoesNotFit
 from wse.report.terminal import printable
 from wse.request.compare_request import CompareRequest
 from wse.request.estimate_request import EstimateRequest
-from wse.request.gpu_estimate_request import PreparedGpuEstimate, prepare_gpu_estimate
-from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
+from wse.request.gpu_estimate_request import PreparedGpuEstimate, prepare_gpus
+from wse.serving.operating_point import Deployment, OperatingPoint, RequestShape, operating_point
 from wse.serving.plan import saturating_users
 from wse.serving.prices import prices_of_gpu
 
@@ -81,13 +82,49 @@ def gpu_machine(prepared: PreparedGpuEstimate) -> Machine:
     )
 
 
-def prepared_gpus(request: CompareRequest) -> tuple[PreparedGpuEstimate, ...]:
-    """Return the GPUs of a comparison, each name once.
+def no_room(shape: RequestShape, more: str = "--wafers") -> str:
+    """Return why a machine without room for the cache of one request serves nobody; more of an option would help."""
+    lengths = "a shorter --prompt-len and --new-tokens"
+    return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit; give {lengths}, or more {more}"
+
+
+def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:
+    """Return the GPUs of a comparison in every number that serves a user, and why other numbers of them do not.
+
+    Each GPU comes once, in the number that was asked for, or in powers of two from the fewest that hold the weights to
+    all that are linked.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used, or no user's cache fits.
-        DoesNotFit: the weights do not fit.
+        BadInput and its kinds: something that was named is missing or cannot be used.
     """
+    serving, impossible = [], {}
+    for of_gpu in _gpu_requests(request):
+        try:
+            fewest = prepare_gpus(of_gpu)
+        except DoesNotFit as error:
+            impossible[str(of_gpu.gpu)] = str(error)
+            continue
+        for prepared in _in_numbers(fewest, of_gpu.gpus):
+            machine = gpu_machine(prepared)
+            if machine.deployment.max_concurrency:
+                serving.append(prepared)
+            else:
+                impossible[machine.text] = no_room(machine.deployment.shape, "--gpus")
+    return serving, impossible
+
+
+def _in_numbers(fewest: PreparedGpuEstimate, asked_for: int | None) -> Iterator[PreparedGpuEstimate]:
+    """Yield GPUs as they are, and where no number was asked for twice, four times ... as many."""
+    yield fewest
+    server = fewest.server
+    gpus = 2 * server.parallelism.gpus
+    while asked_for is None and gpus <= server.gpu.linked_gpus and server.spec.head_count % gpus == 0:
+        yield replace(fewest, server=replace(server, parallelism=replace(server.parallelism, gpus=gpus)))
+        gpus *= 2
+
+
+def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
+    """Yield the request for each GPU of a comparison, each name once."""
     base = request.base
     lengths = base.lengths(base.context) if base.context else (base.prompt_len, base.new_tokens)
     shared = EstimateRequest(
@@ -100,7 +137,5 @@ def prepared_gpus(request: CompareRequest) -> tuple[PreparedGpuEstimate, ...]:
         parallelism=base.parallelism,
         economics=base.economics,
     )
-    names = dict.fromkeys(map(str, request.gpu or ()))
-    return tuple(
-        prepare_gpu_estimate(replace(shared, gpu=name, price=prices_of_gpu(base.price, name))) for name in names
-    )
+    for name in dict.fromkeys(map(str, request.gpu or ())):
+        yield replace(shared, gpu=name, price=prices_of_gpu(base.price, name))

@@ -36,7 +36,7 @@ class CurveResult(Result):
         tuple[PublishedSpeed, ...] | None,
         Doc("published speeds of the model on these machines, and the ratio of the machine's fastest row to each"),
     ] = None
-    impossible: Annotated[Mapping[str, str] | None, Doc("wafers that cannot be, with the reason")] = None
+    impossible: Annotated[Mapping[str, str] | None, Doc("machines that cannot be, with the reason")] = None
     verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the machines by rule")]
 
     @property

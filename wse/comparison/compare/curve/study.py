@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from wse.comparison.compare.combination import CombinationRows
@@ -21,6 +21,7 @@ from wse.request.compare_request import CompareRequest, check
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.prices import prices_without_gpus
+from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds
 from wse.studies.workers.engine_pool import engine_pool
 
@@ -37,25 +38,30 @@ def curve(
     Arguments and errors as of `wse.comparison.compare.grid.compare`; also BadInput and DoesNotFit where GPUs cannot be.
     """
     check(request)
-    prepared = prepared_gpus(request)
+    serving, impossible = prepared_gpus(request)
+    if not serving:
+        raise _does_not_fit(impossible)
+    fewest: dict[str, PreparedGpuEstimate] = {}
+    for one in serving:
+        fewest.setdefault(one.gpu, one)
+    prepared = tuple(fewest.values())
+    plain_speed = request.plain_speed_tokens_per_s or PLAIN_SPEED_TOKENS_PER_S
     gpus = [gpu_machine(one) for one in prepared]
     price = prices_without_gpus(request.base.price, request.gpu or ())
     own = replace(request, own_link=True, base=replace(request.base, price=price))
     with engine_pool(engine, jobs) as pool:
         grid = grid_of(own, on_progress, pool)
     wafers = list(wafer_machines(grid.results))
-    impossible = dict(_impossible(grid.results))
+    impossible_wafers = dict(_impossible(grid.results))
     if not wafers:
-        name, reason = next(iter(impossible.items()))
-        message = f"{name}: {reason}; give a shorter --prompt-len and --new-tokens, or more --wafers"
-        raise DoesNotFit(message)
+        raise _does_not_fit(impossible_wafers)
     machines: list[Machine] = [*wafers, *gpus]
     economics = assumptions_of(grid.first.economics)
     for gpu in gpus:
         economics |= assumptions_of(gpu.deployment.economics, gpu.name)
-    rows = with_best([row for machine in machines for row in curve_rows(machine, request.plain_speed_tokens_per_s)])
+    rows = with_best([row for machine in machines for row in curve_rows(machine, plain_speed)])
     return CurveResult(
-        inputs=_inputs(own, grid, prepared),
+        inputs={**_inputs(own, grid, prepared), "plain_speed": plain_speed},
         note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, prepared[0])))) or None,
         model=grid.model,
         wafer=wafer_size(grid.first),
@@ -63,9 +69,15 @@ def curve(
         rows=rows,
         public=public_points(grid.first.spec),
         published=_published(grid, rows),
-        impossible=impossible or None,
+        impossible={**impossible_wafers, **impossible} or None,
         verdict=curve_verdict(machines),
     )
+
+
+def _does_not_fit(impossible: Mapping[str, str]) -> DoesNotFit:
+    """Return the error where no wafers serve, or no GPUs, with the first of the reasons."""
+    name, reason = next(iter(impossible.items()))
+    return DoesNotFit(f"{name}: {reason}")
 
 
 def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:
@@ -122,5 +134,4 @@ def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstim
         "gpus": [prepared.server.parallelism.gpus for prepared in gpus],
         "stack": gpus[0].stack,
         "parallelism": gpus[0].parallelism,
-        "plain_speed": request.plain_speed_tokens_per_s,
     }

@@ -12,7 +12,7 @@ from wse.comparison.compare.tables import IMPOSSIBLE
 from wse.report.result import Doc, Result
 from wse.report.shared_tables import with_settings_text
 from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import WIDEST, count, plural, printable, seconds
+from wse.report.terminal import WIDEST, count, plural, printable, rate_and_latency, seconds, three_figures
 from wse.studies.results.operating_points import DEFINITIONS
 
 
@@ -27,6 +27,10 @@ class PlannedRow(Result):
     prompt_len: Annotated[int, Doc("tokens of a prompt")]
     new_tokens: Annotated[int, Doc("output tokens of a request")]
     chips: Annotated[int, Doc("wafers or GPUs of one replica")]
+    link_bytes_per_s: Annotated[
+        float | None, Doc("bandwidth of links between wafers where one was asked for", "B/s")
+    ] = None
+    link_latency_s: Annotated[float | None, Doc("latency of these links", "s")] = None
     replicas: Annotated[int, Doc("replicas that share the users")]
     users: Annotated[int, Doc("users at a time on all replicas: requests in flight")]
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages; of wafers")] = None
@@ -45,8 +49,10 @@ class PlannedRow(Result):
 
     @property
     def machine(self) -> str:
-        """The replicas, the chips of each and their software."""
+        """The replicas, the chips of each and their software, and the link between wafers where one was asked for."""
         chips = f"{self.chips:,} {printable(self.name)}, {printable(self.software)}"
+        if self.link_bytes_per_s is not None:
+            chips += f", {rate_and_latency(self.link_bytes_per_s, self.link_latency_s)}"
         return chips if self.replicas == 1 else f"{self.replicas:,} x {chips}"
 
 
@@ -65,7 +71,7 @@ class PlanResult(Result):
     tried: Annotated[int, Doc("machines that were tried, of all lengths")]
     keeping: Annotated[int, Doc("those of them that keep the limits")]
     rows: Annotated[tuple[PlannedRow, ...], Doc("the machines that were asked for, the best first")]
-    impossible: Annotated[Mapping[str, str] | None, Doc("wafers that serve nobody, with the reason")] = None
+    impossible: Annotated[Mapping[str, str] | None, Doc("machines that serve nobody, with the reason")] = None
     verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences")]
 
     @property
@@ -83,21 +89,36 @@ class PlanResult(Result):
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the verdict, the machines with the definitions of their columns, and what serves nobody."""
+        """Return the verdict, the machines with the definitions of their columns, and what serves nobody.
+
+        With ``detail`` there is a table of room, rates and energy of the machines too.
+        """
         verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)
         machines = Table(columns=self._columns(), rows=self.rows, title="Best first", footer=self._footer())
-        if self.impossible is None:
-            return verdict, machines
-        return verdict, machines, pair_table([*self.impossible.items()], IMPOSSIBLE)
+        details = (Table(columns=self._detail_columns(), rows=self.rows, title="Room, rates and energy"),)
+        impossible = () if self.impossible is None else (pair_table([*self.impossible.items()], IMPOSSIBLE),)
+        return verdict, machines, *(details if detail else ()), *impossible
+
+    def _machine_columns(self) -> tuple[Column, ...]:
+        lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
+        machine = Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20)
+        return (lengths, machine) if len(self.inputs["lengths"]) > 1 else (machine,)
+
+    def _detail_columns(self) -> tuple[Column, ...]:
+        return (
+            *self._machine_columns(),
+            number("max_users", "room", count),
+            number("users_per_pass", "a pass", count),
+            number("tpot_s", "TPOT", seconds),
+            number("tokens_per_s", "tok/s", count),
+            number("joules_per_token", "J/token", three_figures),
+        )
 
     def _columns(self) -> tuple[Column, ...]:
-        several_lengths = len(self.inputs["lengths"]) > 1
-        lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
         limited = self.targets or self.users is not None
         keeps = Column(key="keeps", title="meets", formatter=lambda keeps: "yes" if keeps else "no")
         return (
-            *([lengths] if several_lengths else []),
-            Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20),
+            *self._machine_columns(),
             Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
             *([keeps] if limited else []),
             number("users", "users", count),

@@ -1,45 +1,45 @@
 """``wse compare MODEL --users 100 --tpot 20ms``: the machines and replicas that serve users within limits, ranked.
 
-On every number of wafers the layouts that the search finds compete, with passes for several users too; on GPUs every
-number that holds the model. Each of them has as many replicas as the users need, and the operating point of all
-replicas together decides. Machines that keep the limits come first, ordered by the objective; the others by how far
-they are off.
+On every number of wafers, and over every link that was asked for, the layouts that the search finds compete, with
+passes for several users too; on GPUs every number that holds the model and the cache of a user. Each of them has as
+many replicas as the users need, and the operating point of all replicas together decides. Machines that keep the limits
+come first, ordered by the objective; the others by how far they are off.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wse.comparison.compare.combination import Combination
+from wse.comparison.compare.combination import Combination, with_link
 from wse.comparison.compare.grid import all_outputs, combinations_of, fewest_wafers
-from wse.comparison.compare.machine import GPU, WAFER, Kind, Machine, gpu_machine, prepared_gpus
+from wse.comparison.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
 from wse.comparison.compare.plan.result import PlannedRow, PlanResult
 from wse.comparison.compare.plan.verdict import plan_verdict
+from wse.comparison.compare.result import AssumptionResult
 from wse.comparison.compare.rows import assumptions_of
 from wse.errors import BadInput, DoesNotFit
 from wse.report.progress import OnProgress, ignore
-from wse.request.compare_request import CompareRequest, check
+from wse.request.compare_request import CompareRequest, WaferLink, check
 from wse.request.engine_option import THIS_MACHINE, EngineChoice
-from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.targets import read_lengths
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
-from wse.serving.operating_point import Deployment
+from wse.serving.operating_point import Deployment, RequestShape
 from wse.serving.plan import Plan, plan
 from wse.serving.prices import prices_without_gpus
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.choose_layout import ranked_layouts
-from wse.studies.estimate.rivals import AUTO, WIDE
+from wse.studies.estimate.rivals import WIDE
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationPlan:
-    """The best layout of a combination as a row; or the reason why it serves nobody, or the traceback of our bug."""
+    """The best layouts of a combination as rows, one a link; or why it serves nobody, or the traceback of our bug."""
 
-    row: PlannedRow | None = None
+    rows: tuple[PlannedRow, ...] = ()
     reason: str = ""
     bug: str = ""
 
@@ -54,7 +54,7 @@ def plan_machines(
     """Rank machines and replicas for users and limits, for each of the lengths that are asked for.
 
     Args:
-        request: Users, limits and machines; links between wafers are the wafer's own.
+        request: Users, limits and machines; links between wafers are the wafer's own unless they are given.
         on_progress: Called with (done, all, name).
         jobs: Processes; all cores by default.
         engine: Whose processes they are.
@@ -72,8 +72,7 @@ def plan_machines(
     rows: list[PlannedRow] = []
     tried_lengths: list[tuple[int, int]] = []
     impossible: dict[str, str] = {}
-    first: PreparedEstimate | None = None
-    gpus: tuple[PreparedGpuEstimate, ...] = ()
+    economics: dict[str, AssumptionResult] = {}
     with engine_pool(engine, jobs) as pool:
         for at, (prompt_len, new_tokens) in enumerate(lengths):
             one = replace(request, base=replace(request.base, prompt_len=prompt_len, new_tokens=new_tokens))
@@ -82,20 +81,18 @@ def plan_machines(
                 on_progress(at * total + done, len(lengths) * total, name)
 
             first, found, reasons = _wafer_rows(one, shown, pool)
-            gpus, beside = _gpu_rows(one)
+            beside, prices, other_reasons = _gpu_rows(one)
             rows += with_pareto([*found, *beside])
+            economics |= assumptions_of(first.economics) | prices
             tried_lengths.append((first.prompt_len, first.new_tokens))
             of_lengths = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
-            impossible |= {of_lengths + name: reason for name, reason in reasons.items()}
-    if not rows or first is None:
+            impossible |= {of_lengths + name: reason for name, reason in (reasons | other_reasons).items()}
+    if not rows:
         name, reason = next(iter(impossible.items()))
         message = f"{name}: {reason}"
         raise DoesNotFit(message)
     rows.sort(key=lambda row: _rank(row, request.goal))
     shown_rows = [row for row in rows if row.pareto or not targets.pareto]
-    economics = assumptions_of(first.economics)
-    for prepared in gpus:
-        economics |= assumptions_of(prepared.economics, prepared.server.gpu.name)
     return PlanResult(
         inputs=_inputs(request, tried_lengths),
         targets=targets.times(),
@@ -114,72 +111,68 @@ def _wafer_rows(
 ) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str]]:
     """Return the request on the fewest wafers, the rows of all numbers of wafers, and reasons where there is none."""
     price = prices_without_gpus(request.base.price, request.gpu or ())
-    own = replace(request, base=replace(request.base, price=price), candidates=(AUTO,))  # it tries all others too
+    own = replace(request, base=replace(request.base, price=price))
     on_progress(0, 1, str(request.base.model))
     _, first = fewest_wafers(own)
     combinations = combinations_of(own, first)
     outputs = all_outputs(own, combinations, plan_combination, on_progress, pool)
-    rows = [output.row for output in outputs.values() if output.row is not None]
-    return first, rows, {str(name): output.reason for name, output in outputs.items() if output.reason}
+    rows = dict.fromkeys(row for output in outputs.values() for row in output.rows)  # mappings may find the same layout
+    return first, [*rows], {str(name): output.reason for name, output in outputs.items() if output.reason}
 
 
 def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
-    """Return the layout of a mapping on a number of wafers that comes nearest to the goal of a request."""
+    """Return the layouts of a mapping on a number of wafers that come nearest to the goal of a request, one a link."""
     base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
     try:
         prepared = prepare_estimate(base)
-        layouts = ranked_layouts(prepared, compile_fastest(prepared, WIDE), request.goal)
+        links: Sequence[WaferLink | None] = (None,)
+        if request.links_are_given and prepared.options.wafers > 1:
+            links = request.links(prepared.wafer)
+        return CombinationPlan(rows=tuple(_planned_wafers(prepared, link, request.goal) for link in links))
     except (DoesNotFit, BadInput) as error:
         return CombinationPlan(reason=str(error))
     except Exception:
         return CombinationPlan(bug=traceback.format_exc())
-    best = layouts[0].deployment if layouts else None
-    found = None if best is None else plan(best, request.goal)
-    if best is None or found is None:
-        tokens = prepared.prompt_len + prepared.new_tokens
-        return CombinationPlan(reason=f"the KV cache of one sequence of {tokens:,} tokens does not fit")
-    row = planned_row(
+
+
+def _planned_wafers(prepared: PreparedEstimate, link: WaferLink | None, goal: Goal) -> PlannedRow:
+    """Return the row of the layout that comes nearest to a goal; its link is named where one was asked for.
+
+    Raises:
+        DoesNotFit: the model, or the cache of one request, does not fit.
+    """
+    linked = with_link(prepared, link)
+    layouts = ranked_layouts(linked, compile_fastest(linked, WIDE), goal)
+    found = plan(layouts[0].deployment, goal) if layouts else None
+    if found is None:
+        raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
+    best = layouts[0].deployment
+    return planned_row(
         best,
         found,
         kind=WAFER,
-        name=prepared.wafer.name,
+        name=linked.wafer.name,
         software=layouts[0].candidate.program.mapping_name,
-        dtype=prepared.options.dtype,
+        dtype=linked.options.dtype,
         users_per_pass=best.slots,
+        link=link,
     )
-    return CombinationPlan(row=row)
 
 
-def _gpu_rows(request: CompareRequest) -> tuple[tuple[PreparedGpuEstimate, ...], list[PlannedRow]]:
-    """Return the GPUs of a request and their rows: each GPU in every number that holds the model."""
-    prepared = prepared_gpus(request)
-    rows = []
-    for one in prepared:
-        for machine in _gpu_counts(request, one):
-            found = plan(machine.deployment, request.goal)
-            if found is not None:
-                rows.append(
-                    planned_row(
-                        machine.deployment,
-                        found,
-                        kind=GPU,
-                        name=machine.name,
-                        software=machine.software,
-                        dtype=machine.dtype,
-                    )
-                )
-    return prepared, rows
-
-
-def _gpu_counts(request: CompareRequest, prepared: PreparedGpuEstimate) -> Iterator[Machine]:
-    """Yield a GPU in the number that was asked for, or in powers of two from the fewest to all that are linked."""
-    yield gpu_machine(prepared)
-    server = prepared.server
-    gpus = 2 * server.parallelism.gpus
-    while request.base.gpus is None and gpus <= server.gpu.linked_gpus and server.spec.head_count % gpus == 0:
-        more = replace(server, parallelism=replace(server.parallelism, gpus=gpus))
-        yield gpu_machine(replace(prepared, server=more))
-        gpus *= 2
+def _gpu_rows(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, AssumptionResult], dict[str, str]]:
+    """Return the rows of GPUs in every number that serves a user, what they cost, and why other numbers do not."""
+    serving, impossible = prepared_gpus(request)
+    rows: list[PlannedRow] = []
+    economics: dict[str, AssumptionResult] = {}
+    for machine in map(gpu_machine, serving):
+        economics |= assumptions_of(machine.deployment.economics, machine.name)
+        found = plan(machine.deployment, request.goal)
+        assert found is not None  # each has room for a user
+        row = planned_row(
+            machine.deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
+        )
+        rows.append(row)
+    return rows, economics, impossible
 
 
 def planned_row(
@@ -191,6 +184,7 @@ def planned_row(
     software: str,
     dtype: str,
     users_per_pass: int | None = None,
+    link: WaferLink | None = None,
 ) -> PlannedRow:
     """Return a plan on a deployment as a row."""
     point = found.point
@@ -203,6 +197,8 @@ def planned_row(
         prompt_len=deployment.shape.prompt_tokens,
         new_tokens=deployment.shape.new_tokens,
         chips=deployment.chips,
+        link_bytes_per_s=None if link is None else link.bytes_per_s,
+        link_latency_s=None if link is None else link.latency_s,
         replicas=point.replicas,
         users=point.concurrency,
         users_per_pass=users_per_pass,
@@ -254,6 +250,8 @@ def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]]) -> dict
         "users": base.users,
         "replicas": request.replicas,
         "objective": request.goal.objective,
+        "link_bandwidth": request.link_gb_per_s,
+        "link_latency": request.link_latency_us,
         "gpu": [str(gpu) for gpu in request.gpu or ()] or None,
         "lengths": [f"{prompt_len}/{new_tokens}" for prompt_len, new_tokens in lengths],
     }
