@@ -218,6 +218,28 @@ def test_rows_that_keep_targets_as_markdown(wse: Wse, empty: Path) -> None:
         assert f"{option}: is of a whole comparison, not of ranked rows; leave it out" in refusal
 
 
+def test_detail_of_machines_for_users_has_a_row_for_each_mapping_and_their_room(wse: Wse) -> None:
+    command = ("compare", "story", "--mesh", "16x16", "--wafers", "2", "--schedule", "released", "--users", "8")
+    command += ("--prompt-len", "8", "--new-tokens", "8")
+    (best,) = json.loads(wse(*command, "--json").out)["rows"]
+    rows = json.loads(wse(*command, "--detail", "--json").out)["rows"]
+    assert {row["software"] for row in rows} > {best["software"]}
+    assert best in [{**row, "pareto": best["pareto"]} for row in rows]
+    table = wse(*command, "--detail").out.partition("Room, rates and energy\n")[2].splitlines()
+    assert table[0].split() == ["machine", "room", "a", "pass", "TPOT", "tok/s", "J/token"]
+    shown = [line for line in table[1:] if " wse3, " in line]
+    assert [f"{row['max_users']:,}" in line for row, line in zip(rows, shown, strict=True)] == [True] * len(rows)
+
+
+def test_options_that_a_comparison_would_ignore_are_refused(wse: Wse) -> None:
+    for options in ((), ("--users", "8")):
+        assert (
+            "--defects-seed 3: draws the dead PEs of --defects RATE"
+            in wse(*SMALL_STORY, *options, "--defects-seed", "3").refusal()
+        )
+        assert "--network" in wse(*SMALL_STORY, *options, "--network", "n.toml").refusal()
+
+
 def test_machines_for_users_are_printed_with_the_verdict_first(wse: Wse) -> None:
     command = (*SMALL_STORY, "--prompt-len", "8", "--new-tokens", "8", "--users", "3000", "--tpot", "1ms")
     text = wse(*command).out
