@@ -39,7 +39,7 @@ def simulated(serving: Any, options: dict[str, Any], within: float = 0.03) -> An
     assert served.tokens_per_s == pytest.approx(serving.tokens_per_s, rel=within)
     assert served.usd_per_million_tokens is not None
     assert served.usd_per_million_tokens.value == pytest.approx(serving.usd_per_million_tokens, rel=within)
-    return served.all
+    return served
 
 
 @pytest.mark.parametrize("options", slow_but(ON_GPUS, *ON_GPUS[1::3]), ids=name_of)
@@ -47,7 +47,7 @@ def test_simulations_on_gpus_are_what_estimates_say(options: dict[str, Any]) -> 
     serving = wse.estimate(**options).serving
     assert serving is not None
     assert serving.users == options["users"]
-    latencies = simulated(serving, options)
+    latencies = simulated(serving, options).all
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.035)
 
@@ -56,7 +56,7 @@ def test_simulations_on_gpus_are_what_estimates_say(options: dict[str, Any]) -> 
 def test_simulations_on_wafers_are_what_estimates_say(options: dict[str, Any]) -> None:
     serving = wse.estimate("story", **SMALL, **options).serving
     assert serving is not None
-    latencies = simulated(serving, {"model": "story", **SMALL, **options, "objective": "latency"}, within=0.045)
+    latencies = simulated(serving, {"model": "story", **SMALL, **options, "objective": "latency"}, within=0.045).all
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.07)
     if options["users"] == 1 and serving.tpot_s is not None:
         assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
@@ -74,13 +74,14 @@ def test_simulations_on_wafers_are_what_estimates_say(options: dict[str, Any]) -
     ids=name_of,
 )
 def test_simulations_of_busy_machines_are_what_estimates_say(options: dict[str, Any]) -> None:
-    """Users saturate the wafers, where TTFT is a small difference of two long times."""
+    """Users saturate the wafers, where TTFT is a small difference of two long times, and all are in the system."""
     serving = wse.estimate(**options).serving
     assert serving is not None
     on_wafers = {} if "gpu" in options else {"objective": "latency"}
-    latencies = simulated(serving, options | on_wafers)
-    assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
-    assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.05)
+    served = simulated(serving, options | on_wafers)
+    assert served.all.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
+    assert served.all.ttft.mean == pytest.approx(serving.ttft_s, rel=0.05)
+    assert served.little.in_system == pytest.approx(options["users"], rel=0.04)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,32 @@ def test_scenarios_are_points_of_estimates(users: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("users", "draft_tokens"), [(1, 1), (2, 1), (8, 0)])
+def test_typical_drafts_of_busy_wafers_have_one_speed(users: int, draft_tokens: int) -> None:
+    """Eight users are faster without drafts: each needs a pass of its own to verify them."""
+    lengths: dict[str, Any] = {"prompt_len": 300, "new_tokens": 300}
+    scenario = {
+        "title": "t",
+        "question": "q",
+        "models": [{"name": "story"}],
+        "machines": [{"wafer": "wse3", "mesh": "32x32", "wafers": 1}],
+        "drafts": [{"name": "typical", "acceptance": "typical"}],
+        "batch": {"users": users},
+        **lengths,
+    }
+    options: dict[str, Any] = {"mesh": "32x32", "wafers": 1, **lengths, "users": users, "draft": "typical"}
+    drafts = wse.estimate("story", **options).drafts
+    assert drafts is not None
+    assert drafts.draft_tokens == draft_tokens
+    (found,) = (one.prediction for one in wse.scenario(scenario).combinations)
+    assert found is not None
+    assert found.tokens_per_s_per_user == drafts.tokens_per_s_per_user
+    served = wse.serve_sim("story", **options, objective="latency", arrivals="constant", requests=1_000).served
+    assert served is not None
+    assert 1 / served.all.tpot.mean == pytest.approx(drafts.tokens_per_s_per_user, rel=0.03)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
 def test_commands_find_the_same_number_of_replicas(objective: str) -> None:
     options: dict[str, Any] = {"mesh": "32x32", "prompt_len": 300, "new_tokens": 300, "users": 100}
@@ -157,7 +184,7 @@ def test_simulations_of_a_large_model_on_a_wafer_are_what_estimates_say(
     options = {"model": "llama-3-8b", "prompt_len": prompt_len, "new_tokens": new_tokens, "users": users}
     serving = wse.estimate(**options).serving
     assert serving is not None
-    latencies = simulated(serving, {**options, "objective": "latency"})
+    latencies = simulated(serving, {**options, "objective": "latency"}).all
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.03)
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
 

@@ -173,12 +173,16 @@ def test_what_cannot_draft_is_refused_in_a_line(options: dict[str, Any], says: s
 def test_each_replica_has_a_price() -> None:
     """Eight users on eight GPUs of their own are as fast as one user on one, for the same price of a token."""
     options: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "gpus": 1, "stack": "vllm", "draft": "0.9,0.8"}
-    one, eight = estimate(**options).drafts, estimate(**options, users=8, replicas=8).drafts
+    result = estimate(**options, users=8, replicas=8)
+    one, eight = estimate(**options).drafts, result.drafts
+    assert result.cost is not None
     assert one is not None
     assert eight is not None
     assert eight.tokens_per_s_per_user == pytest.approx(one.tokens_per_s_per_user)
     assert eight.tokens_per_s == pytest.approx(8 * one.tokens_per_s)
     assert eight.usd_per_million_tokens == pytest.approx(one.usd_per_million_tokens)
+    usd_per_s = 8 * result.cost.gpu_usd_per_hour / 3600
+    assert eight.usd_per_million_tokens == pytest.approx(1e6 * usd_per_s / eight.tokens_per_s)
 
 
 def test_passes_over_more_draft_tokens_take_longer_beside_many_users() -> None:
