@@ -191,7 +191,7 @@ def _solve(rising: Callable[[float], float], value: float, low: float, high: flo
         if high - low <= PRECISION * high:
             break
         over = rising(at) - value
-        if abs(over) <= PRECISION * abs(value):
+        if not over:
             return at
         if over <= 0:
             low, over_low = at, over
