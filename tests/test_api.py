@@ -14,7 +14,7 @@ import pytest
 import wse
 from wse.cli import main
 from wse.errors import BadInput, BadTrace, UnknownName
-from wse.report.colours import CAUSES
+from wse.reports.colours import CAUSES
 from wse.request.arguments import argument_docs, argument_name
 from wse.request.compare_request import CompareRequest
 from wse.request.compile_request import CompileRequest
@@ -195,7 +195,7 @@ def test_a_trace_is_read() -> None:
         ),
         pytest.param(
             "import wse; wse.run(mesh='14x14', dtype='float32', schedule='released', new_tokens=2, trace=None)",
-            ("matplotlib", "wse.wavelet", "ray"),
+            ("matplotlib", "wse.backends.wavelet", "ray"),
             marks=pytest.mark.slow,
         ),
     ],

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile
-from wse.validation.measured.measurements import Measurement, read
-from wse.validation.measured.versions import software
-from wse.validation.predictors import mesh_kernels, waferllm
+from wse.studies.validate.measured.measurements import Measurement, read
+from wse.studies.validate.measured.versions import software
+from wse.studies.validate.predictors import mesh_kernels, waferllm
 
 F64 = npt.NDArray[np.float64]
 

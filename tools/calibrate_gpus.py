@@ -4,7 +4,7 @@
     python tools/calibrate_gpus.py ../shared/reference/gpu_baselines.csv --stack vllm --keys link_ratio,all_reduce_s
 
 Print the constants of each stack and the errors on the rows that they were fitted on. The constants and rows are
-listed in `wse/validation/gpu_calibration.py`. With ``--keys``, fit only these constants and keep the others.
+listed in `wse/studies/validate/gpu_calibration.py`. With ``--keys``, fit only these constants and keep the others.
 `wse validate --leave-out` reports what fits on a part of the rows predict.
 """
 
@@ -15,11 +15,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from wse.validation.gpu_calibration import CALIBRATIONS, fit_stack
-from wse.validation.gpu_fit import fit_rows
-from wse.validation.measured.measurements import read
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, fit_stack
+from wse.studies.validate.gpu_fit import fit_rows
+from wse.studies.validate.measured.measurements import read
 
-STACKS = Path(__file__).parents[1] / "wse" / "gpus" / "stacks"
+STACKS = Path(__file__).parents[1] / "wse" / "serving" / "gpus" / "stacks"
 
 
 def with_values(text: str, constants: dict[str, float]) -> str:

@@ -21,17 +21,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.options import REPORT
-from wse.fabric.model import Fabric
-from wse.fabric.run_totals import RunTotals
+from wse.compiler.search.search import Compilation
 from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.search.search import Compilation
 from wse.studies.compile.choose import compile_fastest
-from wse.validation.measured.measurements import Measurement, read
-from wse.validation.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
-from wse.validation.predictors.services import PROFILE, ServiceRequest, service_request
+from wse.studies.validate.measured.measurements import Measurement, read
+from wse.studies.validate.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
+from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request
 
 CANDIDATES = {
     "function_cycles": 5.0,

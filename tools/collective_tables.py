@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from wse.fabric.line.closed_forms import Grouping, closed_form, distance_to_bound, level_cycles
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.backends.fabric.line.closed_forms import Grouping, closed_form, distance_to_bound, level_cycles
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import ROWS
-from wse.report.markdown import markdown_table
+from wse.reports.markdown import markdown_table
 from wse_mappings.patterns.auto import cheapest_pattern
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree

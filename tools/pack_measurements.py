@@ -14,8 +14,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from wse.validation.measured.measurements import Measurement, read
-from wse.validation.validate import BUNDLED
+from wse.studies.validate.measured.measurements import Measurement, read
+from wse.studies.validate.validate import BUNDLED
 
 FACTS: Final = (
     r"whole-simulation",

@@ -1,26 +1,26 @@
-# Written by `python -m wse.reference .`. Do not edit.
+# Written by `python -m wse.cli.reference .`. Do not edit.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wse.comparison.compare.curve.result import CurveResult
-from wse.comparison.compare.plan.result import PlanResult
-from wse.comparison.compare.result import CompareResult
-from wse.comparison.compare.traces import TracesComparison
-from wse.comparison.explore.result import ExploreResult
-from wse.comparison.pattern.result import PatternResult
-from wse.comparison.scenario.result import ScenarioResult
-from wse.comparison.sweep.sweep import SweepResult
-from wse.comparison.what_if.result import WhatIfResult
-from wse.findings.result import ClaimsResult
-from wse.report.progress import OnProgress
+from wse.reports.progress import OnProgress
+from wse.studies.claims.result import ClaimsResult
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.plan.result import PlanResult
+from wse.studies.compare.result import CompareResult
+from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.explore.result import ExploreResult
+from wse.studies.pattern.result import PatternResult
 from wse.studies.run.result import RunResult
+from wse.studies.scenario.result import ScenarioResult
 from wse.studies.serve.result import ServeResult
-from wse.validation.agreement.result import Agreement
-from wse.validation.result import Validation
+from wse.studies.sweep.sweep import SweepResult
+from wse.studies.validate.agreement.result import Agreement
+from wse.studies.validate.result import Validation
+from wse.studies.what_if.result import WhatIfResult
 from wse_traces.read import Trace
 
 __version__: str

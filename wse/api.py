@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wse.errors import BadInput
-from wse.report.progress import OnProgress, ignore
+from wse.reports.progress import OnProgress, ignore
 from wse.request.arguments import checks_arguments, takes_options_of
 from wse.request.compare_request import CompareRequest, check_question
 from wse.request.compile_request import CompileRequest
@@ -25,23 +25,23 @@ from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 
 if TYPE_CHECKING:
-    from wse.comparison.compare.curve.result import CurveResult
-    from wse.comparison.compare.plan.result import PlanResult
-    from wse.comparison.compare.result import CompareResult
-    from wse.comparison.compare.traces import TracesComparison
-    from wse.comparison.explore.result import ExploreResult
-    from wse.comparison.pattern.result import PatternResult
-    from wse.comparison.scenario.result import ScenarioResult
-    from wse.comparison.sweep.sweep import SweepResult
-    from wse.comparison.what_if.result import WhatIfResult
-    from wse.findings.result import ClaimsResult
+    from wse.studies.claims.result import ClaimsResult
+    from wse.studies.compare.curve.result import CurveResult
+    from wse.studies.compare.plan.result import PlanResult
+    from wse.studies.compare.result import CompareResult
+    from wse.studies.compare.traces import TracesComparison
     from wse.studies.compile.result import CompileResult
     from wse.studies.estimate.gpu_result import GpuEstimateResult
     from wse.studies.estimate.result import EstimateResult
+    from wse.studies.explore.result import ExploreResult
+    from wse.studies.pattern.result import PatternResult
     from wse.studies.run.result import RunResult
+    from wse.studies.scenario.result import ScenarioResult
     from wse.studies.serve.result import ServeResult
-    from wse.validation.agreement.result import Agreement
-    from wse.validation.result import Validation
+    from wse.studies.sweep.sweep import SweepResult
+    from wse.studies.validate.agreement.result import Agreement
+    from wse.studies.validate.result import Validation
+    from wse.studies.what_if.result import WhatIfResult
     from wse_traces.read import Trace
 
 
@@ -122,9 +122,9 @@ def what_if(
         jobs: Processes; all cores where None.
         on_progress: Called with (estimates done, all, the change that is done).
     """
-    from wse.comparison.what_if.study import check
-    from wse.comparison.what_if.study import what_if as study
     from wse.request.what_if_option import read_changes
+    from wse.studies.what_if.study import check
+    from wse.studies.what_if.study import what_if as study
 
     check(request)
     text = changes if isinstance(changes, str) else ",".join(changes)
@@ -172,9 +172,9 @@ def compare(
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         on_progress: Called with (done, all, the combination that is done).
     """
-    from wse.comparison.compare.grid import compare as study
-    from wse.comparison.compare.questions import answer
-    from wse.inspect.query.compare import check_traces, compare_traces, is_trace
+    from wse.studies.compare.grid import compare as study
+    from wse.studies.compare.questions import answer
+    from wse.tracing.query.compare import check_traces, compare_traces, is_trace
 
     paths = [str(path) for path in (model, other) if path is not None]
     if len(paths) > 1 or is_trace(paths[0]):
@@ -183,17 +183,17 @@ def compare(
         if question is not None or request != request_of(CompareRequest, {"economics": economics, "price": price}):
             message = f"{' and '.join(paths)}: two traces are compared; leave out the options of models"
             raise BadInput(message)
-        from wse.comparison.compare.traces import TracesComparison
+        from wse.studies.compare.traces import TracesComparison
 
         return compare_traces(first, second, economics, price).convert(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
     check_question(question, request)
     if request.is_ranked:
-        from wse.comparison.compare.plan.study import plan_machines
+        from wse.studies.compare.plan.study import plan_machines
 
         return plan_machines(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
     if request.gpu is not None:
-        from wse.comparison.compare.curve.study import curve
+        from wse.studies.compare.curve.study import curve
 
         return curve(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
     if question is not None:
@@ -239,7 +239,7 @@ def pattern(
         html: A file for a page with the tables and the wavelets of small cases.
         on_progress: Called with (cases done, all, the case that begins).
     """
-    from wse.comparison.pattern.files import compare_to_files
+    from wse.studies.pattern.files import compare_to_files
 
     return compare_to_files(request, on_progress or ignore, html=html)
 
@@ -260,7 +260,7 @@ def claims(
         png: A file for the plot of one claim.
         on_progress: Called with (claims decided, all, what is computed).
     """
-    from wse.findings.files import decide_to_files
+    from wse.studies.claims.files import decide_to_files
 
     return decide_to_files(numbers, on_progress or ignore, page=page, png=png)
 
@@ -287,7 +287,7 @@ def scenario(
         jobs: Processes; all cores where None.
         on_progress: Called with (placements done, all, the one that is done).
     """
-    from wse.comparison.scenario.files import answer_to_files
+    from wse.studies.scenario.files import answer_to_files
 
     return answer_to_files(source, on_progress or ignore, html=html, png=png, jobs=jobs)
 
@@ -334,10 +334,10 @@ def sweep(
         every_column: Whether the table has grades and what numbers rest on, in words, too.
         on_progress: Called with (settings done, all, how many are without an answer, in words).
     """
-    from wse.comparison.sweep.read_grid import grid_of, read_grid
-    from wse.comparison.sweep.shown import sweep_view
-    from wse.comparison.sweep.sweep import sweep as study
-    from wse.comparison.sweep.sweep import sweep_picture, without_answer
+    from wse.studies.sweep.read_grid import grid_of, read_grid
+    from wse.studies.sweep.shown import sweep_view
+    from wse.studies.sweep.sweep import sweep as study
+    from wse.studies.sweep.sweep import sweep_picture, without_answer
 
     if isinstance(source, Mapping):
         if sets:
@@ -375,7 +375,7 @@ def explore(table: str | Path, *, output: str | Path | None = None) -> ExploreRe
         table: A CSV file, as of `sweep`.
         output: The page; beside the table, with its name and ``.html``, where None.
     """
-    from wse.comparison.explore.study import explore as study
+    from wse.studies.explore.study import explore as study
 
     return study(Path(table), None if output is None else Path(output))
 
@@ -400,13 +400,18 @@ def validate(
     """
     if against is not None:
         return _agreement(against, on_progress or ignore, of_measurements=bool(files) or capacity != "report")
-    from wse.validation.validate import validate as study
+    from wse.studies.validate.validate import validate as study
 
     return study([Path(file) for file in files], capacity=capacity, on_progress=on_progress or ignore)
 
 
 def _agreement(reference: str, on_progress: OnProgress, *, of_measurements: bool) -> Agreement:
-    from wse.validation.agreement.against_wavelet import CONFIGURATIONS_PER_PATTERN, SEED, agreement, check_reference
+    from wse.studies.validate.agreement.against_wavelet import (
+        CONFIGURATIONS_PER_PATTERN,
+        SEED,
+        agreement,
+        check_reference,
+    )
 
     check_reference(reference)
     if of_measurements:

@@ -10,10 +10,10 @@ import sys
 
 import numpy as np
 
-from wse.execute.arena import Arena
+from wse.backends.execute.arena import Arena
 from wse.hardware.load import load_software, load_wafer
-from wse.isa.instructions import kernel_named
-from wse.isa.pe_costs import pe_costs
+from wse.program.isa.instructions import kernel_named
+from wse.program.isa.pe_costs import pe_costs
 from wse_kernels.library import compiled_kernel
 
 K, N = 16, 8

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from wse.fabric.line.closed_forms import closed_form, reduce_bound
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.backends.fabric.line.closed_forms import closed_form, reduce_bound
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import ROWS
 from wse_mappings.patterns.chain import chain

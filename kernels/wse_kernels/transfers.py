@@ -7,7 +7,7 @@ dropped. Messages are carried out in their order, which is the order of every su
 
 ``links`` counts words, int64 ``[direction, row, col]`` with the directions north, east, south, west of the PE
 that the word leaves: kernels whose messages depend on what PEs hold add the words of each to the links it crosses, as
-it moves. Of the others `wse.execute.line_loads` knows the words beforehand.
+it moves. Of the others `wse.backends.execute.line_loads` knows the words beforehand.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import I32
+from wse.backends.wavelet.flatten import tables
+from wse.backends.wavelet.machine import Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.run import execute
 from wse.hardware.load import load_wafer
-from wse.wavelet.flatten import tables
-from wse.wavelet.machine import Machine, Operation, Port, SwitchPosition
-from wse.wavelet.run import execute
 from wse_kernels import wavelet as columns
 
 SIDES: Final = (8, 16, 32, 64, 128)

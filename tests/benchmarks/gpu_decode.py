@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
-from wse.validation.measured.measurements import TABLES
+from wse.studies.validate.measured.measurements import TABLES
 
 BATCHES: Final = (1, 4, 16, 64, 128)
 CONTEXTS: Final = (256, 1024, 4096)

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import I64
-from wse.fabric.links.link_map import rectangles_of
+from wse.backends.fabric.links.link_map import rectangles_of
 
 DIRECTIONS: Final = 5
 """North, east, south, west and the ramp."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wse.execute.engine import Engine
+from wse.backends.execute.engine import Engine
 from wse.models.spec import ModelSpec
 from wse.request.prepare_run import prepare, weights_of
 from wse.request.run_request import RunRequest

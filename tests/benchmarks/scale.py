@@ -62,9 +62,9 @@ SWEEP: Final = {
 
 def placed(rounds: int) -> Figures:
     """The Program of the large model, as `wse run` compiles it: memory of its wafers, and what crosses between them."""
-    from wse.execute.required_memory import required_bytes
-    from wse.fabric.model import Fabric
-    from wse.fabric.run_totals import RunTotals
+    from wse.backends.execute.required_memory import required_bytes
+    from wse.backends.fabric.model import Fabric
+    from wse.backends.fabric.run_totals import RunTotals
     from wse.request.prepare_run import prepare
     from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compile_program
@@ -119,7 +119,7 @@ def _config_path(path: Path) -> Path:
 
 def _decoded(config: dict[str, Any], rounds: int) -> Figures:
     """A model on a whole wafer with random weights: GB of weights, seconds to store them, and of a token."""
-    from wse.execute.engine import Engine
+    from wse.backends.execute.engine import Engine
     from wse.request.prepare_run import prepare, weights_of
     from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compile_program
@@ -162,7 +162,7 @@ def store(rounds: int) -> Figures:
             def memory_mb(self) -> float:
                 import numba  # noqa: F401
 
-                from wse.execute.engine_part import EnginePart  # noqa: F401
+                from wse.backends.execute.engine_part import EnginePart  # noqa: F401
 
                 return _memory_mb("VmRSS")
 
@@ -206,8 +206,8 @@ def streams(rounds: int) -> Figures:
 
 def settings(rounds: int) -> Figures:
     """Estimates of a sweep in one process, by its own time: seconds of a setting, its row, and the process's memory."""
-    from wse.comparison.sweep.grid import Axis, Grid
-    from wse.comparison.sweep.row import estimate_setting
+    from wse.studies.sweep.grid import Axis, Grid
+    from wse.studies.sweep.row import estimate_setting
 
     grid = Grid(tuple(Axis(name, values) for name, values in SWEEP.items()))
     outcomes, seconds = [], []
@@ -276,7 +276,7 @@ def page(f: Figures, machine: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     from tests.benchmarks.growth import machine
-    from wse.execute.read_bandwidth import read_bytes_per_s
+    from wse.backends.execute.read_bandwidth import read_bytes_per_s
 
     parser = argparse.ArgumentParser(description="What large runs and sweeps need.")
     parser.add_argument("--only", choices=MEASURES, help="measure that alone, and print its figures as JSON")

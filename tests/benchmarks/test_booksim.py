@@ -12,7 +12,7 @@ import pytest
 
 from tests.benchmarks.booksim import TRAFFIC, destinations, distance, machine, pairs, wavelet_hops
 from tests.benchmarks.conftest import BySize, Say
-from wse.wavelet.run import run
+from wse.backends.wavelet.run import run
 
 
 @pytest.mark.parametrize("traffic", TRAFFIC)

@@ -22,7 +22,7 @@ import wafer_token
 from tests.benchmarks.conftest import BySize, Say
 from tests.benchmarks.mesh_transfers import DIRECTIONS, TRANSFERS, transfers
 from wse.arrays import I64
-from wse.fabric.links.link_map import link_map
+from wse.backends.fabric.links.link_map import link_map
 from wse.models.catalogue import CONFIGURATIONS
 
 SIDE = 660

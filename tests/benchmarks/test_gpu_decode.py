@@ -7,7 +7,7 @@ from pathlib import Path
 import gpu_decode
 import pytest
 
-from wse.validation.measured.measurements import read
+from wse.studies.validate.measured.measurements import read
 
 
 def test_it_measures_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from numpy_decoder import NumpyDecoder
 from session import golden, model, session
 
 from tests.benchmarks.conftest import BySize, Say
-from wse.execute.arena import Arena
-from wse.execute.read_bandwidth import read_bytes_per_s
-from wse.isa.instructions import kernel_named
-from wse.isa.operands import VIEWS
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.read_bandwidth import read_bytes_per_s
+from wse.program.isa.instructions import kernel_named
+from wse.program.isa.operands import VIEWS
 from wse_kernels.library import compiled_kernel
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.conftest import BySize, Say
-from wse.comparison.sweep.grid import Grid
-from wse.comparison.sweep.read_grid import read_grid
-from wse.comparison.sweep.sweep import sweep
 from wse.studies.estimate.estimate import estimate
+from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.read_grid import read_grid
+from wse.studies.sweep.sweep import sweep
 
 MODELS = {
     "story": ("mesh=16x16,18x18,20x20,24x24", "prompt_len=16", "new_tokens=16"),

@@ -19,10 +19,10 @@ import pytest
 from tests.benchmarks.conftest import BySize, Say
 from tests.wavelet.lay import WSE2, on_rows
 from wse.arrays import I32
-from wse.wavelet.flatten import tables
-from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine, Port
-from wse.wavelet.run import execute, run
+from wse.backends.wavelet.flatten import tables
+from wse.backends.wavelet.lines import Lines
+from wse.backends.wavelet.machine import Machine, Port
+from wse.backends.wavelet.run import execute, run
 from wse_kernels import wavelet as columns
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast

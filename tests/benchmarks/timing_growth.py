@@ -21,7 +21,7 @@ import numpy as np
 
 from tests.benchmarks.booksim import TRAFFIC, wavelet_hops
 from tests.benchmarks.mesh_transfers import DIRECTIONS, transfers
-from wse.fabric.links.link_map import link_map
+from wse.backends.fabric.links.link_map import link_map
 
 WAVELET_SIDES: Final = (8, 16, 32, 64)
 FAST_SIDES: Final = (64, 128, 256, 512, 1024)

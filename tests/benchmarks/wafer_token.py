@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import DECODE, PREFILL, REPORT, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.models.configs.config import read_config

@@ -10,7 +10,6 @@ from tiers import slow_but
 
 from tests.cli.conftest import Wse
 from wse.api import estimate, run
-from wse.comparison.scenario.form import MachineForm
 from wse.errors import DoesNotFit
 from wse.request.compare_request import CompareRequest
 from wse.request.compile_request import CompileRequest
@@ -20,6 +19,7 @@ from wse.request.pattern_request import PatternRequest
 from wse.request.placement_request import PlacementRequest
 from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
+from wse.studies.scenario.form import MachineForm
 
 REQUESTS = (RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest, PatternRequest)
 OWN_MAPPING = {ServeRequest: {"mapping"}}

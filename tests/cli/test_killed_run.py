@@ -18,7 +18,7 @@ import json, os, random, signal, sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
 from wse.studies.compile.choose import compile_program
-from wse.record import run as recording
+from wse.tracing.record import run as recording
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.run.execute import execute

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.cli.conftest import Wse
-from wse.inspect.query.contents import read_content
+from wse.tracing.query.contents import read_content
 from wse_traces import open_trace, problems
 
 ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "released")
@@ -151,7 +151,7 @@ def test_a_recording_that_cannot_be(wse: Wse, tiny: Path, empty: Path, options: 
 
 
 def test_bytes_beyond_what_a_reader_takes(wse: Wse, tiny: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wse.record.pes.MOST_BYTES", 10_000)
+    monkeypatch.setattr("wse.tracing.record.pes.MOST_BYTES", 10_000)
     line = wse("run", tiny, *ASKED, "--record-pe", "0,0").refusal()
     assert "the limit is 10,000; name fewer PEs, or give a smaller --new-tokens" in line
     assert not list(empty.iterdir())

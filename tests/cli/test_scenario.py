@@ -10,8 +10,8 @@ import pytest
 import wse as library
 from tests.cli.conftest import Wse
 from tests.reference.test_json_keys import hold
-from wse.comparison.scenario.read import bundled_scenarios
-from wse.comparison.scenario.result import ScenarioResult, ScenariosResult
+from wse.studies.scenario.read import bundled_scenarios
+from wse.studies.scenario.result import ScenarioResult, ScenariosResult
 
 FILE = """
 title = "The story model"

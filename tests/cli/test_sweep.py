@@ -18,12 +18,12 @@ import pytest
 
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import write_config
-from wse.comparison.sweep.grid import Grid
-from wse.comparison.sweep.journal import Journal
-from wse.comparison.sweep.read_grid import read_grid
-from wse.comparison.sweep.sweep import sweep_progress
 from wse.files import TOML_LIMIT_BYTES
-from wse.report.progress import EVERY_S
+from wse.reports.progress import EVERY_S
+from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.journal import Journal
+from wse.studies.sweep.read_grid import read_grid
+from wse.studies.sweep.sweep import sweep_progress
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=released")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}

@@ -14,7 +14,7 @@ import pytest
 from tiers import slow_but
 
 from tests.cli.conftest import Outcome, Wse
-from wse.record import run
+from wse.tracing.record import run
 from wse_traces import open_trace, problems, write
 
 KIB, MIB = 1 << 10, 1 << 20

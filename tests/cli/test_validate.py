@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Wse, files_below
 from tests.validation.test_measurements import GOOD, file_of
-from wse.validation.agreement import against_wavelet
+from wse.studies.validate.agreement import against_wavelet
 
 UNKNOWN = {**GOOD, "kernel": "sort \x1b[31m", "algorithm": "<b>|[x](y)", "value": "1234567"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Wse, files_below
 from wse.cli import main
-from wse.inspect.page.page import view_page
+from wse.tracing.page.page import view_page
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
 STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"

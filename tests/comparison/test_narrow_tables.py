@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 
 import wse
-from wse.report.result import Result
-from wse.report.table import Table
-from wse.report.terminal import console_on
-from wse.report.terminal_table import print_table, shown_columns
+from wse.reports.result import Result
+from wse.reports.table import Table
+from wse.reports.terminal import console_on
+from wse.reports.terminal_table import print_table, shown_columns
 
 WIDTHS = (40, 60, 80, 120)
 SMALL = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "released"}

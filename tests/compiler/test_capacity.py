@@ -10,16 +10,16 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import PIPELINE, compile_choice
+from wse.compiler.search.search import compile_model, fits
 from wse.compiler.state import State
 from wse.errors import WseBug
-from wse.execute.engine import Engine
-from wse.fabric.model import Fabric
 from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
-from wse.search.search import compile_model, fits
 from wse.studies.results.sram import sram_result
 
 SPEC = tiny_spec()

@@ -9,12 +9,12 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import DECODE, LAYERS, PREFILL, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import WseBug
-from wse.execute.engine import Engine
-from wse.fabric.model import Fabric
-from wse.isa.instructions import KERNELS
+from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.host_streams import DrawnIn, HostStream

@@ -10,19 +10,19 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.weights import store_weights
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Choice, Options
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadMesh, UnknownName
-from wse.execute.arena import Arena
-from wse.execute.weights import store_weights
-from wse.isa.instructions import CODES, KERNELS
 from wse.models.spec import ModelSpec
+from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine
-from wse.search.search import compile_model, fits
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 

@@ -11,12 +11,12 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.weights import store_weights
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import PIPELINE, compile_choice
 from wse.compiler.state import State
 from wse.errors import WseBug
-from wse.execute.arena import Arena
-from wse.execute.weights import store_weights
 from wse.models.graph import op_graph, ops_in_order
 from wse.program.program import Program
 from wse.program.steps import Kind

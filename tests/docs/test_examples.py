@@ -25,11 +25,11 @@ PACKAGE = EXAMPLES / "package"
 USE_PACKAGE = """
 import json, sys
 import wse
-from wse.fabric.line.closed_forms import closed_form
+from wse.backends.fabric.line.closed_forms import closed_form
 from wse.hardware.load import load_software, load_wafer
 from wse.studies import catalogue
-from wse.validation.agreement.against_wavelet import compare
-from wse.validation.agreement.against_wavelet import cases
+from wse.studies.validate.agreement.against_wavelet import compare
+from wse.studies.validate.agreement.against_wavelet import cases
 
 short = {"prompt_len": 8, "new_tokens": 8, "schedule": "released"}
 wafer = load_wafer("wse2")

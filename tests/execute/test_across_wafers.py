@@ -15,17 +15,17 @@ from tiny_model import latent_spec, tensors, tiny_spec
 from trait_specs import POSITIONS, norms_spec
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
+from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import LAYERS, MESH_GEMM
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import compile_model
 from wse.errors import BadInput
-from wse.execute.engine import Engine
-from wse.fabric.model import Fabric
 from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.program.transfers.kinds import crossings_of, of_kind, transfer_of
 from wse.program.transfers.patterns import BetweenWafers
-from wse.search.search import compile_model
-from wse.wavelet.phase import phase_run
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 NORMS = norms_spec(kv_heads=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wse.execute.arena import MOST_LANES, Arena
+from wse.backends.execute.arena import MOST_LANES, Arena
 
 BYTES = 1024
 

@@ -16,12 +16,12 @@ from tiny_model import latent_spec, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from trait_specs import POSITIONS, TRAITS, norms_spec
 
+from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import FUSED, RELEASED, THIN_GEMM
 from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS, Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine
-from wse.wavelet.phase import phase_run
 
 MESH, COLUMNS = (4, 9), 4
 PROMPT, NEW_TOKENS = (5, 3, 200, 17, 88, 41, 9), 4

@@ -17,22 +17,22 @@ from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from trait_specs import POSITIONS, TRAITS, norms_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.sampling import Sampler, Sampling
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import FUSED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.remedies import remedies
+from wse.compiler.search.search import compile_model, search
 from wse.errors import DoesNotFit
-from wse.execute.engine import Engine
-from wse.execute.sampling import Sampler, Sampling
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.search.remedies import remedies
-from wse.search.search import compile_model, search
-from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))

@@ -16,7 +16,7 @@ from wafer_runs import OPTIONS, wafer_run
 from wse.compiler.options import FUSED, MESH_GEMM, MESH_GEMM_OWN
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import WseBug
-from wse.isa.instructions import KERNELS
+from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind

@@ -16,11 +16,11 @@ from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from wafer_runs import CHOICE, OPTIONS
 
+from wse.backends.execute.engine import Engine, chunk_of
+from wse.backends.execute.engine_part import EnginePart
+from wse.backends.execute.segments import may_overlap, segments
 from wse.compiler.pipeline import compile_choice
 from wse.errors import WseBug
-from wse.execute.engine import Engine, chunk_of
-from wse.execute.engine_part import EnginePart
-from wse.execute.segments import may_overlap, segments
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 

@@ -10,16 +10,16 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, Session, wafer
 from tiny_run import tiny_session, worst_logit_error
 
+from wse.backends.fabric.expert_costs import EVEN
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.wavelet.phase import phase_run
+from wse.backends.wavelet.size import check_size
 from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.remedies import remedies
 from wse.errors import BadInput
-from wse.fabric.expert_costs import EVEN
-from wse.fabric.phase_cost import PhaseCost
-from wse.isa.instructions import KERNELS
+from wse.program.isa.instructions import KERNELS
 from wse.program.steps import Kind
-from wse.search.remedies import remedies
-from wse.wavelet.phase import phase_run
-from wse.wavelet.size import check_size
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
 
 PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]

@@ -12,17 +12,17 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import compile_model
+from wse.compiler.search.trial_setup import Layout, TrialSetup
 from wse.errors import BadInput, BadMesh
-from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
 from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import BetweenWafers
-from wse.search.search import compile_model
-from wse.search.trial_setup import Layout, TrialSetup
 from wse.studies.estimate.stage_times import REGION, stage_times
 from wse.studies.results.sram import sram_result
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups

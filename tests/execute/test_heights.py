@@ -12,12 +12,12 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
+from wse.backends.fabric.model import Fabric
+from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import FUSED
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
-from wse.wavelet.phase import phase_run
 
 PROMPTS = [(3, 7, 1, 5, 2), (4, 9)]
 

@@ -16,13 +16,13 @@ from random_checkpoint import quantised, write_checkpoint
 from safetensors_writer import write_safetensors
 from session import SOFTWARE, model, session, wafer
 
+from wse.backends.execute.kept_codes import KeptPart
+from wse.backends.execute.quantise import with_codes
 from wse.compiler.options import Options
+from wse.compiler.search.search import compile_model
 from wse.errors import BadModel, WseBug
-from wse.execute.kept_codes import KeptPart
-from wse.execute.quantise import with_codes
 from wse.models.load import LoadedModel
 from wse.number_formats import CODINGS, codes_name, fp8_blocks, scales_name
-from wse.search.search import compile_model
 
 DATA = Path(__file__).parents[1] / "data"
 IDS = (1, 40, 7, 66, 23, 5, 11, 30)

@@ -14,15 +14,15 @@ from session import SOFTWARE, Session, wafer
 from tiny_model import latent_spec
 from tiny_run import tiny_session, worst_logit_error
 
+from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import MESH_GEMM, REPORT, THIN_GEMM, Options
+from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadInput, WseBug
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine
-from wse.search.search import compile_model, fits
-from wse.wavelet.phase import phase_run
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]
 PROMPT, NEW_TOKENS = (5, 3, 200, 17, 88, 41, 9), 6

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.execute.arena import Arena
-from wse.execute.line_loads import LineLoads
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.line_loads import LineLoads
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.schedule import Arrival, LineSchedule
 

@@ -15,10 +15,10 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.op_outputs import READABLE
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
-from wse.execute.op_outputs import READABLE
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS
 from wse.program.program import Program

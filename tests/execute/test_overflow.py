@@ -7,11 +7,11 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.sampling import Sampler, Sampling
 from wse.compiler.options import Options
+from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
-from wse.execute.engine import Engine
-from wse.execute.sampling import Sampler, Sampling
-from wse.search.search import compile_model
 
 SPEC = tiny_spec()
 

@@ -12,10 +12,10 @@ from session import SOFTWARE, golden, session, wafer
 from tiers import slow_but
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import DECODE, MESH_GEMM, MESH_GEMM_OWN, PREFILL, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
-from wse.fabric.model import Fabric
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 

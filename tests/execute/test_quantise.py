@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.quantise import quantise
+from wse.backends.execute.tiles import Patch, inner_places, share
+from wse.backends.execute.weights import store_weights
 from wse.compiler.options import Options
+from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
-from wse.execute.arena import Arena
-from wse.execute.engine import Engine
-from wse.execute.quantise import quantise
-from wse.execute.tiles import Patch, inner_places, share
-from wse.execute.weights import store_weights
 from wse.number_formats import CODINGS
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile, TilePart
-from wse.search.search import compile_model
 
 F32 = npt.NDArray[np.float32]
 TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

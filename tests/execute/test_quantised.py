@@ -17,9 +17,9 @@ from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
+from wse.backends.execute.engine import Engine
 from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
 from wse.models.spec import Experts, Layer
 from wse.models.tensors.model_tensors import tensor_shapes
 from wse.number_formats import CODINGS, ELEMENT_BYTES

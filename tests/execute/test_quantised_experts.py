@@ -12,9 +12,9 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors
 from tiny_run import tiny_session
 
+from wse.backends.execute.engine import Engine
 from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
 from wse.models.spec import Experts, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 from wse.number_formats import CODINGS, ELEMENT_BYTES

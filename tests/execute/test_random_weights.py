@@ -14,13 +14,13 @@ from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 from trait_specs import POSITIONS, TRAITS
 
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.random_weights import RandomWeights
 from wse.compiler.options import Options
-from wse.execute.engine import Engine
-from wse.execute.random_weights import RandomWeights
+from wse.compiler.search.search import compile_model
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
-from wse.search.search import compile_model
 from wse_mappings.cuts.expert_groups import SPREAD
 
 SPEC = tiny_spec(tied=False)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import slow_but
 
-from wse.execute.sampling import Sampler, Sampling, adjusted_scores
+from wse.backends.execute.sampling import Sampler, Sampling, adjusted_scores
 from wse.program.program import Program
 from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest

@@ -11,9 +11,9 @@ from carried_lines import carry, memory_of
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.kinds import of_kind, transfer_of

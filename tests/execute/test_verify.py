@@ -19,18 +19,18 @@ from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from trait_specs import POSITIONS, TRAITS, norms_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import FUSED, RELEASED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import BadInput
-from wse.execute.engine import Engine
-from wse.fabric.causes import CAUSES
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.models.catalogue import BUNDLED
 from wse.program.program import Program
-from wse.wavelet.phase import phase_run
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3, 11))

@@ -19,15 +19,15 @@ from stored_values import store_values
 from tiny_model import tensors, tiny_spec
 
 from wse.arrays import I32
+from wse.backends.execute import quantise, tiles, weights
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.tiles import Patch, inner_places, patches, row_range, share, stretches, strips
 from wse.compiler.options import Options
+from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
-from wse.execute import quantise, tiles, weights
-from wse.execute.arena import Arena
-from wse.execute.engine import Engine
-from wse.execute.tiles import Patch, inner_places, patches, row_range, share, stretches, strips
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart
-from wse.search.search import compile_model
 from wse_kernels import library
 from wse_kernels._jit import get_threads, set_threads
 from wse_mappings.mesh.ring import skew

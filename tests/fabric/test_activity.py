@@ -7,10 +7,10 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
+from wse.backends.fabric.activity import phase_counts
+from wse.backends.fabric.step_classes import step_classes
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.activity import phase_counts
-from wse.fabric.step_classes import step_classes
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear
 from wse.program.program import Program

@@ -12,12 +12,12 @@ import pytest
 from session import SOFTWARE, Session, golden, session, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
-from wse.fabric.causes import CAUSES
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.program.steps import HOST, Kind
 from wse.program.transfers.kinds import transfer_steps
 

@@ -7,10 +7,10 @@ import gc
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.fabric.model import Fabric
 
 MACHINE = wafer(5, 4, 1 << 20)
 

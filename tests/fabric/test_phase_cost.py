@@ -10,15 +10,15 @@ from session import SOFTWARE, wafer
 from tiers import slow_but
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.bounds import PhaseBounds
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.links.traffic import StepTraffic, Traffic
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.step_classes import by_slots
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
-from wse.fabric.bounds import PhaseBounds
-from wse.fabric.causes import CAUSES
-from wse.fabric.links.traffic import StepTraffic, Traffic
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
-from wse.fabric.step_classes import by_slots
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer
 from wse.number_formats import ELEMENT_BYTES

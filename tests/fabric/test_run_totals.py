@@ -8,10 +8,10 @@ import numpy as np
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.model import Fabric
-from wse.fabric.run_totals import RunTotals
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)

@@ -11,11 +11,11 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
+from wse.backends.fabric import group_cost, traffic_counts
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.step_classes import step_classes
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric import group_cost, traffic_counts
-from wse.fabric.model import Fabric
-from wse.fabric.step_classes import step_classes
 from wse.program.program import Program
 from wse.program.transfers.kinds import of_kind, operand_index
 from wse.program.transfers.patterns import AlongLine

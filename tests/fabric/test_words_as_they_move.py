@@ -17,13 +17,13 @@ from carried_lines import carry, memory_of
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.bind import BoundPhase
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.streams import Call
+from wse.backends.execute.transfer_calls import TransferCalls
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.bind import BoundPhase
-from wse.execute.engine import Engine
-from wse.execute.streams import Call
-from wse.execute.transfer_calls import TransferCalls
-from wse.fabric.model import Fabric
 from wse.program.phase import Phase
 from wse.program.steps import Slots
 from wse.program.transfers.kinds import transfer_of

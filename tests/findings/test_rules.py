@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.errors import DoesNotFit
-from wse.findings import laboratory
-from wse.findings.claim import by_rule
-from wse.findings.gpus import aggregate
-from wse.findings.laboratory import Laboratory
-from wse.findings.residency import CONTEXTS, short_context
-from wse.findings.retries import break_even_accuracy
-from wse.findings.serving import Serving
 from wse.request.estimate_request import EstimateRequest
+from wse.studies.claims import laboratory
+from wse.studies.claims.claim import by_rule
+from wse.studies.claims.gpus import aggregate
+from wse.studies.claims.laboratory import Laboratory
+from wse.studies.claims.residency import CONTEXTS, short_context
+from wse.studies.claims.retries import break_even_accuracy
+from wse.studies.claims.serving import Serving
 
 
 def test_a_claim_is_true_in_all_cases_false_in_none_else_conditional() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from wse.errors import BadWafer, UnknownName
-from wse.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, load_stack, stack_numbers
-from wse.gpus.spec import GENERATIONS, GpuSpec
 from wse.hardware.number import numeric_fields, unit_of
+from wse.serving.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, load_stack, stack_numbers
+from wse.serving.gpus.spec import GENERATIONS, GpuSpec
 
 
 @pytest.mark.parametrize("name", known_gpus())

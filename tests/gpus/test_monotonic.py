@@ -11,16 +11,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from wse.gpus.load import known_gpus, known_stacks, load_gpu, load_stack
-from wse.gpus.roofline import Parallelism, Tokens
-from wse.gpus.server import GpuServer
-from wse.gpus.weights import FORMATS, PLAIN_BITS
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import prepare_gpu_estimate
 from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS, GpuDeployment
+from wse.serving.gpus.load import known_gpus, known_stacks, load_gpu, load_stack
+from wse.serving.gpus.roofline import Parallelism, Tokens
+from wse.serving.gpus.server import GpuServer
+from wse.serving.gpus.weights import FORMATS, PLAIN_BITS
 from wse.serving.operating_point import RequestShape
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import Piece

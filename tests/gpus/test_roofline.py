@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from wse.errors import BadInput, DoesNotFit
-from wse.gpus.load import load_gpu, load_stack
-from wse.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
-from wse.gpus.server import GpuServer
-from wse.gpus.weights import FORMATS, model_bytes, weight_format
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, parameters_per_token
+from wse.serving.gpus.load import load_gpu, load_stack
+from wse.serving.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
+from wse.serving.gpus.server import GpuServer
+from wse.serving.gpus.weights import FORMATS, model_bytes, weight_format
 
 H100 = load_gpu("h100")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gpus.test_roofline import server
-from wse.gpus.server import GpuServer
+from wse.serving.gpus.server import GpuServer
 
 SERVERS = (
     server("llama-3-8b", "bfloat16"),

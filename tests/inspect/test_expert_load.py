@@ -16,16 +16,16 @@ from tiny_model import tensors
 from wse.compiler.options import Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.inspect.print.views import print_view
-from wse.inspect.query.request import InspectRequest, inspect_trace
-from wse.report.terminal import percent
-from wse.report.terminal_table import print_result
+from wse.reports.terminal import percent
+from wse.reports.terminal_table import print_result
 from wse.request.prepare_run import PreparedRun
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.run.execute import execute
 from wse.studies.run.result import RunResult, print_run
+from wse.tracing.print.views import print_view
+from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 from wse_traces.read import open_trace
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from session import SOFTWARE
 
 from wse.hardware.load import load_software, load_wafer
-from wse.isa.activation import ACTIVATIONS
-from wse.isa.instructions import CODES, kernel_named
-from wse.isa.operands import FIRST_OPERAND
-from wse.isa.pe_costs import PeCosts, pe_costs
+from wse.program.isa.activation import ACTIVATIONS
+from wse.program.isa.instructions import CODES, kernel_named
+from wse.program.isa.operands import FIRST_OPERAND
+from wse.program.isa.pe_costs import PeCosts, pe_costs
 
 WSE2, WSE3 = load_wafer("wse2"), load_wafer("wse3")
 SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "queries_per_kv", "Hq", "E", "V", "tokens")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.kernels.helpers import EPS, Case
-from wse.isa.instructions import kernel_named
+from wse.program.isa.instructions import kernel_named
 
 Array = npt.NDArray[Any]
 

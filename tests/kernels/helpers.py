@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tiers import slow_but
 
-from wse.isa.instructions import kernel_named
+from wse.program.isa.instructions import kernel_named
 from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import attention, elementwise, products, router
 from wse_kernels.oracle.memory import Sram

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from tests.kernels import expert_shapes
 from tests.kernels.helpers import EPS, TINY, Case, Shape
-from wse.isa.activation import ACTIVATIONS
-from wse.isa.instructions import kernel_named
-from wse.isa.operands import FIRST_OPERAND
+from wse.program.isa.activation import ACTIVATIONS
+from wse.program.isa.instructions import kernel_named
+from wse.program.isa.operands import FIRST_OPERAND
 
 Array = npt.NDArray[Any]
 

@@ -18,7 +18,7 @@ from tests.kernels.helpers import (
     view,
 )
 from tests.kernels.shapes import SIZES, shape_of
-from wse.isa.instructions import KERNELS, kernel_named
+from wse.program.isa.instructions import KERNELS, kernel_named
 from wse_kernels.library import compiled_kernel
 
 REPLACING = [

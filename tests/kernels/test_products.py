@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.helpers import Case, make_case, run_kernel
 from tests.kernels.shapes import Shape
-from wse.isa.instructions import kernel_named
+from wse.program.isa.instructions import kernel_named
 from wse_kernels.library import compiled_kernel
 
 N = 5

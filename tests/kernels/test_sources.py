@@ -11,10 +11,10 @@ import pytest
 
 import wse_kernels
 from tests.kernels.helpers import ORACLES
-from wse.isa.activation import ACTIVATIONS
-from wse.isa.instructions import CODES, kernel_named
-from wse.isa.operands import FIRST_OPERAND, VIEWS
 from wse.number_formats import CODINGS, fp8_blocks
+from wse.program.isa.activation import ACTIVATIONS
+from wse.program.isa.instructions import CODES, kernel_named
+from wse.program.isa.operands import FIRST_OPERAND, VIEWS
 from wse_kernels import _arrivals, _blocks, _codes, activation, attention, oracle, transfers
 from wse_kernels.library import COMPUTE, STORING, TIMING, TRANSFER
 from wse_kernels.oracle import elementwise as elementwise_oracle

@@ -24,8 +24,8 @@ from tests.kernels.helpers import (
     to_lanes,
     view,
 )
-from wse.execute.accumulations import accumulation_of
-from wse.execute.pattern_tables import columns_of, multicasts_cover, runs_of, senders_of
+from wse.backends.execute.accumulations import accumulation_of
+from wse.backends.execute.pattern_tables import columns_of, multicasts_cover, runs_of, senders_of
 from wse_kernels.column_sums import ACCUMULATE, LOAD, STORE
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.helpers import EXAMPLES
+from wse.backends.wavelet.flatten import tables
+from wse.backends.wavelet.lines import Lines
+from wse.backends.wavelet.machine import Machine
 from wse.hardware.load import load_wafer
-from wse.wavelet.flatten import tables
-from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine
 from wse_kernels import wavelet as columns
 from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import wavelet as oracle

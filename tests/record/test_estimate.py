@@ -16,7 +16,6 @@ from tests.models.helpers import write_config, write_model
 from tests.studies.estimate.test_estimate import mixture_options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.record.estimate import write_estimate
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.request.prepare_run import prepare
@@ -26,6 +25,7 @@ from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate, result_of, time_run
 from wse.studies.run.execute import execute
+from wse.tracing.record.estimate import write_estimate
 from wse_traces import Trace, open_trace, problems, schema
 
 PROMPT, NEW = 5, 26

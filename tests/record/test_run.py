@@ -12,15 +12,15 @@ import pytest
 from interrupted_run import interrupted_run
 from tiers import slow_but
 
+from wse.backends.execute.backend import Backend
 from wse.errors import BadInput
-from wse.execute.backend import Backend
-from wse.inspect.print.views import print_view
-from wse.inspect.query.request import InspectRequest, inspect_trace
-from wse.record import run as recording
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.tracing.print.views import print_view
+from wse.tracing.query.request import InspectRequest, inspect_trace
+from wse.tracing.record import run as recording
 from wse_traces import open_trace, problems, write
 from wse_traces.schema import TABLES
 from wse_traces.write import TraceWriter

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wse.execute.engine import Engine
-from wse.fabric.model import Fabric
-from wse.fabric.run_totals import RunTotals
-from wse.inspect.expert_load import ExpertLoad
-from wse.inspect.query.step_sums import StepSums
-from wse.inspect.query.tree import read_tree
-from wse.record.run import RunRecorder
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import RunTotals
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_run import prepare, weights_of
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate
+from wse.tracing.query.expert_load import ExpertLoad
+from wse.tracing.query.step_sums import StepSums
+from wse.tracing.query.tree import read_tree
+from wse.tracing.record.run import RunRecorder
 from wse_traces import open_trace, problems
 from wse_traces.schema import PHASES
 

@@ -9,9 +9,9 @@ import pytest
 from placements import ONE_REGION
 
 from tests.models.helpers import write_model
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.errors import BadInput, BadMesh
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
 from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest

@@ -10,8 +10,8 @@ import pytest
 from tiers import slow_but
 
 from wse.cli import main
-from wse.reference.json_keys import COMMANDS, VIEWS, WITHOUT_FUNCTION, Key, keys_of
-from wse.report.result import Result
+from wse.cli.reference.json_keys import COMMANDS, VIEWS, WITHOUT_FUNCTION, Key, keys_of
+from wse.reports.result import Result
 
 ROOT = Path(__file__).parents[2]
 TRACE = str(ROOT / "traces/golden/v2/story.h5")

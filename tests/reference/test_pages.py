@@ -11,22 +11,22 @@ import pytest
 
 import wse
 from wse import api, errors
-from wse.reference import json_keys, python_api
-from wse.reference.files import FILES
+from wse.cli.reference import json_keys, python_api
+from wse.cli.reference.files import FILES
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("path", FILES)
 def test_a_file_is_current(path: str) -> None:
-    assert (ROOT / path).read_text(encoding="utf-8") == FILES[path](), "run: python -m wse.reference ."
+    assert (ROOT / path).read_text(encoding="utf-8") == FILES[path](), "run: python -m wse.cli.reference ."
 
 
 @pytest.mark.slow
 def test_all_files_are_written_and_no_other_page_is_there(tmp_path: Path) -> None:
     for path in FILES:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-m", "wse.reference", tmp_path], check=True)
+    subprocess.run([sys.executable, "-m", "wse.cli.reference", tmp_path], check=True)
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == set(FILES)
     pages = {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "reference").iterdir()}
     assert pages == {path for path in FILES if path.startswith("docs")}

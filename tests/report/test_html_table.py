@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wse.report.html_table import tables_as_html
-from wse.report.table import Column, Table
+from wse.reports.html_table import tables_as_html
+from wse.reports.table import Column, Table
 
 
 def test_cells_are_escaped_marked_and_of_their_kind() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wse.report.markdown import tables_as_markdown
-from wse.report.table import Column, Table, number, pair_table
+from wse.reports.markdown import tables_as_markdown
+from wse.reports.table import Column, Table, number, pair_table
 
 
 def test_a_table_reads_as_a_table() -> None:

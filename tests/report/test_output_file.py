@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wse.errors import BadInput
-from wse.report.output_file import open_output, open_output_folder, output_path, picture_path, write_output
+from wse.reports.output_file import open_output, open_output_folder, output_path, picture_path, write_output
 
 
 class Broken(Exception):

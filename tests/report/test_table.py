@@ -6,9 +6,9 @@ import io
 
 import pytest
 
-from wse.report.table import Column, Table, more_rows, number, pair_table
-from wse.report.terminal import console_on, percent
-from wse.report.terminal_table import print_tables
+from wse.reports.table import Column, Table, more_rows, number, pair_table
+from wse.reports.terminal import console_on, percent
+from wse.reports.terminal_table import print_tables
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, *tables: Table) -> list[str]:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.errors import BadTrace
-from wse.report.as_json import as_json
-from wse.report.progress import COMPILING, GENERATING, STORING, progress_on
-from wse.report.terminal import (
+from wse.reports.as_json import as_json
+from wse.reports.progress import COMPILING, GENERATING, STORING, progress_on
+from wse.reports.terminal import (
     bar,
     console_on,
     count,

@@ -9,17 +9,17 @@ import pytest
 from timed_search import AFTER, CONTEXT, OPTIONS, machine_of, timing_of
 from tiny_model import latent_spec, tiny_spec
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import DECODE, RELEASED
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.model import Fabric
+from wse.compiler.search.attention_widths import column_counts
+from wse.compiler.search.condense import CondensedModel
+from wse.compiler.search.rewrite_search import verify_choice
+from wse.compiler.search.search import Compilation, search
+from wse.compiler.search.trial_setup import TrialSetup
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.search.attention_widths import column_counts
-from wse.search.condense import CondensedModel
-from wse.search.rewrite_search import verify_choice
-from wse.search.search import Compilation, search
-from wse.search.trial_setup import TrialSetup
 from wse_mappings.strategies.strategy import Layout
 
 MACHINE, SOFTWARE = machine_of(mesh=(12, 120))

@@ -10,13 +10,13 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import FUSED, REPORT, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.fabric.model import Fabric
+from wse.compiler.search import least_bytes
+from wse.compiler.search.condense import condense
 from wse.models.spec import Layer
-from wse.search import least_bytes
-from wse.search.condense import condense
 
 OPTIONS = Options(
     mapping="pipeline", wafers=1, dtype="float16", accumulate="float32", context=40, prompt_tokens=(9,), capacity=REPORT

@@ -15,21 +15,21 @@ from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.arrays import F64
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import pattern_times
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import FUSED, RELEASED, Options
+from wse.compiler.search.misfits import Misfits
+from wse.compiler.search.remedies import remedies, smallest_square
+from wse.compiler.search.search import compile_model, fits, search
+from wse.compiler.search.trial import Timer, Trial
+from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import BadMesh, DoesNotFit, TooFewColours, UnknownName
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import pattern_times
-from wse.fabric.model import Fabric
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.search.misfits import Misfits
-from wse.search.remedies import remedies, smallest_square
-from wse.search.search import compile_model, fits, search
-from wse.search.trial import Timer, Trial
-from wse.search.trial_setup import TrialSetup
 from wse_mappings.cuts.expert_groups import AUTO, FEW, SPREAD
 from wse_mappings.schedule import LineSchedule
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -123,7 +123,7 @@ def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.Mon
         tried.append(options.batch)
         return options.batch <= 7 and options.wafers == 1 and options.dtype == OPTIONS.dtype
 
-    monkeypatch.setattr("wse.search.remedies.fits", at_most_seven)
+    monkeypatch.setattr("wse.compiler.search.remedies.fits", at_most_seven)
     crowd = replace(OPTIONS, prompt_tokens=OPTIONS.prompt_tokens * 4096)
     found = remedies(SPEC, wafer(9, 9), wafer(9, 9), SOFTWARE, crowd, lambda users: f"--batch {users}")
     assert found == ["--batch 7"]

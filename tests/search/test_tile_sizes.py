@@ -15,8 +15,8 @@ from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import shard
 from wse.compiler.pipeline import compile_choice, first_state, with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.tile_sizes import WITHOUT_TILES, size_tiles
 from wse.models.spec import ModelSpec, Packing
-from wse.search.tile_sizes import WITHOUT_TILES, size_tiles
 
 OPTIONS = Options(
     mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=40, prompt_tokens=(9,), capacity=REPORT

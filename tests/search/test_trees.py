@@ -9,15 +9,15 @@ import pytest
 from timed_search import OPTIONS, TOKENS, cost_of, machine_of, timing_of
 from tiny_model import latent_spec, tiny_spec
 
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, RELEASED, THIN_GEMM, VERIFY, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import pattern_times
+from wse.compiler.search.search import Compilation, search
+from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, in_groups, least_cycles
+from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.spec import ModelSpec
-from wse.search.search import Compilation, search
-from wse.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, in_groups, least_cycles
-from wse.search.trial_setup import TrialSetup
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
 from wse_mappings.schedule import Arrival
 from wse_mappings.strategies.strategy import Layout

@@ -9,14 +9,14 @@ import pytest
 from timed_search import AFTER, OPTIONS, machine_of, timing_of
 from tiny_model import tiny_spec
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import RELEASED, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import Compilation, search
 from wse.errors import BadInput
-from wse.fabric.model import Fabric
 from wse.hardware.spec import WaferSpec
-from wse.isa.instructions import KERNELS
+from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
-from wse.search.search import Compilation, search
 
 SPEC = replace(tiny_spec(hidden=1024, heads=8, kv_heads=4, head_size=32, ffn=960, vocab=500), dtype="bfloat16")
 CODED = replace(OPTIONS, dtype="int4", activations="bfloat16", capacity="refuse")

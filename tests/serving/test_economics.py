@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal, write_toml
 from wse.errors import BadWafer, UnknownName
-from wse.gpus.load import known_gpus, load_gpu
 from wse.hardware.load import known_wafers, load_wafer
 from wse.hardware.number import GRADES, unit_of, weakest
 from wse.serving.cost import (
@@ -27,6 +26,7 @@ from wse.serving.cost import (
     usd_per_million_tokens,
 )
 from wse.serving.economics import ACTIVITY_KEYS, load_economics, load_gpu_economics
+from wse.serving.gpus.load import known_gpus, load_gpu
 
 UNITS = {
     "wafer_power_w": "W",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse.execute.arena import Arena
-from wse.execute.pattern_tables import stretches_of
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.pattern_tables import stretches_of
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS
 from wse.program.transfers.messages import LineMessages

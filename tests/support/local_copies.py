@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wse.arrays import F32
-from wse.wavelet.lines import Lines
+from wse.backends.wavelet.lines import Lines
 
 
 def memory_after_copies(lines: Lines, memory: F32) -> F32:

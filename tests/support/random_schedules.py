@@ -10,15 +10,15 @@ from plain_decoder import plain_logits
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import FITTED_TREES, FUSED, RELEASED, THIN_GEMM, WIDE_UNPACKING, Choice, Options, Rewrites
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
-from wse.execute.engine import Engine
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
+from wse.compiler.search.trees import in_groups
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Experts, Latent, Layer, ModelSpec, PositionScale
-from wse.search.trees import in_groups
 from wse_mappings.cuts.expert_groups import OWN, SPREAD
 
 Random = np.random.Generator

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import FUSED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.execute.engine import Engine
-from wse.fabric.model import Fabric
+from wse.compiler.search.search import compile_model
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.program.program import Program
-from wse.search.search import compile_model
 from wse_mappings.cuts.expert_groups import SPREAD
 
 SOFTWARE = load_software("tuned", "wse2")

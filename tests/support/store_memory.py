@@ -73,8 +73,8 @@ def _peak() -> int:
 
 
 def _main() -> None:
-    from wse.execute.engine import Engine
-    from wse.execute.random_weights import RandomWeights
+    from wse.backends.execute.engine import Engine
+    from wse.backends.execute.random_weights import RandomWeights
     from wse.request.prepare_run import prepare
     from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compile_program

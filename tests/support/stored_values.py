@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from wse.execute.arena import Arena
-from wse.execute.tiles import Patch, Share
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.tiles import Patch, Share
 
 
 def store_values(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wse.arrays import F64
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import pattern_times
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import DECODE, FUSED, PREFILL, THIN_GEMM, Options
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import pattern_times
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
+from wse.compiler.search.trial import Timer
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
-from wse.search.trial import Timer
 
 TOKENS, CONTEXT, AFTER = 64, 136, 96
 

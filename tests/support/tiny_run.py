@@ -12,12 +12,12 @@ from plain_decoder import plain_logits
 from session import SOFTWARE, Session, wafer
 from tiny_model import tensors
 
+from wse.backends.execute.engine import Engine
 from wse.compiler.options import FUSED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.execute.engine import Engine
+from wse.compiler.search.trees import in_groups, without_fitted
 from wse.models.spec import ModelSpec
-from wse.search.trees import in_groups, without_fitted
 from wse_mappings.cuts.expert_groups import SPREAD
 
 

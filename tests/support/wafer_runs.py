@@ -12,11 +12,11 @@ from plain_decoder import plain_logits
 from session import SOFTWARE, wafer
 from tiny_model import tensors
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from wse.validation.gpu_calibration import CALIBRATIONS
+from wse.studies.validate.gpu_calibration import CALIBRATIONS
 
 
 @pytest.mark.parametrize("stack", CALIBRATIONS)

@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from wse.validation.measured.measurements import Measurement, read
-from wse.validation.predictors.predict import predict
-from wse.validation.predictors.services import service_request
-from wse.validation.validate import BUNDLED
+from wse.studies.validate.measured.measurements import Measurement, read
+from wse.studies.validate.predictors.predict import predict
+from wse.studies.validate.predictors.services import service_request
+from wse.studies.validate.validate import BUNDLED
 
 FILES = sorted(BUNDLED.glob("*.csv"))
 

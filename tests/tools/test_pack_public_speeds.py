@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from wse.gpus.load import known_gpus
-from wse.validation.measured.measurements import read
+from wse.serving.gpus.load import known_gpus
+from wse.studies.validate.measured.measurements import read
 
 
 def test_packed_services_are_those_of_the_file(script: ModuleType, shared: Path) -> None:

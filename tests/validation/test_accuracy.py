@@ -11,10 +11,10 @@ from statistics import median
 
 import pytest
 
-from wse.validation.measured.measurements import Measurement, read
-from wse.validation.measured.shapes import Shape, configuration_of, shape_of
-from wse.validation.summary import ComparedRow
-from wse.validation.validate import BUNDLED, compare
+from wse.studies.validate.measured.measurements import Measurement, read
+from wse.studies.validate.measured.shapes import Shape, configuration_of, shape_of
+from wse.studies.validate.summary import ComparedRow
+from wse.studies.validate.validate import BUNDLED, compare
 
 Rows = list[ComparedRow]
 Pick = Callable[[Measurement], bool]

@@ -9,8 +9,8 @@ from wse.errors import DoesNotFit
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_fastest
-from wse.validation.predictors.capacity import capacity_of, wafers_needed
-from wse.validation.predictors.services import service_request
+from wse.studies.validate.predictors.capacity import capacity_of, wafers_needed
+from wse.studies.validate.predictors.services import service_request
 
 
 def request(model: str, wafers: int | None = None) -> EstimateRequest:
@@ -31,7 +31,7 @@ def test_8b_takes_one_wafer() -> None:
 
 
 def test_models_with_stated_wafers_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wse.validation.predictors.capacity.wafers_needed", lambda request: ())
+    monkeypatch.setattr("wse.studies.validate.predictors.capacity.wafers_needed", lambda request: ())
     rows = [row(), row(value="446", context=""), row(chips=""), row(metric="price_out_usd_per_Mtok")]
     assert service_request(rows[0]) is not None
     assert [(c.model, c.wafers, c.dtype) for c in capacity_of(rows)] == [("llama-3.1-70b", 4, "bfloat16")]

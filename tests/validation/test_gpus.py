@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from wse.errors import BadMeasurements
-from wse.gpus.load import load_stack
-from wse.gpus.roofline import Parallelism
-from wse.report.progress import ignore
-from wse.validation.gpu_calibration import CALIBRATIONS, calibration_rows
-from wse.validation.gpu_errors import gpu_errors
-from wse.validation.gpu_fit import FitRow, fit, fit_rows
-from wse.validation.measured.gpu_terms import gpu_of, parallelism_of, stack_of
-from wse.validation.measured.measurements import TABLES, Measurement, parse, read
-from wse.validation.predictors.gpus import ServingRow, predict, serving_row, value_of
-from wse.validation.summary import ComparedRow
-from wse.validation.validate import BUNDLED, compare, validate
+from wse.reports.progress import ignore
+from wse.serving.gpus.load import load_stack
+from wse.serving.gpus.roofline import Parallelism
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
+from wse.studies.validate.gpu_errors import gpu_errors
+from wse.studies.validate.gpu_fit import FitRow, fit, fit_rows
+from wse.studies.validate.measured.gpu_terms import gpu_of, parallelism_of, stack_of
+from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
+from wse.studies.validate.predictors.gpus import ServingRow, predict, serving_row, value_of
+from wse.studies.validate.summary import ComparedRow
+from wse.studies.validate.validate import BUNDLED, compare, validate
 
 COLUMNS = TABLES["gpu"]
 ROW = {

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse.errors import WseError
-from wse.validation.measured.measurements import LARGEST, TABLES, Measurement, parse, read
-from wse.validation.predictors.predict import predict
-from wse.validation.validate import BUNDLED, compare, validation_of
+from wse.studies.validate.measured.measurements import LARGEST, TABLES, Measurement, parse, read
+from wse.studies.validate.predictors.predict import predict
+from wse.studies.validate.validate import BUNDLED, compare, validation_of
 
 GOOD = {
     "source": "a log",
@@ -162,7 +162,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wse.validation.measured.measurements.MOST_ROWS", 2)
+    monkeypatch.setattr("wse.studies.validate.measured.measurements.MOST_ROWS", 2)
     assert "line 4: more than 2 rows" in refusal(file_of(GOOD, GOOD, GOOD))
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-import wse.validation.validate as module
+import wse.studies.validate.validate as module
 from tests.validation.test_measurements import GOOD, file_of
 from wse.hardware.load import load_wafer
-from wse.report.as_json import as_json
-from wse.validation.measured.measurements import Measurement, parse, read
-from wse.validation.predictors.predict import PREDICTORS, predict
-from wse.validation.predictors.prediction import decline
-from wse.validation.predictors.services import ServiceRequest, service_request
-from wse.validation.predictors.stencils import tile_cycles
-from wse.validation.summary import ComparedRow, summarise
-from wse.validation.validate import BUNDLED, compare, default_files, validation_of
+from wse.reports.as_json import as_json
+from wse.studies.validate.measured.measurements import Measurement, parse, read
+from wse.studies.validate.predictors.predict import PREDICTORS, predict
+from wse.studies.validate.predictors.prediction import decline
+from wse.studies.validate.predictors.services import ServiceRequest, service_request
+from wse.studies.validate.predictors.stencils import tile_cycles
+from wse.studies.validate.summary import ComparedRow, summarise
+from wse.studies.validate.validate import BUNDLED, compare, default_files, validation_of
 
 Rows = list[ComparedRow]
 

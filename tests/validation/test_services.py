@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from wse.validation.measured.measurements import TABLES, Measurement, parse
-from wse.validation.predictors.predict import predict
-from wse.validation.predictors.prediction import Prediction
-from wse.validation.predictors.services import METRICS, RATES, ServiceEstimate, ServiceRequest, answer, service_request
-from wse.validation.summary import ComparedRow
-from wse.validation.validate import compare
+from wse.studies.validate.measured.measurements import TABLES, Measurement, parse
+from wse.studies.validate.predictors.predict import predict
+from wse.studies.validate.predictors.prediction import Prediction
+from wse.studies.validate.predictors.services import (
+    METRICS,
+    RATES,
+    ServiceEstimate,
+    ServiceRequest,
+    answer,
+    service_request,
+)
+from wse.studies.validate.summary import ComparedRow
+from wse.studies.validate.validate import compare
 
 ROW = {
     "source_url": "x",

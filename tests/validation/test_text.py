@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wse.hardware.load import load_software
-from wse.validation.text import CALIBRATED
+from wse.studies.validate.text import CALIBRATED
 
 WSE2, WSE3 = (load_software("academic", generation) for generation in ("wse2", "wse3"))
 TUNED, PRODUCTION = (load_software(name, "wse3") for name in ("tuned", "production"))

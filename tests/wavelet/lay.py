@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from wse.arrays import F32
+from wse.backends.wavelet.lines import Lines
+from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
-from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine
-from wse.wavelet.run import MachineRun, run
 from wse_mappings.schedule import LineSchedule
 
 WSE2 = load_wafer("wse2")

@@ -16,7 +16,7 @@ from tiers import slow_but
 
 from wse.compiler.options import FUSED
 from wse.hardware.load import load_software, load_wafer
-from wse.validation.agreement.against_wavelet import (
+from wse.studies.validate.agreement.against_wavelet import (
     JUDGED_CYCLES,
     PROFILES,
     WAFERS,
@@ -25,9 +25,9 @@ from wse.validation.agreement.against_wavelet import (
     compare_layers,
     samples,
 )
-from wse.validation.agreement.kinds import KINDS
-from wse.validation.agreement.layers import layers, prefill_layers, verify_layers
-from wse.validation.agreement.result import AgreementRow
+from wse.studies.validate.agreement.kinds import KINDS
+from wse.studies.validate.agreement.layers import layers, prefill_layers, verify_layers
+from wse.studies.validate.agreement.result import AgreementRow
 from wse_mappings.patterns.point_to_point import point_to_point
 from wse_mappings.patterns.sampling import Case, PlacedPattern
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.wavelet.lay import WSE2, on_rows
+from wse.backends.wavelet.machine import LARGEST_PES, Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.run import run
 from wse.errors import BadInput, BadMesh, Deadlock
-from wse.wavelet.machine import LARGEST_PES, Machine, Operation, Port, SwitchPosition
-from wse.wavelet.run import run
 from wse_mappings.patterns.chain import chain
 from wse_mappings.schedule import Arrival
 

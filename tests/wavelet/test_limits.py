@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.wavelet.lay import WSE2
+from wse.backends.wavelet.machine import Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.run import run
 from wse.errors import BadInput, Deadlock
-from wse.wavelet.machine import Machine, Operation, Port, SwitchPosition
-from wse.wavelet.run import run
 
 
 def funnel(sources: int) -> Machine:

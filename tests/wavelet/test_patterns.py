@@ -12,11 +12,11 @@ from local_copies import memory_after_copies
 
 from tests.mappings.replay import replay
 from tests.wavelet.lay import WSE2, WSE3, cycles, small_numbers
+from wse.backends.wavelet.lines import Lines
+from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.plan import plan_line
+from wse.backends.wavelet.run import run
 from wse.hardware.spec import WaferSpec
-from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine
-from wse.wavelet.plan import plan_line
-from wse.wavelet.run import run
 from wse_mappings.patterns.auto_gen import auto_gen
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.both_sides import both_sides

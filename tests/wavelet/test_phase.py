@@ -14,21 +14,21 @@ from session import SOFTWARE, Session, model, session, wafer
 from tiny_model import tiny_spec
 from tiny_run import tiny_session
 
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.wavelet.machine import Port
+from wse.backends.wavelet.phase import PhaseRun, phase_run
+from wse.backends.wavelet.size import check_size
 from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh
-from wse.fabric.causes import CAUSES
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.program.transfers.stage_streams import HandOver
-from wse.search.search import compile_model
-from wse.wavelet.machine import Port
-from wse.wavelet.phase import PhaseRun, phase_run
-from wse.wavelet.size import check_size
 from wse_mappings.cuts.cache_balance import CacheBalance
 
 PROMPT = tuple(range(1, 18))
@@ -198,13 +198,13 @@ def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeyp
     program, machine = compiled.program, compiled.machine
     check_size(program, machine)
     region = max(stage.rect.rows * stage.rect.cols for stage in program.stages)
-    monkeypatch.setattr("wse.wavelet.machine.LARGEST_PES", region)
+    monkeypatch.setattr("wse.backends.wavelet.machine.LARGEST_PES", region)
     if (of_kind(program.decode.steps, HandOver)).any():
         with pytest.raises(BadMesh, match=f"at most {region:,}"):
             check_size(program, machine)
     else:
         check_size(program, machine)
-    monkeypatch.setattr("wse.wavelet.machine.LARGEST_PES", region - 1)
+    monkeypatch.setattr("wse.backends.wavelet.machine.LARGEST_PES", region - 1)
     with pytest.raises(BadMesh, match=f"{region:,} PEs"):
         check_size(program, machine)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
 from wse.arrays import F32, I64
+from wse.backends.wavelet.lines import Lines
+from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
-from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine
-from wse.wavelet.run import MachineRun, run
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.corner_multicast import corner_multicast
 from wse_mappings.patterns.halo_exchange import halo_colour, halo_exchange

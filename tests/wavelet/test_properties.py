@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wavelet.lay import WSE2, WSE3
+from wse.backends.wavelet.machine import STEP, Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
-from wse.wavelet.machine import STEP, Machine, Operation, Port, SwitchPosition
-from wse.wavelet.run import MachineRun, run
 from wse_mappings.schedule import Arrival
 
 Place = tuple[int, int]

@@ -14,9 +14,9 @@ import pytest
 from simulator_logs import Log, logs
 
 from tests.wavelet.lay import cycles, on_rows, small_numbers
-from wse.validation.measured.versions import GAP_CYCLES
-from wse.validation.measured.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
-from wse.wavelet.run import run
+from wse.backends.wavelet.run import run
+from wse.studies.validate.measured.versions import GAP_CYCLES
+from wse.studies.validate.measured.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.two_phase import two_phase

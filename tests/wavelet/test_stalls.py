@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wse.backends.wavelet.lines import Lines
+from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.plan import Plan, plan_line
+from wse.backends.wavelet.run import run
+from wse.backends.wavelet.stalls import find_stall
 from wse.errors import BadInput, Deadlock
 from wse.hardware.load import load_wafer
 from wse.program.line_patterns import known_line_patterns, named_pattern
-from wse.wavelet.lines import Lines
-from wse.wavelet.machine import Machine
-from wse.wavelet.plan import Plan, plan_line
-from wse.wavelet.run import run
-from wse.wavelet.stalls import find_stall
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 WAFER = load_wafer("wse2")

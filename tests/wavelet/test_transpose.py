@@ -9,14 +9,14 @@ import pytest
 from local_copies import memory_after_copies
 
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.fabric.links.loads import line_loads
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.backends.fabric.links.loads import line_loads
+from wse.backends.wavelet.lines import Lines
+from wse.backends.wavelet.machine import STEP, Machine
+from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
 from wse.program.steps import ROWS
-from wse.wavelet.lines import Lines
-from wse.wavelet.machine import STEP, Machine
-from wse.wavelet.run import MachineRun, run
 from wse_mappings.patterns.point_to_point import corner_path, point_to_point
 from wse_mappings.patterns.transpose import transpose, transpose_paths
 from wse_mappings.schedule import LineSchedule

@@ -10,7 +10,7 @@ from wse.cli import options as opt
 from wse.request.option import Option
 
 if TYPE_CHECKING:
-    from wse.report.result import Result
+    from wse.reports.result import Result
 
 R = TypeVar("R", bound="Result")
 
@@ -93,7 +93,7 @@ def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
 
 
 def _print(content: R, print_text: Callable[[R, TextIO], None], *, json: bool) -> None:
-    from wse.report.as_json import as_json
+    from wse.reports.as_json import as_json
 
     if json:
         sys.stdout.write(as_json(content))

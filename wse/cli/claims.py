@@ -35,8 +35,8 @@ def claims(
       wse claims 7
       wse claims 2 --png chain.png
     """
-    from wse.findings.files import decide_to_files
-    from wse.report.progress import CLAIMING, progress_on
+    from wse.reports.progress import CLAIMING, progress_on
+    from wse.studies.claims.files import decide_to_files
 
     with progress_on(sys.stderr, CLAIMING) as on_progress:
         result = decide_to_files(tuple(map(_number, number or ())), on_progress, page=page, png=png)

@@ -18,8 +18,8 @@ from wse.request.engine_option import LOCAL, EngineChoice, EngineName, RayAddres
 from wse.request.option import Option
 
 if TYPE_CHECKING:
-    from wse.report.result import Result
-    from wse.report.table import Table
+    from wse.reports.result import Result
+    from wse.reports.table import Table
 
 R = TypeVar("R", bound="Result")
 
@@ -77,19 +77,19 @@ def compare(
       wse compare story --mesh 24x24 --lengths 64/64,16/128 --ttft 1ms --tpot 50us --top 3 --markdown
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --gpu h100 --gpus 1 --stack vllm
     """
-    from wse.comparison.compare.curve.study import curve
-    from wse.comparison.compare.curve.summary import print_curve
-    from wse.comparison.compare.files import check_files, write_files
-    from wse.comparison.compare.grid import compare as compared
-    from wse.comparison.compare.plan.study import plan_machines
-    from wse.comparison.compare.questions import answer
-    from wse.comparison.compare.summary import print_comparison, print_traces
-    from wse.comparison.compare.tables import verdict_table
-    from wse.comparison.compare.traces import TracesComparison
     from wse.compiler.strategies import strategies
-    from wse.inspect.query.compare import check_traces, compare_traces, is_trace
-    from wse.report.progress import COMPARING, progress_on
-    from wse.report.terminal_table import print_result
+    from wse.reports.progress import COMPARING, progress_on
+    from wse.reports.terminal_table import print_result
+    from wse.studies.compare.curve.study import curve
+    from wse.studies.compare.curve.summary import print_curve
+    from wse.studies.compare.files import check_files, write_files
+    from wse.studies.compare.grid import compare as compared
+    from wse.studies.compare.plan.study import plan_machines
+    from wse.studies.compare.questions import answer
+    from wse.studies.compare.summary import print_comparison, print_traces
+    from wse.studies.compare.tables import verdict_table
+    from wse.studies.compare.traces import TracesComparison
+    from wse.tracing.query.compare import check_traces, compare_traces, is_trace
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)
@@ -137,8 +137,8 @@ def _print(
     result: R, tables: Sequence[Table], on_terminal: Callable[[R, TextIO], None], *, json: bool, markdown: bool
 ) -> None:
     """Print a result as JSON, its tables as Markdown, or as a terminal has it."""
-    from wse.report.as_json import as_json
-    from wse.report.markdown import tables_as_markdown
+    from wse.reports.as_json import as_json
+    from wse.reports.markdown import tables_as_markdown
 
     if json or markdown:
         sys.stdout.write(as_json(result) if json else tables_as_markdown(tables))

@@ -14,7 +14,7 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.option import Option
 
 if TYPE_CHECKING:
-    from wse.comparison.what_if.result import WhatIfResult
+    from wse.studies.what_if.result import WhatIfResult
 
 
 def estimate(
@@ -54,7 +54,7 @@ def estimate(
       wse estimate llama-3-8b --what-if clock=x2,sram=x2,latency=x0.5 --png tornado.png
       wse estimate llama-3.1-70b --gpu h100 --gpus 8 --stack vllm --dtype fp8 --batch 16
     """
-    from wse.report.progress import ESTIMATING, progress_on
+    from wse.reports.progress import ESTIMATING, progress_on
     from wse.request.gpu_estimate_request import check_machine
     from wse.studies.estimate.estimate import estimate as study
 
@@ -86,11 +86,11 @@ def estimate(
 
 def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfResult:
     """The result of --what-if, with its picture written where --png asks for it."""
-    from wse.comparison.what_if.study import check, what_if
-    from wse.comparison.what_if.tornado import as_png
-    from wse.report.output_file import picture_path, write_output
-    from wse.report.progress import TRYING, progress_on
+    from wse.reports.output_file import picture_path, write_output
+    from wse.reports.progress import TRYING, progress_on
     from wse.request.what_if_option import read_changes
+    from wse.studies.what_if.study import check, what_if
+    from wse.studies.what_if.tornado import as_png
 
     check(request)
     path = None if png is None else picture_path("--png", png)

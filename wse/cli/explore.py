@@ -30,6 +30,6 @@ def explore(
       wse explore wse-sweep.csv
       wse explore compare.csv -o compare-explored.html
     """
-    from wse.comparison.explore.study import explore as study
+    from wse.studies.explore.study import explore as study
 
     opt.print_result(study(Path(table), None if output is None else Path(output)), json=json)

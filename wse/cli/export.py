@@ -49,11 +49,11 @@ def export(
       wse export wse-run.h5 --to parquet --planes
       wse export wavelets.h5 --to simulator-log
     """
-    from wse.inspect.export.files import write_export
-    from wse.inspect.export.request import export_request
-    from wse.inspect.print.export import print_export
-    from wse.report.as_json import as_json
-    from wse.report.progress import EXPORTING, progress_on
+    from wse.reports.as_json import as_json
+    from wse.reports.progress import EXPORTING, progress_on
+    from wse.tracing.export.files import write_export
+    from wse.tracing.export.request import export_request
+    from wse.tracing.print.export import print_export
 
     request = export_request(
         trace, to, output, tokens=tokens, what=what, planes=planes, wafer_index=wafer_index, cycles=cycles

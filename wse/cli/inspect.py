@@ -96,15 +96,15 @@ def inspect(
       wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
     """
-    from wse.inspect.export.contents import content_file
-    from wse.inspect.export.sram_png import sram_png_of
-    from wse.inspect.print.views import print_view
-    from wse.inspect.query.check import CheckView
-    from wse.inspect.query.contents import DumpView
-    from wse.inspect.query.request import InspectRequest, check_csv, inspect_trace
-    from wse.report.as_json import as_json
-    from wse.report.output_file import output_path, picture_path, write_output
-    from wse.report.rows_csv import nested_csv
+    from wse.reports.as_json import as_json
+    from wse.reports.output_file import output_path, picture_path, write_output
+    from wse.reports.rows_csv import nested_csv
+    from wse.tracing.export.contents import content_file
+    from wse.tracing.export.sram_png import sram_png_of
+    from wse.tracing.print.views import print_view
+    from wse.tracing.query.check import CheckView
+    from wse.tracing.query.contents import DumpView
+    from wse.tracing.query.request import InspectRequest, check_csv, inspect_trace
 
     request = InspectRequest(
         trace=Path(trace),

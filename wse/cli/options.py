@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import typer
 
-    from wse.report.result import Result
+    from wse.reports.result import Result
     from wse.studies.results.placement import SystemResult
 
 Json = Annotated[bool, Option(doc="Print one JSON object on stdout and nothing else there.", panel="Output")]
@@ -39,7 +39,7 @@ def mapping_path(write_mapping: str | None) -> Path | None:
     """The path that --write-mapping names, checked before anything long is done. Raises BadInput where it is none."""
     if write_mapping is None:
         return None
-    from wse.report.output_file import output_path  # reads no trace, but knows their errors, and h5py with them
+    from wse.reports.output_file import output_path  # reads no trace, but knows their errors, and h5py with them
 
     return output_path("--write-mapping", write_mapping, suffix=".toml", kind="a mapping file")
 
@@ -47,15 +47,15 @@ def mapping_path(write_mapping: str | None) -> Path | None:
 def write_mapping_file(path: Path | None, system: SystemResult) -> None:
     """Write the regions of a result where --write-mapping asks for it. Raises BadInput where that cannot be."""
     if path is not None:
-        from wse.report.output_file import write_output
+        from wse.reports.output_file import write_output
 
         write_output("--write-mapping", path, system.mapping_file().encode())
 
 
 def print_result(result: Result, *, json: bool, detail: bool = False) -> None:
     """Print a result on stdout: one JSON object, or its tables."""
-    from wse.report.as_json import as_json
-    from wse.report.terminal_table import print_result as print_as_tables
+    from wse.reports.as_json import as_json
+    from wse.reports.terminal_table import print_result as print_as_tables
 
     if json:
         sys.stdout.write(as_json(result))

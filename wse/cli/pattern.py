@@ -39,8 +39,8 @@ def pattern(
       wse pattern chain_multicast,k_tree_all_reduce,ring_all_reduce --pes 32 --wavelet
       wse pattern k_tree,chain --pes 16 --words 8 --html patterns.html
     """
-    from wse.comparison.pattern.files import compare_to_files
-    from wse.report.progress import COMPARING, progress_on
+    from wse.reports.progress import COMPARING, progress_on
+    from wse.studies.pattern.files import compare_to_files
 
     with progress_on(sys.stderr, COMPARING) as on_progress:
         result = compare_to_files(request, on_progress, html=html, png=png)

@@ -40,12 +40,12 @@ def scenario(
       wse scenario fast-mode
       wse scenario fast-mode --html fast-mode.html --png fast-mode.png
     """
-    from wse.comparison.scenario.catalogue import scenarios
-    from wse.comparison.scenario.files import answer_to_files
-    from wse.comparison.scenario.summary import print_scenario
     from wse.errors import BadInput
-    from wse.report.as_json import as_json
-    from wse.report.progress import ANSWERING, progress_on
+    from wse.reports.as_json import as_json
+    from wse.reports.progress import ANSWERING, progress_on
+    from wse.studies.scenario.catalogue import scenarios
+    from wse.studies.scenario.files import answer_to_files
+    from wse.studies.scenario.summary import print_scenario
 
     if name is None:
         for option, text in (("--png", png), ("--html", html)):

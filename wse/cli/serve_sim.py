@@ -33,7 +33,7 @@ def serve_sim(
       wse serve-sim llama-3-8b --batching static --max-users 8 --batch-wait 500ms
       wse serve-sim llama-3-8b --prefill own --fast-share 0.1 --timeline serve.json --html serve.html
     """
-    from wse.report.progress import SERVING, progress_on
+    from wse.reports.progress import SERVING, progress_on
     from wse.studies.serve.files import serve_to_files
 
     with progress_on(sys.stderr, SERVING) as on_progress:

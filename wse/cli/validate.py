@@ -67,13 +67,13 @@ def validate(
       wse validate --leave-out --data gpu_baselines.csv
     """
     from wse.errors import BadInput
-    from wse.report.as_json import as_json
-    from wse.report.output_file import output_path
-    from wse.report.progress import PREDICTING, progress_on
-    from wse.validation.page import write_page
-    from wse.validation.rows_csv import write_csv
-    from wse.validation.validate import check_listed, print_validation
-    from wse.validation.validate import validate as study
+    from wse.reports.as_json import as_json
+    from wse.reports.output_file import output_path
+    from wse.reports.progress import PREDICTING, progress_on
+    from wse.studies.validate.page import write_page
+    from wse.studies.validate.rows_csv import write_csv
+    from wse.studies.validate.validate import check_listed, print_validation
+    from wse.studies.validate.validate import validate as study
 
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
     listed = check_listed(rows)
@@ -104,8 +104,13 @@ def validate(
 
 def _print_agreement(reference: str, *, of_measurements: bool, json: bool) -> None:
     from wse.errors import BadInput
-    from wse.report.progress import VALIDATING, progress_on
-    from wse.validation.agreement.against_wavelet import CONFIGURATIONS_PER_PATTERN, SEED, agreement, check_reference
+    from wse.reports.progress import VALIDATING, progress_on
+    from wse.studies.validate.agreement.against_wavelet import (
+        CONFIGURATIONS_PER_PATTERN,
+        SEED,
+        agreement,
+        check_reference,
+    )
 
     check_reference(reference)
     if of_measurements:
@@ -118,8 +123,8 @@ def _print_agreement(reference: str, *, of_measurements: bool, json: bool) -> No
 
 
 def _print_left_out(files: list[Path], *, json: bool) -> None:
-    from wse.report.progress import FITTING, progress_on
-    from wse.validation.validate import leave_out
+    from wse.reports.progress import FITTING, progress_on
+    from wse.studies.validate.validate import leave_out
 
     with progress_on(sys.stderr, FITTING) as on_progress:
         result = leave_out(files, on_progress=on_progress)

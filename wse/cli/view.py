@@ -40,11 +40,11 @@ def view(
     import webbrowser
 
     from wse.errors import BadInput
-    from wse.inspect.page.gather import check_names
-    from wse.inspect.page.page import ViewResult, view_page
-    from wse.report.as_json import as_json
-    from wse.report.output_file import output_path, write_output
-    from wse.report.terminal import console_on, printable
+    from wse.reports.as_json import as_json
+    from wse.reports.output_file import output_path, write_output
+    from wse.reports.terminal import console_on, printable
+    from wse.tracing.page.gather import check_names
+    from wse.tracing.page.page import ViewResult, view_page
 
     paths = check_names(traces)
     if output == "-":

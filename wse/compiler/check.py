@@ -11,7 +11,7 @@ from wse.compiler.passes.replacements import may_coincide, replacing_steps
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymAddress, SymPhase, distinct_phases
 from wse.errors import WseBug
-from wse.isa.instructions import KERNELS
+from wse.program.isa.instructions import KERNELS
 from wse.program.program import Buffer
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS

@@ -60,7 +60,8 @@ class NamedPattern:
     Attributes:
         name: The name.
         make: From PEs, words of each and cycles of a level of depth to the pattern.
-        form: Its collective and algorithm in `wse.fabric.line.closed_forms`; None where it has no closed form there.
+        form: Its collective and algorithm in `wse.backends.fabric.line.closed_forms`; None where it has no closed form
+            there.
         reduce: The reduce that it is by itself, of a file, which has closed forms that no table lists.
     """
 

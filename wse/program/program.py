@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wse.arrays import I32, I64
-from wse.isa.operands import VIEWS
+from wse.program.isa.operands import VIEWS
 from wse.program.mixture import Mixture
 from wse.program.phase import Phase
 from wse.program.steps import Slots
@@ -103,7 +103,7 @@ class Program:
         turned: Whether rows of the mesh, as the Program counts them, are columns of the wafer.
         sram_bytes_per_pe: What a PE has, whether or not the stages need more.
         prefill_name: The distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or ``thin-gemm``.
-        element_types: Element type of each view, in the order of ``wse.isa.operands.VIEWS``.
+        element_types: Element type of each view, in the order of ``wse.program.isa.operands.VIEWS``.
         weight_type: How the weights of linear layers are held: an element type or a coding.
         context: Tokens that a user's cache has room for.
         batch: Users, whose tokens are decoded at once.

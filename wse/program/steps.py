@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import I32, I64
-from wse.isa.instructions import KERNELS
-from wse.isa.operands import FIRST_OPERAND
+from wse.program.isa.instructions import KERNELS
+from wse.program.isa.operands import FIRST_OPERAND
 
 Slots = tuple[int, ...]
 """Cache slots in use on the fullest row of each stage, of the user with the most."""
@@ -67,7 +67,7 @@ class Steps:
         code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; TRANSFER: into ``kinds.TRANSFERS``.
         pattern: int32 ``[steps]``: index into ``Program.patterns`` of a transfer that has one; -1 elsewhere.
         axis: int32 ``[steps]``: ROWS or COLUMNS of the pattern's lines.
-        view: int32 ``[steps]``: index into ``wse.isa.operands.VIEWS`` of the elements that a step moves.
+        view: int32 ``[steps]``: index into ``wse.program.isa.operands.VIEWS`` of the elements that a step moves.
         stage, op: int32 ``[steps]``: indices into ``Program.stages`` and ``Program.op_names``.
         loop: int32 ``[steps]``: index into ``loops`` or -1.
         overlap: int32 ``[steps]``: steps of one overlap group, which run at the same time, have one number; -1 alone.

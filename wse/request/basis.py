@@ -8,6 +8,7 @@ from typing import Any
 
 from wse.compiler.options import Options, check_types
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.remedies import fewest_wafers
 from wse.errors import BadInput, UnknownName
 from wse.hardware.defects import Defects, check_seed, read_defects
 from wse.hardware.load import load_software, load_wafer
@@ -20,7 +21,6 @@ from wse.program.line_patterns import kept_pattern
 from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
 from wse.request.mapping_file import Mapping, load_mapping
 from wse.request.placement_request import PlacementRequest
-from wse.search.remedies import fewest_wafers
 from wse_mappings.cuts.expert_groups import AUTO, EXPERT_PLACEMENTS, FEW, SPREAD, is_placement
 
 ACCUMULATORS = ("float16", "float32")

@@ -9,13 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.gpus.load import load_gpu, load_stack
-from wse.gpus.roofline import Parallelism
-from wse.gpus.server import GpuServer
-from wse.gpus.weights import weight_format
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
-from wse.report.terminal import plural
+from wse.reports.terminal import plural
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
 from wse.request.basis import dtype_note
 from wse.request.draft_option import SAME
@@ -25,6 +21,10 @@ from wse.request.prepare_estimate import check_drafts, check_objective, check_re
 from wse.serving.economics import Economics, load_gpu_economics
 from wse.serving.goal import Goal
 from wse.serving.gpu_deployment import GpuDeployment
+from wse.serving.gpus.load import load_gpu, load_stack
+from wse.serving.gpus.roofline import Parallelism
+from wse.serving.gpus.server import GpuServer
+from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
 from wse.serving.prices import gpu_price
 

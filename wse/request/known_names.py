@@ -40,14 +40,14 @@ def sweep_columns() -> Iterable[str]:
 
 def gpus() -> Iterable[str]:
     """GPU presets."""
-    from wse.gpus.load import known_gpus
+    from wse.serving.gpus.load import known_gpus
 
     return known_gpus()
 
 
 def stacks() -> Iterable[str]:
     """Serving stacks."""
-    from wse.gpus.load import known_stacks
+    from wse.serving.gpus.load import known_stacks
 
     return known_stacks()
 

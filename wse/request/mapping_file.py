@@ -32,7 +32,7 @@ from wse.hardware.mesh import LONGEST_SIDE, turned_wafer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.plugins import names_file_object
-from wse.report.terminal import plural
+from wse.reports.terminal import plural
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion

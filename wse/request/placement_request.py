@@ -198,6 +198,6 @@ class PlacementRequest:
 
     def fewer_users_remedy(self, users: int) -> str:
         """The remedy of fewer users, each of whom brings a prompt."""
-        from wse.search.remedies import fewer_prompts
+        from wse.compiler.search.remedies import fewer_prompts
 
         return fewer_prompts(users)

@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from wse.backends.execute.sampling import Sampling
+from wse.backends.execute.tiles import Source
 from wse.compiler.options import Options
+from wse.compiler.search.remedies import smallest_mesh
 from wse.errors import BadInput, BadModel
-from wse.execute.sampling import Sampling
-from wse.execute.tiles import Source
 from wse.hardware.mesh import mesh_on
 from wse.hardware.quantity import whole_number
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
-from wse.report.terminal import plural
+from wse.reports.terminal import plural
 from wse.request.basis import Placeable, check_context, check_pass, load_basis, placement_options
 from wse.request.draft_option import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
 from wse.request.engine_option import RAY
@@ -25,7 +26,6 @@ from wse.request.option import check_counts
 from wse.request.prompts import end_ids, prompt_ids, prompts_of
 from wse.request.run_request import RunRequest
 from wse.request.settings import with_settings
-from wse.search.remedies import smallest_mesh
 
 NEW_TOKENS = 256
 """Tokens that are generated where the request does not say how many, if the context has room for them."""
@@ -127,7 +127,7 @@ def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Sour
         BadInput: random weights are asked for without a seed.
     """
     if request.weights is not None:
-        from wse.execute.random_weights import RandomWeights  # brings numba, which wse compile does without
+        from wse.backends.execute.random_weights import RandomWeights  # brings numba, which wse compile does without
 
         return RandomWeights(loaded.spec, weights_seed(request.weights)).rows
     if loaded.checkpoint is None:

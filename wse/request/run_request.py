@@ -15,7 +15,7 @@ from wse.request.option import Option
 from wse.request.placement_request import PlacementRequest
 
 if TYPE_CHECKING:
-    from wse.execute.sampling import Sampling
+    from wse.backends.execute.sampling import Sampling
 
 
 def read_ids(text: str) -> tuple[int, ...]:
@@ -243,7 +243,7 @@ class RunRequest(PlacementRequest):
     @property
     def sampling(self) -> Sampling:
         """The choice of the next token."""
-        from wse.execute.sampling import Sampling
+        from wse.backends.execute.sampling import Sampling
 
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})
 

@@ -14,12 +14,12 @@ from typing import Any, Final, Literal
 
 from wse.errors import BadWafer, UnknownName
 from wse.files import read_toml
-from wse.gpus.load import known_gpus
-from wse.gpus.spec import GpuSpec
 from wse.hardware.load import known_wafers
 from wse.hardware.number import SourcedNumber, unit_of
 from wse.hardware.number_file import read_number
 from wse.hardware.spec import GENERATIONS, WaferSpec
+from wse.serving.gpus.load import known_gpus
+from wse.serving.gpus.spec import GpuSpec
 
 _BUNDLED: Final = Path(__file__).parents[1] / "data" / "economics.toml"
 

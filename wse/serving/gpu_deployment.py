@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from wse.gpus.roofline import Tokens
-from wse.gpus.server import GpuServer
 from wse.serving.economics import Economics
+from wse.serving.gpus.roofline import Tokens
+from wse.serving.gpus.server import GpuServer
 from wse.serving.operating_point import RequestShape
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.gpus.load import known_gpus, load_gpu
 from wse.hardware.load import known_wafers
 from wse.hardware.quantity import COUNT, read_quantity
 from wse.known_names import known_name
+from wse.serving.gpus.load import known_gpus, load_gpu
 
 WAFER: Final = "wafer"
 """The name of a request's wafer, whichever it is."""

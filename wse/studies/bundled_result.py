@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from wse.report.result import Doc, Result
+from wse.reports.result import Doc, Result
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,9 @@ from wse.models.configs.config import known_families, read_config
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
-from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import console_on, count, heading, hertz, in_bytes, printable, three_figures
-from wse.report.terminal_table import print_table
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import console_on, count, heading, hertz, in_bytes, printable, three_figures
+from wse.reports.terminal_table import print_table
 from wse.studies.bundled_result import (
     ActiveExperts,
     ConfigurationResult,

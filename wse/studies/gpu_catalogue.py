@@ -8,11 +8,11 @@ from typing import Final, TextIO
 
 from wse.errors import UnknownName
 from wse.files import names_toml_file
-from wse.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, stack_numbers, stack_texts
 from wse.hardware.number import SourcedNumber
-from wse.report.table import Column, Table, number
-from wse.report.terminal import console_on, heading, printable
-from wse.report.terminal_table import print_table
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import console_on, heading, printable
+from wse.reports.terminal_table import print_table
+from wse.serving.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, stack_numbers, stack_texts
 from wse.studies.bundled_result import GpuResult, GpusResult, NumberResult, Numbers, StackResult
 from wse.studies.catalogue import GRADES
 

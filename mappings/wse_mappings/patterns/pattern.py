@@ -2,9 +2,9 @@
 
 Each file of this folder that makes messages has a ``PATTERN``; `wse_mappings.patterns.catalogue` lists them in order,
 and a package of a user's own brings more by entry points of the group ``wse.patterns``. `Terms` are what the published
-model of collectives counts of a pattern, before a machine makes cycles of it (``wse.fabric.line.closed_forms`` in the
-hub): Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024,
-arXiv 2404.15888."""
+model of collectives counts of a pattern, before a machine makes cycles of it (``wse.backends.fabric.line.closed_forms``
+in the hub): Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
+2404.15888."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LineCollective:
     Attributes:
         make: From PEs and a number, None for the authors' choice, to the pattern of one line.
         takes_number: Whether there is a number to choose.
-        form: Its collective and algorithm in ``wse.fabric.line.closed_forms``, where it has a closed form.
+        form: Its collective and algorithm in ``wse.backends.fabric.line.closed_forms``, where it has a closed form.
     """
 
     make: Callable[[int, int | None], LineSchedule]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from wse.comparison.compare.machine import GPU, WAFER, Kind, Machine
 from wse.hardware.number import SourcedNumber
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape
 from wse.serving.steady_state import SteadyState
+from wse.studies.compare.machine import GPU, WAFER, Kind, Machine
 
 TOKENS = 100
 POWER_W = 1_000.0

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
-from wse.comparison.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
-from wse.comparison.compare.curve.frontier import frontier, with_best
-from wse.comparison.compare.curve.points import curve_rows
-from wse.comparison.compare.curve.result import CurveResult
-from wse.comparison.compare.curve.row import FAST, PLAIN, CurveRow
-from wse.comparison.compare.curve.verdict import curve_verdict
-from wse.comparison.compare.machine import GPU, WAFER, Kind, Machine
 from wse.models.load import load_model
 from wse.serving.plan import users_at_speed
+from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
+from wse.studies.compare.curve.frontier import frontier, with_best
+from wse.studies.compare.curve.points import curve_rows
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
+from wse.studies.compare.curve.verdict import curve_verdict
+from wse.studies.compare.machine import GPU, WAFER, Kind, Machine
 from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import public_points
 

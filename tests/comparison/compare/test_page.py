@@ -11,13 +11,13 @@ import pytest
 from tests.comparison.compare.test_curve import GPU_ROWS, row
 from tests.comparison.compare.test_table import LESS, RESULT, ROW
 from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested, wait_for
-from wse.comparison.compare.curve.frontier import with_best
-from wse.comparison.compare.curve.page import curve_as_html
-from wse.comparison.compare.curve.result import CurveResult
-from wse.comparison.compare.machine import WAFER
-from wse.comparison.compare.page.page import as_html, traces_as_html
-from wse.inspect.query.compare import compare_traces
+from wse.studies.compare.curve.frontier import with_best
+from wse.studies.compare.curve.page import curve_as_html
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.machine import WAFER
+from wse.studies.compare.page.page import as_html, traces_as_html
 from wse.studies.results.published import PublicPoint
+from wse.tracing.query.compare import compare_traces
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 

@@ -9,14 +9,14 @@ import pytest
 
 import wse
 from tests.comparison.compare.synthetic import deployment, usd
-from wse.comparison.compare.machine import GPU, WAFER, Kind
-from wse.comparison.compare.plan.result import PlannedRow, PlanResult
-from wse.comparison.compare.plan.study import planned_row, with_pareto
-from wse.comparison.compare.plan.verdict import plan_verdict
 from wse.errors import BadInput, DoesNotFit
-from wse.report.terminal import seconds
+from wse.reports.terminal import seconds
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import plan
+from wse.studies.compare.machine import GPU, WAFER, Kind
+from wse.studies.compare.plan.result import PlannedRow, PlanResult
+from wse.studies.compare.plan.study import planned_row, with_pareto
+from wse.studies.compare.plan.verdict import plan_verdict
 
 SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region,bands", "schedule": "released", "jobs": 1}
 LENGTHS = {"prompt_len": 8, "new_tokens": 8}

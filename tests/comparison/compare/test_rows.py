@@ -12,27 +12,27 @@ import pytest
 from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
-from wse.comparison.compare import combination
-from wse.comparison.compare.grid import compare
-from wse.comparison.compare.rows import row_of
-from wse.comparison.compare.verdict import verdict
+from wse.backends.fabric.causes import CAUSES
 from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit, UnknownName
-from wse.fabric.causes import CAUSES
 from wse.hardware.load import load_wafer
-from wse.report.as_json import Report
-from wse.report.comparison_row import ALL_USERS, COLUMNS, ONE_USER
-from wse.report.limits import StreamLimits, limits_of
+from wse.reports.as_json import Report
+from wse.reports.limits import StreamLimits, limits_of
 from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics
 from wse.serving.operating_point import operating_point
+from wse.studies.compare import combination
+from wse.studies.compare.grid import compare
+from wse.studies.compare.rows import row_of
+from wse.studies.compare.verdict import verdict
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.estimate import TimedEstimate, estimate, timed_estimate
 from wse.studies.estimate.stage_times import Server
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
+from wse.tracing.query.comparison_row import ALL_USERS, COLUMNS, ONE_USER
 
 
 @pytest.fixture(scope="module")

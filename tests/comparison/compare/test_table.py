@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from wse.comparison.compare.result import CompareResult
-from wse.comparison.compare.summary import print_comparison
-from wse.comparison.compare.tables import reasons
-from wse.report.comparison_row import COLUMNS, ComparisonRow
-from wse.report.rows_csv import as_csv
+from wse.reports.rows_csv import as_csv
+from wse.studies.compare.result import CompareResult
+from wse.studies.compare.summary import print_comparison
+from wse.studies.compare.tables import reasons
 from wse.studies.results.placement import ModelResult
+from wse.tracing.query.comparison_row import COLUMNS, ComparisonRow
 
 ROW = ComparisonRow(
     mapping="auto",

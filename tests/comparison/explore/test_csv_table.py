@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wse.comparison.explore import csv_table
-from wse.comparison.explore.csv_table import read_csv
 from wse.errors import BadInput
+from wse.studies.explore import csv_table
+from wse.studies.explore.csv_table import read_csv
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import wse
-from wse.comparison.explore.csv_table import read_csv
-from wse.comparison.explore.page import A_WAFER, as_html, with_rate_a_wafer
 from wse.errors import BadInput
+from wse.studies.explore.csv_table import read_csv
+from wse.studies.explore.page import A_WAFER, as_html, with_rate_a_wafer
 
 SWEEP = (
     "batch,mapping,error,system_wafers,serving_tokens_per_s_per_user,serving_tokens_per_s,serving_ttft_s\n"
@@ -75,7 +75,7 @@ def test_no_text_of_a_table_is_more_than_text(tmp_path: Path) -> None:
 
 
 def test_the_script_makes_text_nodes_alone() -> None:
-    script = (Path(wse.__file__).parent / "comparison" / "explore" / "explore.js").read_text()
+    script = (Path(wse.__file__).parent / "studies" / "explore" / "explore.js").read_text()
     assert not re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|fetch\(|new Function", script)
 
 

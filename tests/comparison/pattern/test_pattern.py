@@ -11,10 +11,10 @@ import pytest
 from placements import WSE2
 
 import wse
-from wse.comparison.pattern.plot import pattern_figure
+from wse.backends.fabric.line.closed_forms import closed_form
 from wse.errors import BadInput, UnknownName
-from wse.fabric.line.closed_forms import closed_form
 from wse.hardware.load import load_wafer
+from wse.studies.pattern.plot import pattern_figure
 from wse_mappings.patterns.chain import chain
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 

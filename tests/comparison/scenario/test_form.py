@@ -10,11 +10,11 @@ import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE, GPU, WAFER, scenario
 from tests.hardware.helpers import refusal
-from wse.comparison.scenario.figures import FIGURES
-from wse.comparison.scenario.form import ScenarioForm
-from wse.comparison.scenario.read import bundled_scenarios, read_scenario
 from wse.errors import BadInput, BadWafer, UnknownName
 from wse.files import TOML_LIMIT_BYTES
+from wse.studies.scenario.figures import FIGURES
+from wse.studies.scenario.form import ScenarioForm
+from wse.studies.scenario.read import bundled_scenarios, read_scenario
 
 TIERS = {"plain_speed": 64.0, "speed_up": 2.5}
 CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [

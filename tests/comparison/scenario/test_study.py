@@ -7,11 +7,11 @@ import pytest
 import wse
 from tests.comparison.scenario.scenarios import FIGURE, GPU, LENGTHS, WAFER, scenario
 from tests.hardware.helpers import refusal
-from wse.comparison.scenario.result import CONSISTENT, NEAR, RULED_OUT, CombinationResult, ScenarioResult
-from wse.comparison.scenario.study import answer
 from wse.errors import BadInput, DoesNotFit
 from wse.request.estimate_request import EstimateRequest
 from wse.request.serve_request import ServeRequest
+from wse.studies.scenario.result import CONSISTENT, NEAR, RULED_OUT, CombinationResult, ScenarioResult
+from wse.studies.scenario.study import answer
 from wse.studies.serve.serve import serve
 
 DRAFTS = [{"name": "none"}, {"name": "best", "acceptance": [0.9, 0.8]}, {"name": "three", "acceptance": 0.7}]

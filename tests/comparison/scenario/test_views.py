@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE
-from wse.comparison.scenario.drawing import drawings_of, series_of
-from wse.comparison.scenario.form import ScenarioForm
-from wse.comparison.scenario.judge import agreement_of, judged
-from wse.comparison.scenario.page import scenario_as_html
-from wse.comparison.scenario.plot import scenario_as_png
-from wse.comparison.scenario.result import (
+from wse.studies.scenario.drawing import drawings_of, series_of
+from wse.studies.scenario.form import ScenarioForm
+from wse.studies.scenario.judge import agreement_of, judged
+from wse.studies.scenario.page import scenario_as_html
+from wse.studies.scenario.plot import scenario_as_png
+from wse.studies.scenario.result import (
     CONSISTENT,
     NEAR,
     RULED_OUT,
@@ -27,7 +27,7 @@ from wse.comparison.scenario.result import (
     ScenarioResult,
     TiersResult,
 )
-from wse.comparison.scenario.verdict import verdict_of
+from wse.studies.scenario.verdict import verdict_of
 
 
 def published(**changes: Any) -> PublishedResult:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.models.helpers import write_config
-from wse.comparison.sweep.grid import Axis, Grid
-from wse.comparison.sweep.read_grid import read_grid
+from wse.studies.sweep.grid import Axis, Grid
+from wse.studies.sweep.read_grid import read_grid
 
 MakeGrid = Callable[..., Grid]
 

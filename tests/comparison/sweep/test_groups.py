@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.comparison.sweep.conftest import axes
-from wse.comparison.sweep.grid import Axis, Grid
+from wse.studies.sweep.grid import Axis, Grid
 from wse.studies.workers.pool import Queue
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wse.comparison.sweep.journal import Journal, journal_path
-from wse.comparison.sweep.row import Entry
 from wse.errors import BadInput, WseBug
+from wse.studies.sweep.journal import Journal, journal_path
+from wse.studies.sweep.row import Entry
 
 ENTRIES = [
     Entry(setting=2, row={"a": 1, "b": 0.1, "c": True, "d": None, "e": "1\n,\u2028é"}),

@@ -12,9 +12,9 @@ import pytest
 
 import wse
 from tests.models.helpers import write_config
-from wse.comparison.sweep.read_table import read_entries
-from wse.comparison.sweep.sweep import SweepResult
 from wse.errors import BadInput, UnknownName
+from wse.studies.sweep.read_table import read_entries
+from wse.studies.sweep.sweep import SweepResult
 
 
 @pytest.fixture(scope="module", params=["t.csv", "t.parquet"])

@@ -10,15 +10,15 @@ import pytest
 
 import wse
 from tests.comparison.sweep.conftest import axes
-from wse.comparison.sweep.grid import Axis, Grid
-from wse.comparison.sweep.plot import check_axis, figure_of
-from wse.comparison.sweep.row import Entry
-from wse.comparison.sweep.shown import SHORT, SweepView, check_columns, check_view, rows_table, shown_rows, sweep_view
-from wse.comparison.sweep.sweep import sweep_picture
-from wse.comparison.sweep.table import write_table
 from wse.errors import BadInput, UnknownName
-from wse.report.terminal import console_on
-from wse.report.terminal_table import print_table
+from wse.reports.terminal import console_on
+from wse.reports.terminal_table import print_table
+from wse.studies.sweep.grid import Axis, Grid
+from wse.studies.sweep.plot import check_axis, figure_of
+from wse.studies.sweep.row import Entry
+from wse.studies.sweep.shown import SHORT, SweepView, check_columns, check_view, rows_table, shown_rows, sweep_view
+from wse.studies.sweep.sweep import sweep_picture
+from wse.studies.sweep.table import write_table
 
 REPORTS = [
     {"model_dtype": "fp8", "system_wafers": 1, "decode_tokens_per_s_per_user": 900.0}

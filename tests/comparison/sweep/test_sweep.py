@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.comparison.sweep.conftest import MakeGrid
-from wse.comparison.sweep import row as rows
-from wse.comparison.sweep import sweep as module
-from wse.comparison.sweep.grid import Grid
-from wse.comparison.sweep.journal import journal_path
-from wse.comparison.sweep.row import Entry, flat
-from wse.comparison.sweep.sweep import sweep
-from wse.comparison.sweep.table import write_table
 from wse.errors import BadInput, WseBug
 from wse.models.load import load_model
 from wse.request.estimate_request import EstimateRequest
 from wse.studies.estimate.estimate import estimate
+from wse.studies.sweep import row as rows
+from wse.studies.sweep import sweep as module
+from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.journal import journal_path
+from wse.studies.sweep.row import Entry, flat
+from wse.studies.sweep.sweep import sweep
+from wse.studies.sweep.table import write_table
 from wse.studies.workers import pool
 
 HEARD = tuple[int, int]

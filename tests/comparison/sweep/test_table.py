@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.comparison.sweep.conftest import axes
-from wse.comparison.sweep.row import Entry, flat
-from wse.comparison.sweep.sweep import check_table_path
-from wse.comparison.sweep.table import _merge, write_table
 from wse.errors import BadInput, WseBug
-from wse.report.result import plain
+from wse.reports.result import plain
+from wse.studies.sweep.row import Entry, flat
+from wse.studies.sweep.sweep import check_table_path
+from wse.studies.sweep.table import _merge, write_table
 
 ENTRIES = [
     Entry(setting=0, row={"a": 1, "b": 0.1, "inputs_batch": 7, "c": True, "n": 2**70, "t": 'x,"\n'}),

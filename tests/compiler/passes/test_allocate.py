@@ -17,8 +17,8 @@ from wse.compiler.check import check
 from wse.compiler.options import REPORT
 from wse.compiler.passes.allocate import SramOverflow, _Interval, _lowest, _Need, allocate, reserved_bytes
 from wse.compiler.state import State
-from wse.isa.instructions import KERNELS
 from wse.models.spec import ModelSpec
+from wse.program.isa.instructions import KERNELS
 from wse.program.program import Buffer
 from wse.program.steps import Kind
 

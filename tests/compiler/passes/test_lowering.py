@@ -13,8 +13,8 @@ from wse.compiler.options import FUSED, RELEASED
 from wse.compiler.passes.lowering import LOWER, lower_ops
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymPhase
-from wse.isa.instructions import KERNELS
 from wse.models.graph import op_graph, ops_in_order
+from wse.program.isa.instructions import KERNELS
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS
 from wse.program.transfers.stage_streams import Crossing, HandOver

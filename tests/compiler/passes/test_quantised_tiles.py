@@ -14,16 +14,16 @@ from tiny_model import tiny_spec
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, Options, unsupported_on_mesh
 from wse.compiler.passes.quantised_tiles import coded_tiles
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.remedies import remedies
+from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadInput, DoesNotFit, UnknownName
-from wse.isa.instructions import KERNELS
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, layer_shapes, stored_bytes, tensor_shapes
 from wse.number_formats import CODINGS, codes_name
+from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.program.tiles import Tile, TilePart
-from wse.search.remedies import remedies
-from wse.search.search import compile_model, fits
 from wse.studies.results.placement import model_result
 from wse_mappings.cuts.layer_parts import Parts
 from wse_mappings.cuts.split import ceil_div

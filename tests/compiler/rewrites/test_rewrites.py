@@ -17,21 +17,21 @@ from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import wafer_run
 
 from wse.arrays import F64
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import pattern_times
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import FUSED, MESH_GEMM, RELEASED, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.search import fits, search
+from wse.compiler.search.trial import Timer
 from wse.errors import BadInput, UnknownName
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import pattern_times
-from wse.fabric.model import Fabric
-from wse.isa.instructions import CODES, KERNELS
 from wse.models.spec import Experts, ModelSpec
+from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS, Kind, Steps
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.search.search import fits, search
-from wse.search.trial import Timer
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from simulator_logs import logs
 
 from tests.wavelet.lay import cycles as wavelet_cycles
-from wse.errors import BadInput, UnknownName
-from wse.fabric.line.closed_forms import (
+from wse.backends.fabric.line.closed_forms import (
     Grouping,
     algorithms,
     closed_form,
@@ -20,8 +19,9 @@ from wse.fabric.line.closed_forms import (
     model_cycles,
     reduce_bound,
 )
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.line_time import line_cycles
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.line_time import line_cycles
+from wse.errors import BadInput, UnknownName
 from wse.hardware.load import load_software, load_wafer
 from wse_mappings.patterns import binary_tree, star, two_phase
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth

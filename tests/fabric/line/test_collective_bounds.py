@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wse.fabric.line.collective_bounds import SOURCES, collective_bound
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes
+from wse.backends.fabric.line.collective_bounds import SOURCES, collective_bound
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import PatternTimes
 from wse.hardware.load import load_software, load_wafer
 from wse_mappings.outcome import Collective
 from wse_mappings.patterns.gather import gather

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.line.conflicts import Conflict, SharedEnd
-from wse.fabric.line.contention import Contender, Window, delay_cycles, delays_of, meet
-from wse.fabric.line.pieces import Resource
+from wse.backends.fabric.line.conflicts import Conflict, SharedEnd
+from wse.backends.fabric.line.contention import Contender, Window, delay_cycles, delays_of, meet
+from wse.backends.fabric.line.pieces import Resource
 
 HERE: SharedEnd = (0, 0, 0)
 FULL = st.tuples(st.integers(0, 300), st.integers(1, 400))  # first cycle and words of a stream of a word a cycle

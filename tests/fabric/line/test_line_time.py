@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.line_time import line_cycles
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.line_time import line_cycles
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
 from wse_mappings.patterns.ring_reduce import ring_reduce

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.causes import CAUSES
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.fabric.model import Fabric
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.backends.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import COLUMNS, ROWS
-from wse.validation.agreement.layers import compile_layers, layers
+from wse.studies.validate.agreement.layers import compile_layers, layers
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.point_to_point import point_to_point
@@ -116,5 +116,5 @@ def test_a_schedule_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> LineSchedule:
         raise AssertionError
 
-    monkeypatch.setattr("wse.fabric.line.pattern_times.line_segments", never)
+    monkeypatch.setattr("wse.backends.fabric.line.pattern_times.line_segments", never)
     assert times.time([LinePattern(schedule, 0, 9, ROWS)]).cycles.total > 0

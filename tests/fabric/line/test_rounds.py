@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.rounds import exchange_cycles, rounds_of
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.rounds import exchange_cycles, rounds_of
 from wse.hardware.load import load_wafer
 from wse_mappings.patterns.ring_reduce import ring_reduce
 

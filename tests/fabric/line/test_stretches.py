@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.line_time import line_cycles
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.fabric.line.stretches import Line, stretches_of
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.line_time import line_cycles
+from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.backends.fabric.line.stretches import Line, stretches_of
 from wse.hardware.load import load_wafer
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.patterns.k_tree import k_tree

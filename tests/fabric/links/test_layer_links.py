@@ -13,12 +13,12 @@ from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.arrays import I64
+from wse.backends.fabric.links import layer_links as module
+from wse.backends.fabric.links.layer_links import LayerLinks, Runs, layer_links
+from wse.backends.fabric.links.traffic import Traffic
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import Choice, Options, Rewrites
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.links import layer_links as module
-from wse.fabric.links.layer_links import LayerLinks, Runs, layer_links
-from wse.fabric.links.traffic import Traffic
-from wse.fabric.model import Fabric
 from wse.program.program import Program
 from wse.program.steps import Slots
 from wse.program.transfers.kinds import of_kind

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.arrays import I64
-from wse.fabric.links.link_map import (
+from wse.backends.fabric.links.link_map import (
     NOTHING,
     cached_most_words,
     hops_of,

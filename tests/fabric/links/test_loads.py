@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse.fabric.links import loads
-from wse.fabric.links.link_map import hops_of, link_map, most_words
+from wse.backends.fabric.links import loads
+from wse.backends.fabric.links.link_map import hops_of, link_map, most_words
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse_mappings.cuts.recut import cut_anew

@@ -15,16 +15,16 @@ from intact_fabric import intact_fabric
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.backends.fabric.line.rounds import rounds_of
+from wse.backends.fabric.links.layer_links import layer_links
+from wse.backends.fabric.links.routes import LongestLine
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.execute.engine import Engine
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.fabric.line.rounds import rounds_of
-from wse.fabric.links.layer_links import layer_links
-from wse.fabric.links.routes import LongestLine
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.hardware.load import load_wafer
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS

@@ -11,9 +11,9 @@ import pytest
 from matplotlib import image
 
 from tests.traces.conftest import HEADER
-from wse.inspect.export import maps
-from wse.inspect.export.files import write_export
-from wse.inspect.export.request import export_request
+from wse.tracing.export import maps
+from wse.tracing.export.files import write_export
+from wse.tracing.export.request import export_request
 from wse_traces import RunHeader, TraceWriter
 
 ROWS, COLS = 7, 5

@@ -15,9 +15,9 @@ from trace_events import names_of, read_trace_events
 
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
-from wse.inspect.export import chosen_passes
-from wse.inspect.export import files as export_files
-from wse.inspect.export.request import export_request
+from wse.tracing.export import chosen_passes
+from wse.tracing.export import files as export_files
+from wse.tracing.export.request import export_request
 from wse_traces import TraceWriter
 from wse_traces.read import open_trace
 from wse_traces.schema import CAUSES, TABLES

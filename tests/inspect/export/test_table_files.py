@@ -14,9 +14,9 @@ from tiers import slow_but
 
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
-from wse.inspect.export import table_files
-from wse.inspect.export.files import write_export
-from wse.inspect.export.request import export_request
+from wse.tracing.export import table_files
+from wse.tracing.export.files import write_export
+from wse.tracing.export.request import export_request
 from wse_traces import Token, TraceWriter
 from wse_traces.schema import BY_PATH, CAUSES, DIRECTIONS, KINDS
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.traces.conftest import steps
-from wse.inspect.page.page import view_page
+from wse.tracing.page.page import view_page
 from wse_traces import RunHeader, Token, TraceWriter
 
 SCRIPT = "<script>window.owned=1</script>"

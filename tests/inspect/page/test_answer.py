@@ -13,9 +13,9 @@ import pytest
 from tests.inspect.page.conftest import GOLDEN, TWO
 from tests.traces.conftest import moves, write
 from wse.errors import BadTrace
-from wse.inspect.page import moves as page_moves
-from wse.inspect.page.answer import answer_data
-from wse.inspect.page.gather import view_trace
+from wse.tracing.page import moves as page_moves
+from wse.tracing.page.answer import answer_data
+from wse.tracing.page.gather import view_trace
 from wse_traces import open_trace
 
 ESTIMATE = GOLDEN / "story-estimate.h5"

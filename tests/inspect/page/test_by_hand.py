@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.inspect.page.conftest import TWO, wait_for
-from wse.report.tile_name import tile_name
+from wse.reports.tile_name import tile_name
 from wse_traces import open_trace
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")

@@ -12,8 +12,8 @@ import pytest
 
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
-from wse.inspect.page import memory, timeline, work
-from wse.inspect.page.gather import check_names, view_trace
+from wse.tracing.page import memory, timeline, work
+from wse.tracing.page.gather import check_names, view_trace
 from wse_traces import open_trace
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.inspect.page.conftest import TWO, wait_for
-from wse.inspect.page.page import view_page
+from wse.tracing.page.page import view_page
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ from hypothesis.extra import numpy as hnp
 
 from tests.inspect.page.conftest import GOLDEN, IMAGE, SCRIPT
 from tests.traces.conftest import HEADER, write
-from wse.inspect.page.pack import Packer
-from wse.inspect.page.page import SCRIPTS, view_page
+from wse.tracing.page.pack import Packer
+from wse.tracing.page.page import SCRIPTS, view_page
 from wse_traces import RunHeader, TraceWriter
 
 LIMIT_BYTES = 8_000_000
@@ -113,10 +113,10 @@ def test_a_page_allows_its_own_script_and_style_only() -> None:
 
 
 def test_every_script_of_the_package_is_on_the_page() -> None:
-    held = {item.name for item in files("wse.inspect.page").joinpath("script").iterdir() if item.name.endswith(".js")}
+    held = {item.name for item in files("wse.tracing.page").joinpath("script").iterdir() if item.name.endswith(".js")}
     assert set(SCRIPTS) == held
     for name in SCRIPTS:
-        text = (files("wse.inspect.page") / "script" / name).read_text(encoding="utf-8")
+        text = (files("wse.tracing.page") / "script" / name).read_text(encoding="utf-8")
         assert "innerHTML" not in text, name
         assert "insertAdjacentHTML" not in text, name
         assert "</script" not in text, name

@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 
 from tests.inspect.page.conftest import GOLDEN, TWO
-from wse.inspect.page.gather import view_trace
-from wse.inspect.print.tree import print_tree
-from wse.inspect.query.compare import compare_traces
-from wse.inspect.query.groups import read_groups
-from wse.inspect.query.step_sums import StepSums, cycle_fraction
-from wse.inspect.query.steps import read_steps
-from wse.inspect.query.tree import TreeView, read_tree
-from wse.inspect.query.view import source_of
-from wse.report.terminal import percent
+from wse.reports.terminal import percent
+from wse.tracing.page.gather import view_trace
+from wse.tracing.print.tree import print_tree
+from wse.tracing.query.compare import compare_traces
+from wse.tracing.query.groups import read_groups
+from wse.tracing.query.step_sums import StepSums, cycle_fraction
+from wse.tracing.query.steps import read_steps
+from wse.tracing.query.tree import TreeView, read_tree
+from wse.tracing.query.view import source_of
 from wse_traces import open_trace
 
 TRACES = [GOLDEN / "story.h5", TWO]

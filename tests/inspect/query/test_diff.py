@@ -12,7 +12,7 @@ from full_wafer_trace import write_full_wafer
 from tests.inspect.query.plain import executed_steps, totals
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadTrace
-from wse.inspect.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.request import InspectRequest, inspect_trace
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
 ONE, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"

@@ -13,8 +13,8 @@ import pytest
 
 from tests.traces.conftest import write
 from wse.errors import BadTrace
-from wse.inspect.print.views import print_view
-from wse.inspect.query.request import InspectRequest, inspect_trace
+from wse.tracing.print.views import print_view
+from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces.schema import BY_PATH
 
 VIEWS: list[dict[str, Any]] = [

@@ -13,12 +13,12 @@ import pytest
 from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
-from wse.inspect.query.pe import pe_place, read_pe
-from wse.inspect.query.view import trace_at
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.tracing.query.pe import pe_place, read_pe
+from wse.tracing.query.view import trace_at
 from wse_traces import TraceWriter
 from wse_traces.planes import pieces
 from wse_traces.schema import DIRECTIONS, USES

@@ -15,11 +15,11 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import write
 from wse.cli import main
 from wse.errors import BadTrace
-from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.tracing.query.request import InspectRequest, inspect_trace
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.traces.conftest import GENERATED, HEADER, PROMPT, TEXTS, write
 from wse.errors import BadTrace
-from wse.inspect.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import Token, TraceWriter
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2" / "story.h5"

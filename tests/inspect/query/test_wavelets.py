@@ -19,13 +19,13 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.cli import main
 from wse.errors import BadInput, BadTrace
-from wse.inspect.print.wavelets import MOST_LINES
-from wse.inspect.query import wavelets
-from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.tracing.print.wavelets import MOST_LINES
+from wse.tracing.query import wavelets
+from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
 

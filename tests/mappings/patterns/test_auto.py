@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
 from tests.wavelet.lay import WSE2, cycles
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.program.steps import ROWS
 from wse_mappings.patterns.auto import Operation, cheapest_pattern, pattern_families, schedule_bound_cycles
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth

@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from wse.gpus.load import load_gpu, load_stack
-from wse.gpus.server import GpuServer
-from wse.gpus.weights import FORMATS
 from wse.models.load import load_model
+from wse.serving.gpus.load import load_gpu, load_stack
+from wse.serving.gpus.server import GpuServer
+from wse.serving.gpus.weights import FORMATS
 from wse.serving.simulation.continuous import ContinuousPolicy, simulate_continuous
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import Piece

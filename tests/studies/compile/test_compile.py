@@ -13,10 +13,10 @@ from placements import ONE_REGION
 from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
+from wse.backends.fabric.model import Fabric
 from wse.cli import main
-from wse.fabric.model import Fabric
 from wse.program.program import Program
-from wse.report.terminal_table import print_result
+from wse.reports.terminal_table import print_result
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program

@@ -16,16 +16,16 @@ from placements import ONE_REGION
 from tiers import slow_but
 
 from tests.models.helpers import write_model
+from wse.backends.fabric.line.closed_forms import level_cycles, reduce_bound
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
+from wse.backends.fabric.model import Fabric
 from wse.cli import main
-from wse.fabric.line.closed_forms import level_cycles, reduce_bound
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.fabric.model import Fabric
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
-from wse.report.terminal_table import print_result
+from wse.reports.terminal_table import print_result
 from wse.request.prepare_run import PreparedRun, prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces

@@ -9,7 +9,7 @@ import pytest
 
 from tests.models.helpers import write_config
 from wse.errors import DoesNotFit
-from wse.report.terminal_table import print_result
+from wse.reports.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
 from wse.studies.estimate import estimate as cut_estimate
 from wse.studies.estimate.estimate import estimate

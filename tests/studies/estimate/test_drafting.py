@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from wse.backends.fabric.model import Fabric
 from wse.errors import DoesNotFit
-from wse.fabric.model import Fabric
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_fastest, pass_fabric

@@ -13,8 +13,8 @@ from plain_router import MIXTURES, mixture_spec
 from tiny_model import tensors
 
 from tests.models.helpers import tiny_tensors, write_config, write_model
+from wse.backends.fabric.expert_costs import Pairs
 from wse.compiler.options import FUSED, RELEASED, Options
-from wse.fabric.expert_costs import Pairs
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.request.estimate_request import EstimateRequest
@@ -136,8 +136,8 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
 
 def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
     """Many tokens at once are their sum, across changes of slots and of the rows that pass an entry up."""
-    from wse.fabric.model import Fabric
-    from wse.fabric.run_totals import RunTotals
+    from wse.backends.fabric.model import Fabric
+    from wse.backends.fabric.run_totals import RunTotals
 
     write_model(tmp_path, tiny_tensors(), max_position_embeddings=128)
     prepared = prepare(

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.models.helpers import write_config
+from wse.backends.fabric.bounds import BOUNDS
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.model import Fabric
 from wse.errors import DoesNotFit
-from wse.fabric.bounds import BOUNDS
-from wse.fabric.causes import CAUSES
-from wse.fabric.model import Fabric
 from wse.hardware.load import load_wafer, provenance
 from wse.hardware.number import GRADES
-from wse.report.terminal_table import print_result
+from wse.reports.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics

@@ -11,11 +11,11 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.model import Fabric
-from wse.report.terminal import console_on
-from wse.report.terminal_table import print_tables
+from wse.reports.terminal import console_on
+from wse.reports.terminal_table import print_tables
 from wse.serving.events import chunks, run
 from wse.serving.route import alone_cycles
 from wse.studies.estimate import first_token

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.model import Fabric
-from wse.report.terminal_table import print_result
+from wse.compiler.search.search import Candidate, Compilation
+from wse.reports.terminal_table import print_result
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.search.search import Candidate, Compilation
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.choose_layout import ALL_COLUMNS, FEW_CODES, ChosenLayout, variants_of
 from wse.studies.estimate.estimate import estimate

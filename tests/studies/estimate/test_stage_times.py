@@ -11,12 +11,12 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import FUSED, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.causes import CAUSES
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
-from wse.isa.instructions import KERNELS
+from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from session import SOFTWARE
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import RELEASED
-from wse.fabric.model import Fabric
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_fastest

@@ -16,9 +16,9 @@ import pytest
 from random_checkpoint import write_checkpoint
 from tiers import slow_but
 
+from wse.backends.execute.bind import BoundPhase
+from wse.backends.execute.engine import Engine
 from wse.errors import BadInput
-from wse.execute.bind import BoundPhase
-from wse.execute.engine import Engine
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
 from wse.request.run_request import RunRequest
 from wse.studies.run.checkpoint_file import CONTENT, content_digest

@@ -18,8 +18,6 @@ from wse.hardware.defects import read_defects
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
-from wse.inspect.query.pe import read_pe
-from wse.inspect.query.request import InspectRequest, inspect_trace
 from wse.request.estimate_request import EstimateRequest
 from wse.request.live_mesh import corner_meshes, fewest_wafers_with_defects, largest_live_meshes
 from wse.request.prepare_run import prepare
@@ -29,6 +27,8 @@ from wse.studies.compile.compile import compile_result
 from wse.studies.estimate.estimate import estimate
 from wse.studies.run.execute import execute
 from wse.studies.run.result import print_run
+from wse.tracing.query.pe import read_pe
+from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import open_trace, problems
 from wse_traces.planes import layer_link_words
 

@@ -16,11 +16,11 @@ import pytest
 
 from tests.hardware.helpers import refusal
 from tests.models.helpers import tiny_tensors, write_model
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.sampling import Sampler, Sampling, draw, probabilities
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.model import Fabric
 from wse.errors import BadInput, BadModel, UnknownName, WseError
-from wse.execute.engine import Engine
-from wse.execute.sampling import Sampler, Sampling, draw, probabilities
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.model import Fabric
 from wse.hardware.load import load_software, load_wafer
 from wse.models.catalogue import BUNDLED
 from wse.request.prepare_draft import prepare_draft

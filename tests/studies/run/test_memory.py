@@ -16,11 +16,11 @@ from tiers import slow_but
 
 import wse
 from tests.models.helpers import write_config
+from wse.backends.execute import weights
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.required_memory import IN_FLIGHT_BYTES, required_bytes
+from wse.backends.execute.tiles import VALUES_IN_FLIGHT
 from wse.errors import InsufficientMemory
-from wse.execute import weights
-from wse.execute.engine import Engine
-from wse.execute.required_memory import IN_FLIGHT_BYTES, required_bytes
-from wse.execute.tiles import VALUES_IN_FLIGHT
 from wse.request.prepare_run import prepare, weights_of
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program

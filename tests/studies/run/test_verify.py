@@ -11,9 +11,9 @@ import pytest
 
 from tests.hardware.helpers import refusal
 from tests.models.helpers import write_model
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.prompt_lookup import prompt_lookup
 from wse.errors import BadInput
-from wse.execute.engine import Engine
-from wse.execute.prompt_lookup import prompt_lookup
 from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import wse
-from wse.comparison.compare.machine import GPU
-from wse.comparison.compare.plan.result import PlanResult
 from wse.errors import BadInput
+from wse.studies.compare.machine import GPU
+from wse.studies.compare.plan.result import PlanResult
 
 MACHINES: tuple[dict[str, Any], ...] = (
     {"model": "llama-3-8b", "gpu": "h100"},

@@ -11,7 +11,7 @@ import pytest
 
 import wse
 from wse.errors import BadInput, DoesNotFit
-from wse.report.terminal import count
+from wse.reports.terminal import count
 
 STORY: dict[str, Any] = {
     "model": "story",

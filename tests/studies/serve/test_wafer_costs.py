@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import REPORT
 from wse.compiler.pipeline import compile_choice
-from wse.fabric.model import Fabric
+from wse.compiler.search.search import Compilation
 from wse.program.program import Program
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.search.search import Compilation
 from wse.serving.simulation.pass_costs import Piece
 from wse.serving.simulation.staged_costs import StagedCosts
 from wse.studies.compile.choose import compile_with_remedies

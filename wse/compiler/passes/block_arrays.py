@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.compiler.symbolic import Block, BlockRun, SymAddress
-from wse.isa.operands import VIEWS
+from wse.program.isa.operands import VIEWS
 from wse.program.steps import OPERAND_COUNT
 
 NUMBERS: Final = ("kind", "code", "pattern", "axis", "view", "op", "loop", "overlap")

@@ -13,8 +13,8 @@ from wse.compiler.passes.block_arrays import block_arrays
 from wse.compiler.passes.shard import stages_of
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymBuffer, SymPhase, SymSteps
-from wse.isa.operands import VIEWS
 from wse.models.graph import ops_in_order
+from wse.program.isa.operands import VIEWS
 from wse.program.phase import Phase
 from wse.program.program import Buffer, Program, Stage
 from wse.program.steps import Steps

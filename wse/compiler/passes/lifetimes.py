@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymAddress, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
-from wse.isa.instructions import KERNELS
+from wse.program.isa.instructions import KERNELS
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS, operand_index
 

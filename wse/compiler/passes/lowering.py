@@ -10,29 +10,29 @@ from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from wse.compiler import lower
-from wse.compiler.lower.buffers import Buffers, Patterns
-from wse.compiler.lower.builder import PhaseBuilder
-from wse.compiler.lower.context import Context
-from wse.compiler.lower.dispatch import expert_stage
-from wse.compiler.lower.hand_over import hand_over, hand_over_inside_block, return_ids
-from wse.compiler.lower.head import last_token
+from wse.compiler import lowering
+from wse.compiler.lowering.buffers import Buffers, Patterns
+from wse.compiler.lowering.builder import PhaseBuilder
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.dispatch import expert_stage
+from wse.compiler.lowering.hand_over import hand_over, hand_over_inside_block, return_ids
+from wse.compiler.lowering.head import last_token
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import joins, rewrite
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymBuffer, SymPhase
-from wse.isa.pe_costs import pe_costs
 from wse.models.graph import Op, ops_in_order
 from wse.models.spec import Layer
+from wse.program.isa.pe_costs import pe_costs
 from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
 
 
 def _lowerings() -> dict[str, Callable[[Context, Op], None]]:
-    """OPS of every module of `wse.compiler.lower` that has any."""
-    names = sorted(module.name for module in pkgutil.iter_modules(lower.__path__))
-    modules = [importlib.import_module(f"{lower.__name__}.{name}") for name in names]
-    return {kind: lowering for module in modules for kind, lowering in getattr(module, "OPS", {}).items()}
+    """OPS of every module of `wse.compiler.lowering` that has any."""
+    names = sorted(module.name for module in pkgutil.iter_modules(lowering.__path__))
+    modules = [importlib.import_module(f"{lowering.__name__}.{name}") for name in names]
+    return {kind: lower for module in modules for kind, lower in getattr(module, "OPS", {}).items()}
 
 
 LOWER: Final = _lowerings()

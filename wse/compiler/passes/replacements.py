@@ -8,9 +8,9 @@ from typing import TypeVar
 from wse.compiler.passes.lifetimes import steps_before
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymAddress, SymBuffer
-from wse.isa.instructions import KERNELS
-from wse.isa.operands import VIEWS
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.isa.instructions import KERNELS
+from wse.program.isa.operands import VIEWS
 from wse.program.steps import Kind
 
 Name = TypeVar("Name", bound=Hashable)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lower.builder import Draft, Operand
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import address, compute_step, count, is_line, runs, touches

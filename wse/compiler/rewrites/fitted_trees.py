@@ -5,7 +5,7 @@ sides: in a group, and again among the middles of the groups. So a few words go 
 over few groups, whose middles are few relays and meet in no PE, or in one. An all-reduce leaves its result on every
 PE, so that it does not matter in which one the last sum is taken.
 
-The search finds the groups for every size (`wse.search.trees`); sizes that it did not choose any for stay as
+The search finds the groups for every size (`wse.compiler.search.trees`); sizes that it did not choose any for stay as
 they are. So do reduces, whose roots other steps go by, and all-reduces whose groups the request gives.
 """
 
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lower.builder import Draft
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.context import Context
 from wse.compiler.options import FITTED_TREES, TreeSize
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import is_line, number

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wse.compiler.lower.builder import Draft
-from wse.compiler.lower.context import Context
-from wse.compiler.lower.dispatch import expert_stage
+from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.dispatch import expert_stage
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
     address,

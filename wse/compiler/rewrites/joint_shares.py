@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from wse.compiler.lower.builder import Draft
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
     address,

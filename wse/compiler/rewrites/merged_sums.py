@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lower.builder import Draft
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (
     address,

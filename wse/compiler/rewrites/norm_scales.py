@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from wse.compiler.lower.builder import Draft, Operand
-from wse.compiler.lower.context import Context
-from wse.compiler.lower.dispatch import expert_stage
+from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.dispatch import expert_stage
 from wse.compiler.options import NORM_SCALES, Options
 from wse.compiler.passes.tiles import norm_products_name
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
@@ -45,9 +45,9 @@ from wse.compiler.rewrites.steps import (
     with_operands,
 )
 from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
-from wse.isa.linear import LINEAR as PRODUCTS
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS
+from wse.program.isa.linear import LINEAR as PRODUCTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

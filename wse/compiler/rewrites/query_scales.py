@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from wse.compiler.lower.builder import Draft, Operand
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wse.compiler.lower.builder import Draft
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.models.spec import ModelSpec
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lower.builder import Draft
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.context import Context
 from wse.compiler.options import ROUTER_COPIES
 from wse.compiler.rewrites import gathers
 from wse.compiler.rewrites.rewrite import Rewrite

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lower.builder import Draft, Operand
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.context import Context
 from wse.compiler.options import ROUTER_SCORES, Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (
@@ -33,8 +33,8 @@ from wse.compiler.rewrites.steps import (
 )
 from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
 from wse.errors import WseBug
-from wse.isa.operands import PICO
 from wse.models.spec import ModelSpec
+from wse.program.isa.operands import PICO
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lower.builder import Draft, Operand
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import combine_shares
 from wse.compiler.rewrites.steps import (

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lower.builder import Draft
-from wse.compiler.lower.context import Context
+from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import is_line
 from wse_mappings.patterns.k_tree import k_tree

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wse.compiler.lower.builder import Operand, kernel_operands
+from wse.compiler.lowering.builder import Operand, kernel_operands
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, SymStep, fixed_number
-from wse.isa.instructions import CODES, KERNELS
-from wse.isa.kernel import Kernel
-from wse.isa.operands import FIRST_OPERAND
+from wse.program.isa.instructions import CODES, KERNELS
+from wse.program.isa.kernel import Kernel
+from wse.program.isa.operands import FIRST_OPERAND
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS, operand_index
 from wse.program.transfers.patterns import AlongLine, CacheShift

@@ -5,16 +5,16 @@ starts the vector operations of unpacking anew, 5 for codes of 8 bits and 11 for
 where a row has few outputs. With more scratch there are fewer turns. What is unpacked, and the order of sums, is the
 same.
 
-The search finds how many codes a layout has room for (`wse.search.unpacking`).
+The search finds how many codes a layout has room for (`wse.compiler.search.unpacking`).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lower.builder import Draft
-from wse.compiler.lower.context import Context
-from wse.compiler.lower.local_product import UNPACKED_CODES, scratch
+from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.local_product import UNPACKED_CODES, scratch
 from wse.compiler.options import WIDE_UNPACKING, Options
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import count, kernel_of, with_operands

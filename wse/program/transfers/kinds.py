@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wse.isa.operands import FIRST_OPERAND
+from wse.program.isa.operands import FIRST_OPERAND
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Kind, Slots, Steps

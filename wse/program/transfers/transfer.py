@@ -29,7 +29,7 @@ class Site:
         stage: Index of the stage that sends; of the one that receives, if the host sends.
         pattern: The pattern that its step names, if any.
         axis: ROWS or COLUMNS of the pattern's lines.
-        view: Index into ``wse.isa.operands.VIEWS`` of the elements.
+        view: Index into ``wse.program.isa.operands.VIEWS`` of the elements.
         round: The turn of its loop.
         first_row: First row of the region that takes part.
         rows: Rows that take part.

@@ -1,4 +1,4 @@
-"""GpuCosts: pass costs of a model on GPUs, from `wse.gpus.server`.
+"""GpuCosts: pass costs of a model on GPUs, from `wse.serving.gpus.server`.
 
 A pass has the tokens that are decoded and the pieces of prompts together, as continuous batching runs them (Sarathi,
 arXiv 2308.16369). All GPUs together hold the model, so a round is a pass and a first token is out at its end.
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from wse.gpus.roofline import Tokens
-from wse.gpus.server import BLOCK_TOKENS, GpuServer
+from wse.serving.gpus.roofline import Tokens
+from wse.serving.gpus.server import BLOCK_TOKENS, GpuServer
 from wse.serving.simulation.pass_costs import Piece
 
 CONTEXTS: Final = 9

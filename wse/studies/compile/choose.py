@@ -10,19 +10,19 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import F64
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import pattern_times
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import DECODE, REPORT
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.remedies import remedies
+from wse.compiler.search.rewrite_search import verify_choice
+from wse.compiler.search.search import Breadth, Compilation, search
+from wse.compiler.search.trial import Timer
 from wse.errors import DoesNotFit, TooFewColours
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import pattern_times
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
 from wse.program.program import Program
 from wse.request.basis import Placeable
-from wse.search.remedies import remedies
-from wse.search.rewrite_search import verify_choice
-from wse.search.search import Breadth, Compilation, search
-from wse.search.trial import Timer
 
 NARROW: Final = Breadth()
 """The layouts that are compiled fully where the fastest for one pass at a time is wanted."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from wse.fabric.model import Fabric
-from wse.fabric.run_totals import RunTotals
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import RunTotals
 from wse.program.program import Program
 from wse.program.steps import ROWS
 from wse.request.basis import Placeable

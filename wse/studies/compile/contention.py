@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from wse.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import ROWS
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from wse.backends.execute.prompt_lookup import LONGEST_RUN
+from wse.backends.fabric.causes import NO_CYCLES, Cycles
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import LinePattern, pattern_times
 from wse.errors import BadWafer
-from wse.execute.prompt_lookup import LONGEST_RUN
-from wse.fabric.causes import NO_CYCLES, Cycles
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import LinePattern, pattern_times
 from wse.files import read_toml
 from wse.hardware.number import SourcedNumber
 from wse.hardware.number_file import read_number
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.isa.pe_costs import pe_costs
+from wse.program.isa.pe_costs import pe_costs
 from wse.program.steps import COLUMNS, ROWS
 from wse.request.draft_option import HOST, WAFER
 from wse_mappings.cuts.split import ceil_div

@@ -15,19 +15,19 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import numpy as np
 
-from wse.fabric.expert_costs import fullest_column_step
-from wse.fabric.line.closed_forms import distance_to_bound, level_cycles, reduce_bound
-from wse.fabric.line.line_costs import LineCosts
-from wse.fabric.line.pattern_times import PatternTimes
+from wse.backends.fabric.expert_costs import fullest_column_step
+from wse.backends.fabric.line.closed_forms import distance_to_bound, level_cycles, reduce_bound
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.pattern_times import PatternTimes
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.line_patterns import line_reduces
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, more_rows, number
-from wse.report.terminal import count
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, more_rows, number
+from wse.reports.terminal import count
 from wse_mappings.patterns.auto import Operation, PatternChoice, cheapest_pattern
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 

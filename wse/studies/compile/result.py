@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 
 from rich.text import Text
 
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, more_rows, number, pair_table
-from wse.report.terminal import WIDEST, bar, count, in_bytes, percent, plural, seconds
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, more_rows, number, pair_table
+from wse.reports.terminal import WIDEST, bar, count, in_bytes, percent, plural, seconds
 from wse.studies.compile.contention import ContentionResult, contention_table
 from wse.studies.compile.reduces import ReduceResult, reduces_table
 from wse.studies.compile.sram_map import SramMapResult, map_tables

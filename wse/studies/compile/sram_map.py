@@ -11,10 +11,10 @@ from rich.text import Text
 
 from wse.program.memory_use import fullest_stage
 from wse.program.program import Buffer, Program
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, address, number
-from wse.report.terminal import COLOURS, INDENT, NARROW, count
-from wse.report.tile_name import tile_name
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, address, number
+from wse.reports.terminal import COLOURS, INDENT, NARROW, count
+from wse.reports.tile_name import tile_name
 
 MARKS = {"code": "░", "weights": "█", "kv": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
 OF_LAYER = re.compile(r"layers\.(\d+)\.")

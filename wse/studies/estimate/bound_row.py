@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from wse.hardware.number import Grade
-from wse.report.result import Doc, Result
+from wse.reports.result import Doc, Result
 from wse.studies.results.phases import CyclesBy
 
 BoundName = Literal["sram", "arithmetic", "hops", "crossing"]
-"""Lower bounds of any software on a placement (`wse.fabric.bounds`), in the order of the JSON keys."""
+"""Lower bounds of any software on a placement (`wse.backends.fabric.bounds`), in the order of the JSON keys."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from wse.fabric.bounds import BOUNDS, PhaseBounds
-from wse.fabric.causes import CAUSES
-from wse.fabric.model import Fabric, TokenClass
+from wse.backends.fabric.bounds import BOUNDS, PhaseBounds
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.model import Fabric, TokenClass
 from wse.models.spec import Layer, ModelSpec
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, more_rows, number
-from wse.report.terminal import COLOURS, NARROW, bar, percent, short_number
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, more_rows, number
+from wse.reports.terminal import COLOURS, NARROW, bar, percent, short_number
 from wse.studies.estimate.bound_row import BoundName, BoundRow
 from wse.studies.estimate.gap import GapRow, gap_rows
 from wse.studies.estimate.grades import SOURCES, Grades

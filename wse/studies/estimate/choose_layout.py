@@ -21,11 +21,11 @@ from typing import Final, NamedTuple
 
 from wse.compiler.options import WIDE_UNPACKING, Choice
 from wse.compiler.pipeline import compile_choice, with_tiles
+from wse.compiler.search.search import MARGIN, Breadth, Candidate, Compilation
+from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.errors import BadInput, DoesNotFit
-from wse.report.terminal import plural
+from wse.reports.terminal import plural
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.search.search import MARGIN, Breadth, Candidate, Compilation
-from wse.search.tile_sizes import WITHOUT_TILES
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import plan
 from wse.serving.wafer_deployment import WaferDeployment

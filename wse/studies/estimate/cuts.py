@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.report.result import Doc, Result
+from wse.compiler.search.remedies import fewest_wafers_for_whole_layers
+from wse.reports.result import Doc, Result
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.search.remedies import fewest_wafers_for_whole_layers
 from wse.studies.results.placement import SystemResult
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wse.fabric.model import Fabric
+from wse.backends.fabric.model import Fabric
 from wse.program.program import Program
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.operating_point import RequestShape

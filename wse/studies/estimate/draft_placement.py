@@ -13,15 +13,15 @@ from typing import Final
 
 from wse.compiler.options import REFUSE
 from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, BadMesh, DoesNotFit
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
-from wse.report.terminal import in_bytes, plural
+from wse.reports.terminal import in_bytes, plural
 from wse.request.draft_option import HEAD, HOST, SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.search.search import Compilation
 from wse.studies.compile.choose import compile_fastest, compile_with_remedies
 from wse_mappings.mesh.free_rects import free_rects
 from wse_mappings.mesh.placement import Rect

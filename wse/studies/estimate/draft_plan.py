@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wse.compiler.search.search import Compilation
 from wse.errors import DoesNotFit
 from wse.hardware.number import weakest
-from wse.report.terminal import plural
+from wse.reports.terminal import plural
 from wse.request.acceptance_option import DraftAcceptance
 from wse.request.draft_option import HEAD, HOST
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.search.search import Compilation
 from wse.serving.draft_tree import DraftTree
 from wse.serving.speculation import HEAD_KIND, MODEL_KIND, choice_shares
 from wse.serving.wafer_deployment import WaferDeployment

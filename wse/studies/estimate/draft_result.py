@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.hardware.number import Grade
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number
-from wse.report.terminal import count, plural, printable, seconds, three_figures
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import count, plural, printable, seconds, three_figures
 from wse.request.draft_option import HEAD, HOST, SAME, WAFER
 from wse.serving.speculation import ANY_KIND, DraftKind
 

@@ -21,15 +21,15 @@ from typing import Final
 
 import numpy as np
 
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.compiler.search.search import Compilation
 from wse.hardware.number import Grade
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.request.basis import Placeable
 from wse.request.draft_option import HEAD
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.search.search import Compilation
 from wse.serving.draft_machine import DraftMachine
 from wse.serving.route import Route, busy_cycles
 from wse.serving.wafer_deployment import WaferDeployment

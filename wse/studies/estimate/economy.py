@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from wse.fabric.activity import Counts, phase_counts
-from wse.fabric.model import Fabric, TokenClass
-from wse.fabric.run_totals import PhaseTotals
+from wse.backends.fabric.activity import Counts, phase_counts
+from wse.backends.fabric.model import Fabric, TokenClass
+from wse.backends.fabric.run_totals import PhaseTotals
 from wse.hardware.number import Grade
-from wse.report.price import PriceEnds
-from wse.report.result import Doc, Result
+from wse.reports.price import PriceEnds
+from wse.reports.result import Doc, Result
 from wse.serving.cost import Activity, activity_energies, activity_energy, activity_joules, system_cost, system_energy
 from wse.serving.economics import Economics
 from wse.studies.results.operating_points import ServingResult

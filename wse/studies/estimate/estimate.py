@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wse.fabric.run_totals import TimedRun
+from wse.backends.fabric.run_totals import TimedRun
 from wse.program.program import Program
-from wse.report.progress import OnProgress, ignore
+from wse.reports.progress import OnProgress, ignore
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.settings import replaced_numbers
@@ -99,7 +99,7 @@ def estimate(
 
         result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimate_piece))
     if trace is not None:
-        from wse.record.estimate import write_estimate  # HDF5 is slow to load
+        from wse.tracing.record.estimate import write_estimate  # HDF5 is slow to load
 
         on_progress(pieces.index("trace"), len(pieces), "trace")
         result = replace(result, trace=str(trace))

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
-from wse.report.result import Doc, Result
+from wse.reports.result import Doc, Result
 from wse.serving import events
 from wse.serving.pipelining import chunks_cycles, idle_fraction
 from wse.serving.route import Route, alone_cycles

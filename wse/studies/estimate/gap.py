@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number
-from wse.report.terminal import percent, short_number
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import percent, short_number
 from wse.studies.estimate.bound_row import BoundName, BoundRow
 from wse.studies.results.phases import Cause
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.hardware.number import Grade
-from wse.report.price import PriceEnds, cost_note
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import WIDEST, count, in_bytes, plural, printable, seconds
+from wse.reports.price import PriceEnds, cost_note
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import WIDEST, count, in_bytes, plural, printable, seconds
 from wse.studies.estimate.draft_result import DraftPlanResult, draft_table
 from wse.studies.estimate.grades import GradeResult
 from wse.studies.results.operating_points import ServingResult, points_table

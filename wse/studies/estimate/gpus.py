@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
-from wse.gpus.load import gpu_numbers, stack_numbers
-from wse.gpus.roofline import Tokens
-from wse.gpus.server import GpuServer
 from wse.hardware.number import Grade, SourcedNumber, weakest
 from wse.models.tensors.model_tensors import parameter_count
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import PreparedGpuEstimate, prepare_gpu_estimate
 from wse.serving.cost import system_cost, system_energy
 from wse.serving.economics import Economics
+from wse.serving.gpus.load import gpu_numbers, stack_numbers
+from wse.serving.gpus.roofline import Tokens
+from wse.serving.gpus.server import GpuServer
 from wse.studies.estimate.best_drafts import UsersOfDrafts
 from wse.studies.estimate.draft_plan import plan_of
 from wse.studies.estimate.draft_result import DraftPlanResult

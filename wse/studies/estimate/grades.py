@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 from wse.hardware.load import Values, provenance
 from wse.hardware.number import GRADES, Grade
-from wse.report.result import Doc, Result
+from wse.reports.result import Doc, Result
 from wse.serving.network import Network
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.results.phases import Cause, CyclesBy, DecodeResult

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from wse.fabric.causes import CAUSES
-from wse.fabric.run_totals import PhaseTotals, RunTotals
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.run_totals import PhaseTotals, RunTotals
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
 from wse.program.steps import HOST
-from wse.report.result import Doc, Result
+from wse.reports.result import Doc, Result
 from wse.serving.network import Network
 from wse.studies.estimate.first_token import ChunksResult
 from wse.studies.estimate.user_latency import UserLatencyResult, user_latency_result

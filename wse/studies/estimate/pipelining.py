@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import count, percent, plural, seconds
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import count, percent, plural, seconds
 from wse.serving import events
 from wse.serving.pipelining import (
     cycles_between_passes,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-from wse.report.price import cost_note
-from wse.report.result import Doc, Result
-from wse.report.shared_tables import causes_table, setting_texts
-from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number, users_text
+from wse.reports.price import cost_note
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import causes_table, setting_texts
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number, users_text
 from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
 from wse.studies.estimate.cuts import CutsResult
 from wse.studies.estimate.draft_result import DraftPlanResult, draft_table

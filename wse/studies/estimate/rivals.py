@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Final
 
 from wse.compiler.demand import demand_of
+from wse.compiler.search.search import Breadth, Compilation
+from wse.compiler.search.trial import Trial
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.search.search import Breadth, Compilation
-from wse.search.trial import Trial
 from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse_mappings.strategies.strategy import Layout
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from wse.fabric.model import Fabric
+from wse.backends.fabric.model import Fabric
 from wse.program.program import Program
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number
-from wse.report.terminal import count, short_number
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import count, short_number
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.studies.estimate.choose_layout import ChosenLayout
 from wse.studies.results.users import users_at

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number
-from wse.report.terminal import count, short_number
-from wse.search.search import Compilation
-from wse.search.trial import Trial
+from wse.compiler.search.search import Compilation
+from wse.compiler.search.trial import Trial
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import count, short_number
 
 MOST_ROWS: Final = 8
 """Layouts that are shown."""

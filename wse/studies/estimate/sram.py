@@ -13,9 +13,9 @@ from wse.hardware.load import load_software
 from wse.hardware.number import Grade
 from wse.hardware.spec import SoftwareProfile
 from wse.program.program import Program
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, more_rows, number
-from wse.report.terminal import count
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, more_rows, number
+from wse.reports.terminal import count
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.goal import LATENCY
 from wse.studies.estimate.grades import Grades

@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wse.fabric.causes import CAUSES
-from wse.fabric.links.link_map import cached_most_words
-from wse.fabric.model import Fabric
-from wse.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.links.link_map import cached_most_words
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -28,7 +28,7 @@ from wse.program.steps import HOST, Steps
 from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer import Transfer
-from wse.report.terminal import number_ranges
+from wse.reports.terminal import number_ranges
 from wse.serving.route import Route, Visit, alone_cycles, slowest
 from wse.serving.simulation.staged_costs import PassTime
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse.fabric.expert_costs import Pairs
-from wse.fabric.model import Fabric
-from wse.fabric.run_totals import RunTotals, TimedRun
+from wse.backends.fabric.expert_costs import Pairs
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.program.program import Program
 from wse.request.prepare_estimate import PreparedEstimate
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from wse.hardware.number import Grade
-from wse.report.result import Doc, Result
+from wse.reports.result import Doc, Result
 from wse.serving.network import Network
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.fabric.model import Fabric
-from wse.report.result import Doc, Result
+from wse.backends.fabric.model import Fabric
+from wse.compiler.search.search import Compilation
+from wse.reports.result import Doc, Result
 from wse.request.basis import Placeable
-from wse.search.search import Compilation
 from wse.studies.results.phases import CyclesBy, cycles_by_cause
 from wse.studies.results.rewrites import RewriteResult, rewrites_result
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from wse.fabric.model import Fabric
+from wse.backends.fabric.model import Fabric
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
-from wse.report.result import Doc, Result
-from wse.report.table import Table, pair_table
-from wse.report.terminal import count, percent, plural, printable
+from wse.reports.result import Doc, Result
+from wse.reports.table import Table, pair_table
+from wse.reports.terminal import count, percent, plural, printable
 from wse.request.basis import Placeable
 
 Axis = Literal["rows", "columns"]

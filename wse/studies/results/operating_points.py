@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Final
 
-from wse.report.result import Doc, Result
-from wse.report.table import Table, number
-from wse.report.terminal import count, plural, seconds, three_figures
+from wse.reports.result import Doc, Result
+from wse.reports.table import Table, number
+from wse.reports.terminal import count, plural, seconds, three_figures
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 
 MOST_USERS: Final = 4_096

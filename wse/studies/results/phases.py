@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from wse.arrays import F64
-from wse.fabric.causes import CAUSES
-from wse.fabric.run_totals import PhaseTotals
-from wse.report.colours import CAUSES as COLOURS
-from wse.report.result import Doc, Result
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.run_totals import PhaseTotals
+from wse.reports.colours import CAUSES as COLOURS
+from wse.reports.result import Doc, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cause = Literal["hops", "relays", "compute", "launch", "crossing", "host"]
-"""Causes of cycles, in the order of the JSON keys (`wse.fabric.causes`)."""
+"""Causes of cycles, in the order of the JSON keys (`wse.backends.fabric.causes`)."""
 CyclesBy = Mapping[Cause, float]
 
 
@@ -93,7 +93,7 @@ def cycles_by_cause(values: F64) -> CyclesBy:
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
     """A bar of cycles for each row, by cause."""
-    from wse.report.figure import NotebookFigure
+    from wse.reports.figure import NotebookFigure
 
     figure = NotebookFigure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")
     axes: Any = figure.subplots()

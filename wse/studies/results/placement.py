@@ -15,10 +15,10 @@ from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program, Stage
 from wse.program.transfers.kinds import transfer_of, transfer_steps
-from wse.report.result import Doc, Result
-from wse.report.shared_tables import setting_texts, wafer_line
-from wse.report.table import Table, pair_table
-from wse.report.terminal import count, in_bytes, percent, plural, printable
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import setting_texts, wafer_line
+from wse.reports.table import Table, pair_table
+from wse.reports.terminal import count, in_bytes, percent, plural, printable
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 
 ABOUT_ALL: Final = 0.95

@@ -14,14 +14,14 @@ from importlib.resources import files
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from wse.gpus.load import known_gpus
-from wse.gpus.weights import FORMATS
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table
-from wse.report.terminal import count, plural, printable
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table
+from wse.reports.terminal import count, plural, printable
+from wse.serving.gpus.load import known_gpus
+from wse.serving.gpus.weights import FORMATS
 
 SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from wse.compiler.options import FUSED, RELEASED, Options
 from wse.compiler.rewrites.recipes import REWRITES
+from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.models.spec import ModelSpec
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, number
-from wse.report.terminal import short_number
-from wse.search.rewrite_search import RewriteTrial
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import short_number
 
 
 @dataclass(frozen=True, kw_only=True)

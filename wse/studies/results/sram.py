@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from wse.program.memory_use import fullest_stage, stage_bytes
 from wse.program.program import Program
-from wse.report.result import Doc, Result
-from wse.report.shared_tables import sram_table
-from wse.report.table import Table
-from wse.report.terminal import WIDEST, count, percent
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import sram_table
+from wse.reports.table import Table
+from wse.reports.terminal import WIDEST, count, percent
 
 Use = Literal["code", "weights", "kv", "activations", "buffers", "free"]
 """Uses of SRAM, in the order of the JSON keys."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from wse.fabric.causes import CAUSES
-from wse.fabric.run_totals import PhaseTotals
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.run_totals import PhaseTotals
 from wse.program.program import Program
 from wse.program.steps import HOST
-from wse.report.result import Doc, Result
+from wse.reports.result import Doc, Result
 
 Side = Literal["north", "east", "south", "west"]
 TOWARDS: tuple[Side, ...] = ("north", "east", "south", "west")

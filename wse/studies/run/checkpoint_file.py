@@ -15,14 +15,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from wse.backends.execute.caches import Caches
+from wse.backends.execute.engine_state import counters_of
 from wse.errors import BadInput, BadModel
-from wse.execute.caches import Caches
-from wse.execute.engine_state import counters_of
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
-from wse.report.output_file import open_output
+from wse.reports.output_file import open_output
 from wse.request.prepare_run import PreparedRun
 
 Arrays = dict[str, npt.NDArray[Any]]

@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from wse.execute.backend import CheckpointableBackend
-from wse.execute.sampling import Sampler
-from wse.execute.step_times import StepTimes
+from wse.backends.execute.backend import CheckpointableBackend
+from wse.backends.execute.sampling import Sampler
+from wse.backends.execute.step_times import StepTimes
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
@@ -25,9 +25,9 @@ from wse.studies.run.checkpoint_file import Checkpoint, CheckpointFile, PassReco
 class CheckpointedEngine:
     """A backend that is an engine, keeps what it does in a file, and goes on from there.
 
-    It answers as `wse.execute.backend.Backend` has it. ``every_s`` seconds after the last time, before a pass begins,
-    the file is written anew; and with `close`. ``start`` is what the file had; ``samplers`` are those whose draws the
-    engine was given, over ids below ``vocabulary``. Raises BadInput where the file is damaged.
+    It answers as `wse.backends.execute.backend.Backend` has it. ``every_s`` seconds after the last time, before a pass
+    begins, the file is written anew; and with `close`. ``start`` is what the file had; ``samplers`` are those whose
+    draws the engine was given, over ids below ``vocabulary``. Raises BadInput where the file is damaged.
 
     Attributes:
         passes_again: Passes that were not carried out, but taken from the file.
@@ -87,7 +87,7 @@ class CheckpointedEngine:
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile what is needed, as `wse.execute.backend.Backend` has it."""
+        """Compile what is needed, as `wse.backends.execute.backend.Backend` has it."""
         return self._engine.precompile(report)
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:

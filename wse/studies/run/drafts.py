@@ -9,11 +9,11 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from wse.execute.engine import Engine
-from wse.execute.prompt_lookup import prompt_lookup
-from wse.execute.sampling import Sampling, Scores, draw, probabilities
-from wse.fabric.model import Fabric
-from wse.fabric.run_totals import RunTotals
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.prompt_lookup import prompt_lookup
+from wse.backends.execute.sampling import Sampling, Scores, draw, probabilities
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import RunTotals
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program

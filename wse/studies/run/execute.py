@@ -8,16 +8,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from wse.backends.execute.backend import Backend, BackendFactory
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.pe_contents import PePlace
+from wse.backends.execute.sampling import Sampler
 from wse.errors import BadInput, BadTrace
-from wse.execute.backend import Backend, BackendFactory
-from wse.execute.engine import Engine
-from wse.execute.pe_contents import PePlace
-from wse.execute.sampling import Sampler
 from wse.program.program import Program
-from wse.record.keeper import STOP, TraceKeeper
-from wse.record.run import RunRecorder
-from wse.report.output_file import write_output
-from wse.report.progress import OnProgress, ignore
+from wse.reports.output_file import write_output
+from wse.reports.progress import OnProgress, ignore
 from wse.request.prepare_draft import PreparedDraft
 from wse.request.prepare_run import PreparedRun, weights_of
 from wse.studies.run.answer import OnText
@@ -28,6 +26,8 @@ from wse.studies.run.profile import profile_result, timed_steps
 from wse.studies.run.result import RunResult
 from wse.studies.run.session import Session
 from wse.studies.run.speedscope import PROFILE_OPTION, speedscope
+from wse.tracing.record.keeper import STOP, TraceKeeper
+from wse.tracing.record.run import RunRecorder
 from wse_traces.errors import TraceError
 
 
@@ -81,7 +81,7 @@ def execute(
         if prepared.meshes:
             message = "--wavelets: the wavelet reference knows whole meshes alone; leave out --defects or --wavelets"
             raise BadInput(message)
-        from wse.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
+        from wse.tracing.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
 
         check_loggable(program, prepared.wafer, traced=trace is not None)
     loaded = prepared.loaded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wse.execute.engine import Engine
+from wse.backends.execute.engine import Engine
 from wse.program.program import Program
 from wse.request.draft_option import draft_place, has_draft
 from wse.request.prepare_draft import PreparedDraft

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from wse.backends.execute.free_memory import free_bytes
+from wse.backends.execute.required_memory import required_bytes
+from wse.compiler.search.remedies import largest_good, narrower_types
 from wse.errors import BadInput, DoesNotFit, InsufficientMemory
-from wse.execute.free_memory import free_bytes
-from wse.execute.required_memory import required_bytes
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.load import load_model
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
-from wse.report.terminal import count, in_bytes
+from wse.reports.terminal import count, in_bytes
 from wse.request.prepare_run import PreparedRun, prepare
-from wse.search.remedies import largest_good, narrower_types
 from wse.studies.compile.choose import compile_fastest
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
-from wse.execute.step_times import StepTimes
+from wse.backends.execute.step_times import StepTimes
 from wse.program.program import Program
 from wse.program.transfers.kinds import TRANSFERS
-from wse.record.steps import step_names
-from wse.report.result import Doc, Result
-from wse.report.table import Column, Table, more_rows, number
-from wse.report.terminal import NARROW, WIDEST, bar, in_bytes, percent, seconds
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, more_rows, number
+from wse.reports.terminal import NARROW, WIDEST, bar, in_bytes, percent, seconds
+from wse.tracing.record.steps import step_names
 
 MOST_ROWS: Final = 10
 """Rows of each table that are shown."""

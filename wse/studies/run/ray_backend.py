@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from wse.backends.execute.backend import BackendFactory
+from wse.backends.execute.required_memory import required_bytes
 from wse.errors import BadInput
-from wse.execute.backend import BackendFactory
-from wse.execute.required_memory import required_bytes
 from wse.program.program import Program
 from wse.request.prepare_run import PreparedRun
 from wse.studies.run.ray_engine import RayEngine

@@ -1,10 +1,11 @@
-"""A backend whose wafers are actors of a Ray cluster, with the same bits, words and bytes as `wse.execute.engine`.
+"""A backend whose wafers are actors of a Ray cluster, with the same bits, words and bytes as
+`wse.backends.execute.engine`.
 
-A pass is its segments (`wse.execute.segments`), each a task of its wafer's actor. Tiles that cross from wafer to wafer
-are objects in Ray's store: the task that receives them names them, and they go from machine to machine without passing
-through here. An actor carries out tasks in the order in which they were submitted, so passes that do not wait for each
-other are submitted ahead, and wafers work on several of them at the same time: chunks of prompts, and the passes of
-users who were announced.
+A pass is its segments (`wse.backends.execute.segments`), each a task of its wafer's actor. Tiles that cross from wafer
+to wafer are objects in Ray's store: the task that receives them names them, and they go from machine to machine without
+passing through here. An actor carries out tasks in the order in which they were submitted, so passes that do not wait
+for each other are submitted ahead, and wafers work on several of them at the same time: chunks of prompts, and the
+passes of users who were announced.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.caches import Caches
+from wse.backends.execute.engine import chunk_of
+from wse.backends.execute.engine_part import SegmentReport
+from wse.backends.execute.engine_state import restore, state_of
+from wse.backends.execute.outputs import Values
+from wse.backends.execute.segments import may_overlap, segments
+from wse.backends.execute.step_times import StepTimes
+from wse.backends.execute.streams import Draw, Streams
+from wse.backends.execute.tiles import Source
+from wse.backends.execute.verified_ids import VerifiedIds
 from wse.errors import WseBug
-from wse.execute.arena import Arena
-from wse.execute.caches import Caches
-from wse.execute.engine import chunk_of
-from wse.execute.engine_part import SegmentReport
-from wse.execute.engine_state import restore, state_of
-from wse.execute.outputs import Values
-from wse.execute.segments import may_overlap, segments
-from wse.execute.step_times import StepTimes
-from wse.execute.streams import Draw, Streams
-from wse.execute.tiles import Source
-from wse.execute.verified_ids import VerifiedIds
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import Slots
@@ -61,8 +62,8 @@ class _Pass:
 class RayEngine:
     """Executes a Program on the actors of a Ray cluster, one a wafer.
 
-    Arguments and attributes are those of `wse.execute.engine.Engine`; ``tensor`` is not used, for each actor finds the
-    weights of its wafer by the ``request``. ``threads`` are those of an actor's kernels.
+    Arguments and attributes are those of `wse.backends.execute.engine.Engine`; ``tensor`` is not used, for each actor
+    finds the weights of its wafer by the ``request``. ``threads`` are those of an actor's kernels.
     """
 
     def __init__(

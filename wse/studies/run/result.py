@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
-from wse.inspect.expert_load import ExpertLoadResult
-from wse.report.result import Doc, Result
-from wse.report.shared_tables import causes_table, experts_table
-from wse.report.table import Table, number, pair_table
-from wse.report.terminal import WIDEST, console_on, count, in_bytes, plural, printable, printable_text, seconds
-from wse.report.terminal_table import print_tables
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import causes_table, experts_table
+from wse.reports.table import Table, number, pair_table
+from wse.reports.terminal import WIDEST, console_on, count, in_bytes, plural, printable, printable_text, seconds
+from wse.reports.terminal_table import print_tables
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
@@ -20,6 +19,7 @@ from wse.studies.results.sram import SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 from wse.studies.run.profile import ProfileResult, profile_tables
 from wse.studies.run.verify import VerifiedResult, verified_table
+from wse.tracing.query.expert_load import ExpertLoadResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,16 +7,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from wse.backends.execute.backend import BackendFactory
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.pe_contents import PePlace
 from wse.errors import BadInput
-from wse.execute.backend import BackendFactory
-from wse.execute.engine import Engine
-from wse.execute.pe_contents import PePlace
 from wse.program.program import Program
-from wse.record.keeper import check_policy
-from wse.record.ops import recorded_ops
-from wse.record.pes import recorded_pes
-from wse.report.output_file import output_path
-from wse.report.progress import OnProgress, ignore
+from wse.reports.output_file import output_path
+from wse.reports.progress import OnProgress, ignore
 from wse.request.engine_option import RAY, EngineChoice, check_engine
 from wse.request.prepare_draft import prepare_draft
 from wse.request.prepare_run import PreparedRun, prepare
@@ -29,6 +26,9 @@ from wse.studies.run.execute import execute
 from wse.studies.run.memory import check_memory
 from wse.studies.run.result import RunResult
 from wse.studies.run.speedscope import PROFILE_OPTION
+from wse.tracing.record.keeper import check_policy
+from wse.tracing.record.ops import recorded_ops
+from wse.tracing.record.pes import recorded_pes
 
 
 def run(

@@ -7,19 +7,16 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
+from wse.backends.execute.backend import Backend
+from wse.backends.execute.sampling import Sampler
+from wse.backends.fabric.expert_costs import Pairs
+from wse.backends.fabric.model import CacheUse, Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.options import DECODE, PREFILL, VERIFY
-from wse.execute.backend import Backend
-from wse.execute.sampling import Sampler
-from wse.fabric.expert_costs import Pairs
-from wse.fabric.model import CacheUse, Fabric
-from wse.fabric.phase_cost import PhaseCost
-from wse.fabric.run_totals import RunTotals
-from wse.inspect.expert_load import ExpertLoad
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.record.keeper import TraceKeeper
-from wse.record.run import RunRecorder
-from wse.report.progress import OnProgress, ignore
+from wse.reports.progress import OnProgress, ignore
 from wse.request.prepare_run import PreparedRun
 from wse.request.settings import replaced_numbers
 from wse.studies.estimate.first_token import PromptRoutes
@@ -32,6 +29,9 @@ from wse.studies.run.answer import Answer, OnText
 from wse.studies.run.drafts import NO_DRAFT, Draft, Drafter
 from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
 from wse.studies.run.verify import AcceptanceCounts, DraftResult, VerifiedResult, draft_result, verified_result
+from wse.tracing.query.expert_load import ExpertLoad
+from wse.tracing.record.keeper import TraceKeeper
+from wse.tracing.record.run import RunRecorder
 
 
 class Session:
@@ -166,7 +166,7 @@ class Session:
 
         1. The pass gives the id that follows each of its tokens, or the logits from which the host draws it.
         2. Drafted tokens are accepted up to the first that is not the id that follows the one before; where the host
-           draws, as `wse.execute.sampling.Sampler.accept` has it.
+           draws, as `wse.backends.execute.sampling.Sampler.accept` has it.
         3. The cache keeps them and the next token; the ids that follow these are generated, in the time of the pass.
         """
         began, before, answer = time.perf_counter(), self.clock.cycles, self.answers[user]
@@ -216,7 +216,7 @@ class Session:
 
     def log_wavelets(self, recorder: RunRecorder) -> WaveletsResult:
         """Carry out the last pass wavelet by wavelet, and log its moves."""
-        from wse.record.wavelet_log import log_wavelets  # the reference is not needed without --wavelets
+        from wse.tracing.record.wavelet_log import log_wavelets  # the reference is not needed without --wavelets
 
         program, prepared = self.program, self.prepared
         assert self._last_run is not None

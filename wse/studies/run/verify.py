@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from wse.fabric.run_totals import RunTotals
-from wse.report.result import Doc, Result
-from wse.report.table import Table, pair_table
-from wse.report.terminal import count, printable
+from wse.backends.fabric.run_totals import RunTotals
+from wse.reports.result import Doc, Result
+from wse.reports.table import Table, pair_table
+from wse.reports.terminal import count, printable
 from wse.request.draft_option import HOST, NGRAM, SAME, WAFER
 from wse.studies.results.phases import CyclesBy, cycles_by_cause
 from wse.studies.run.drafts import Drafter

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wse.backends.execute.segments import Segment
 from wse.errors import WorkerLost, WseBug, WseError
-from wse.execute.segments import Segment
 from wse.program.program import Program
 from wse.studies.run.wafer_actor import WaferJob
 from wse.studies.workers.ray_cluster import await_actors, imported_ray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.report.result import Doc
+from wse.reports.result import Doc
 from wse.request.acceptance_option import DraftAcceptance
 from wse.serving.simulation.drafts import Drafts
 from wse.studies.estimate.best_drafts import UsersOfDrafts

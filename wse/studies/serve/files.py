@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput
-from wse.report.output_file import output_path, page_path, write_output
-from wse.report.progress import OnProgress
+from wse.reports.output_file import output_path, page_path, write_output
+from wse.reports.progress import OnProgress
 from wse.request.serve_request import ServeRequest
 from wse.studies.serve.page.page import as_html
 from wse.studies.serve.result import ServeResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from wse.report.result import Doc, Result
+from wse.reports.result import Doc, Result
 from wse.request.prepare_serve import PreparedServe
 from wse.studies.serve.machine import Machine
 

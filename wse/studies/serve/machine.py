@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from wse.hardware.number import SourcedNumber
-from wse.report.result import Doc, Result
-from wse.report.terminal import plural, printable
+from wse.reports.result import Doc, Result
+from wse.reports.terminal import plural, printable
 from wse.serving.operating_point import Deployment
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.studies.results.placement import ModelResult

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from wse.hardware.number import Grade
-from wse.report.result import Doc, Result
-from wse.report.shared_tables import with_settings_text
-from wse.report.table import Column, Table, number, pair_table
-from wse.report.terminal import WIDEST, count, in_bytes, percent, plural, printable, ranged, seconds
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import with_settings_text
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, ranged, seconds
 from wse.studies.estimate.draft_result import acceptance_rows, draft_text, place_text
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.drafts import DraftsResult

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from wse.errors import BadInput, DoesNotFit
-from wse.report.progress import OnProgress, ignore
+from wse.reports.progress import OnProgress, ignore
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.request.prefill_options import prefill_errors
 from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve

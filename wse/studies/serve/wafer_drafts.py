@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from wse.compiler.search.search import Compilation
 from wse.request.draft_option import HEAD
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.search.search import Compilation
 from wse.serving.simulation.staged_costs import DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.best_drafts import UsersOfDrafts
 from wse.studies.estimate.deployment import middle_deployment

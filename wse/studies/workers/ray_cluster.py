@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput, InsufficientMemory
-from wse.report.terminal import in_bytes, plural
+from wse.reports.terminal import in_bytes, plural
 from wse.studies.workers.pool import cores
 
 OBJECT_STORE_BYTES: Final = 256 << 20

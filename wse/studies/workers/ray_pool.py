@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from wse.errors import BadInput, WseBug
-from wse.report.terminal import plural
+from wse.reports.terminal import plural
 from wse.studies.workers.pool import MOST_TRIES, KilledItem, Queue, Task, process_count
 from wse.studies.workers.ray_cluster import await_actors, check_ping, cluster_cpus, imported_ray
 

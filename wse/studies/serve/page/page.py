@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any, Final
 
-from wse.report.colours import style_variables
-from wse.report.inline_page import inline_page
-from wse.report.table import Table
+from wse.reports.colours import style_variables
+from wse.reports.inline_page import inline_page
+from wse.reports.table import Table
 from wse.serving.simulation.statistics import levels
 from wse.studies.serve.serve import Service
 
@@ -24,7 +24,7 @@ PANELS: Final = (
 def as_html(service: Service) -> bytes:
     """The page of a service, UTF-8."""
     result = service.result
-    shared, own = files("wse.inspect.page"), files("wse.studies.serve.page")
+    shared, own = files("wse.tracing.page"), files("wse.studies.serve.page")
     scripts = [*(shared / name for name in SHARED), own / "serve.js"]
     styles = [shared / "style.css", own / "style.css"]
     return inline_page(

@@ -1,0 +1,152 @@
+"""The SRAM of one region's PEs, laid out so that a kernel streams through memory.
+
+Memory is ``[block, address, lane]``: a block holds up to 128 neighbouring PEs of one mesh row, and the element at
+one address stands side by side for its PEs. An element of ``s`` bytes at PE byte address ``b`` is index ``b / s``
+of the view with that element size, so buffers of different types keep apart whatever their type.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from wse.backends.execute.line_loads import LineLoads
+from wse.backends.execute.tiles import Share
+from wse_kernels.library import MOST_LANES, compiled_kernel
+
+VECTOR_LANES = 16  # float32 values of a 512-bit register
+CACHE_LINE_BYTES = 64
+LANES_A_BLOCK = 6
+"""Lanes that a block is worth: coming to one takes as long as 20 where PEs have few words, as none where full."""
+STORE_NUMBERS, STORE_CODES = (compiled_kernel(name).serial for name in ("store_numbers", "store_codes"))
+"""Kernels that several threads may call at a time, for stretches of memory that have no byte in common."""
+STORAGE: dict[str, type[np.generic]] = {
+    "float32": np.float32,
+    "float16": np.uint16,
+    "bfloat16": np.int16,
+    "uint8": np.uint8,
+}
+"""The storage type that stands for each element type in a kernel's views."""
+
+
+class Arena:
+    """SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, zeroed.
+
+    Attributes:
+        carried: How often transfers were carried out whose words are not in `links` yet.
+    """
+
+    def __init__(self, rows: int, cols: int, base_byte: int, top_byte: int) -> None:
+        self.rows, self.cols = rows, cols
+        self.base_byte = base_byte
+        self.blocks_per_row, self.lanes = _block_shape(cols)
+        self.bytes_per_pe = _whole_words(top_byte - base_byte)
+        self.blocks = rows * self.blocks_per_row
+        self._memory = _aligned_zeros(self.blocks * self.bytes_per_pe * self.lanes)
+        self.carried: Counter[LineLoads] = Counter()
+        self._links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
+
+    @property
+    def links(self) -> npt.NDArray[np.int64]:
+        """Words that left each PE, int64 ``[4, rows, cols]``: north, east, south, west."""
+        for loads, times in self.carried.items():
+            loads.add(self._links, times)
+        self.carried.clear()
+        return self._links
+
+    @staticmethod
+    def host_bytes(rows: int, cols: int, base_byte: int, top_byte: int) -> int:
+        """Bytes of memory that SRAM of that shape takes, without counters."""
+        blocks_per_row, lanes = _block_shape(cols)
+        return rows * blocks_per_row * lanes * _whole_words(top_byte - base_byte)
+
+    def view(self, element_type: str) -> npt.NDArray[Any]:
+        """The whole arena as ``[block, element, lane]`` in the storage type of ``element_type``."""
+        typed = self._memory.view(STORAGE[element_type])
+        return typed.reshape(self.blocks, -1, self.lanes)
+
+    def read(self, element_type: str, address: int, count: int) -> npt.NDArray[np.generic]:
+        """``[rows, cols, count]`` elements from element index ``address``, as numbers of ``element_type``."""
+        return np.stack([self.read_row(element_type, row, address, count) for row in range(self.rows)])
+
+    def read_row(self, element_type: str, row: int, address: int, count: int) -> npt.NDArray[np.generic]:
+        """``[cols, count]`` elements of one mesh row."""
+        first = row * self.blocks_per_row
+        view = self.view(element_type)[first : first + self.blocks_per_row, address : address + count, :]
+        flat = np.ascontiguousarray(view.transpose(0, 2, 1)).reshape(-1, count)[: self.cols]
+        return flat.view(number_type(element_type))
+
+    def read_col(self, element_type: str, col: int, address: int, count: int) -> npt.NDArray[np.generic]:
+        """``[rows, count]`` elements of one mesh column."""
+        first, lane = divmod(col, self.lanes)
+        view = self.view(element_type)[first :: self.blocks_per_row, address : address + count, lane]
+        return np.ascontiguousarray(view).view(number_type(element_type))
+
+    def read_pe(self, element_type: str, row: int, col: int, address: int, count: int) -> npt.NDArray[np.uint8]:
+        """The bytes of ``count`` elements of one PE from element index ``address``, as they lie in its SRAM."""
+        block, lane = divmod(col, self.lanes)
+        column = self.view(element_type)[row * self.blocks_per_row + block, address : address + count, lane]
+        return np.ascontiguousarray(column).view(np.uint8)
+
+    def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], share: Share) -> None:
+        """Store the share of the PEs of a patch in ``values [rows, columns]`` from element index ``address`` on.
+
+        Numbers are rounded to ``element_type``, from ``uint8`` codes are stored as they are, beside those already in a
+        byte. A vector ``[rows]`` has one column. What is padding becomes 0.
+        """
+        matrix = np.ascontiguousarray(values.reshape(len(values), -1))
+        matrix = matrix.view(STORAGE[values.dtype.name])
+        patch = share.patch
+        rows, cols = patch.last_row - patch.first_row, patch.last_col - patch.first_col
+        operands = np.array([address, patch.first_row, rows, patch.first_col, cols, self.blocks_per_row], np.int64)
+        indices = share.rows, share.columns, share.row_places, share.column_places
+        if element_type == "uint8":
+            STORE_CODES(self.view(element_type), matrix, *indices, share.row_shifts, share.column_shifts, operands)
+        else:
+            STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
+
+    def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
+        """The index in ``memory`` of byte ``byte`` of a PE's SRAM, when an element of that size covers it."""
+        block = row * self.blocks_per_row + col // self.lanes
+        element, inside = divmod(byte - self.base_byte, element_bytes)
+        index = (block * (self.bytes_per_pe // element_bytes) + element) * self.lanes + col % self.lanes
+        return index * element_bytes + inside
+
+    @property
+    def memory(self) -> npt.NDArray[np.uint8]:
+        """Every byte, in arena order."""
+        return self._memory
+
+
+def _block_shape(cols: int) -> tuple[int, int]:
+    """Blocks of a mesh row, and lanes of a block: of whole vector registers more blocks where they have fewer lanes."""
+    fewest = -(-cols // MOST_LANES)
+    shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(fewest, 2 * fewest)]
+    whole = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
+    return min(shapes[:1] + whole, key=lambda shape: shape[0] * (shape[1] + LANES_A_BLOCK))
+
+
+def _whole_words(byte_count: int) -> int:
+    return -(-byte_count // 4) * 4
+
+
+def _lanes(cols: int) -> int:
+    """Lanes for that many PEs: whole vector registers where that wastes no more than one lane in eight."""
+    whole = -(-cols // VECTOR_LANES) * VECTOR_LANES
+    return whole if whole * 7 <= cols * 8 else cols
+
+
+def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
+    """Zeroed bytes from the begin of a line of the cache on, so that no vector lies on two where it need not."""
+    memory = np.zeros(size + CACHE_LINE_BYTES, np.uint8)
+    first = -memory.ctypes.data % CACHE_LINE_BYTES
+    return memory[first : first + size]
+
+
+def number_type(element_type: str) -> np.dtype[Any]:
+    """The type of numbers of an element type."""
+    return np.dtype(ml_dtypes.bfloat16 if element_type == "bfloat16" else element_type)

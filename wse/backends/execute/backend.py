@@ -1,0 +1,123 @@
+"""Backend: the interface between whatever executes a Program and those who ask for tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.backends.execute.outputs import Values
+from wse.backends.execute.step_times import StepTimes
+from wse.backends.execute.streams import Draw, Streams
+from wse.backends.execute.tiles import Source
+from wse.models.spec import ModelSpec
+from wse.program.program import Program
+from wse.program.steps import Slots
+
+
+class Backend(Protocol):
+    """An executor of one Program: its weights in SRAM, and the users' tokens that run through it phase by phase.
+
+    `wse.backends.execute.engine.Engine` is the one on the cores of this machine. Another one, on other processes or on
+    a GPU, must give the same bits: the order of every sum is part of the Program.
+    """
+
+    @property
+    def tokens(self) -> list[int]:
+        """Each user's id that the last phase ended with. Raises BadModel when no logit of one was a number."""
+
+    @property
+    def logits(self) -> npt.NDArray[np.float32]:
+        """float32 ``[users, vocabulary]``, those of the last token run, of a Program whose logits go to the host."""
+
+    @property
+    def verified_logits(self) -> npt.NDArray[np.float32]:
+        """float32 ``[tokens, vocabulary]``, those of the last pass over several tokens, where they go to the host."""
+
+    @property
+    def step_times(self) -> StepTimes | None:
+        """The wall times of the steps of all passes so far, of a backend that was made with ``profile``."""
+
+    @property
+    def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
+        """Tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
+
+    def cache_slots(self, user: int) -> Slots:
+        """Cache slots that a user has in use on the fullest row of each stage."""
+
+    def precompile(self, report: Callable[[int, int, str], None]) -> str:
+        """Compile what is needed; ``report`` takes (done, all, name) before each kernel.
+
+        Gives the reason why what was compiled could not be kept for the next run; empty where it was.
+        """
+
+    def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
+        """Run each user's prompt chunk by chunk, and yield the index of each phase when it is done.
+
+        Then ``tokens`` follow the prompts.
+        """
+
+    def decode(self, tokens: Sequence[int] = ()) -> list[int]:
+        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
+
+    def announce(self, tokens: Sequence[int], user: int) -> None:
+        """Take note of the next pass of a user, of which `verify` is to give the ids: it may begin before that.
+
+        Another user's pass may be verified in between, but nothing else be done.
+        """
+
+    def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
+        """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count."""
+
+    def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
+        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again.
+
+        ``next_id`` replaces the id that followed them, where the host drew another.
+        """
+
+    def link_words(self) -> npt.NDArray[np.int64]:
+        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
+
+
+class CheckpointableBackend(Backend, Protocol):
+    """A backend whose run may be kept between two passes, and go on from there in another backend.
+
+    Attributes:
+        program: The Program.
+        streams: The host's part: ids and logits that came out last.
+        passes_at_once: Passes that may be under way at a time.
+    """
+
+    program: Program
+    streams: Streams
+    passes_at_once: int
+
+    def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
+        """Run each user's prompt chunk by chunk, or from chunk ``first`` up to, not with, chunk ``last`` alone."""
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """All that a run needs to go on from here, besides weights, as `wse.backends.execute.engine_state` has it."""
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
+
+
+class BackendFactory(Protocol):
+    """A maker of backends, such as the class Engine itself, whose docstring has the arguments."""
+
+    def __call__(
+        self,
+        program: Program,
+        spec: ModelSpec,
+        tensor: Callable[[str], Source],
+        draws: Sequence[Draw] = (),
+        *,
+        allow_nonfinite: bool = False,
+        watched: Collection[int] = (),
+        on_output: Callable[[int, Values], None] = ...,
+        on_stored: Callable[[int, int, str], None] = ...,
+        profile: bool = False,
+    ) -> CheckpointableBackend:
+        """A backend with the weights of a Program in place."""

@@ -1,0 +1,150 @@
+"""The part of an engine on one wafer: it runs the segments of its wafer, and words cross to and from other parts.
+
+Parts of all wafers together do what one `wse.backends.execute.engine.Engine` does, on the same bytes in the same order:
+only what crosses from wafer to wafer, and ids and logits, go from part to part and to the host.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.arrays import F64, I64
+from wse.backends.execute.bind import BoundPhase
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.outputs import Values
+from wse.backends.execute.segments import Segment, segments
+from wse.backends.execute.streams import Draw
+from wse.backends.execute.tiles import Source
+from wse.models.spec import ModelSpec
+from wse.program.program import Program
+
+Tiles = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SegmentReport:
+    """The report of a segment that ran, for the host.
+
+    Attributes:
+        tokens: int64 ``[places]``: ids that went to the host; None where none did.
+        logits: float32 ``[places, vocabulary]``: likewise.
+        pairs: Tokens that chose each expert, by layer whose router ran, int64 ``[experts]``.
+        outputs: Indices of watched ops that ended, and their values.
+    """
+
+    tokens: npt.NDArray[np.int64] | None
+    logits: npt.NDArray[np.float32] | None
+    pairs: Mapping[int, npt.NDArray[np.int64]]
+    outputs: Sequence[tuple[int, Values]]
+
+
+class EnginePart:
+    """The engine of one wafer, with its SRAM, its weights and its counters alone. Arguments are those of `Engine`."""
+
+    def __init__(
+        self,
+        program: Program,
+        spec: ModelSpec,
+        tensor: Callable[[str], Source],
+        wafer: int,
+        *,
+        allow_nonfinite: bool = False,
+        watched: Collection[int] = (),
+        profile: bool = False,
+    ) -> None:
+        self._program, self._wafer = program, wafer
+        self._drawn_ids: Sequence[int] = ()
+        self._outputs: list[tuple[int, Values]] = []
+        self._bound: dict[int, BoundPhase] = {}  # of passes that are under way, by phase
+        self._segments = lru_cache(maxsize=None)(partial(segments, program))
+        self.engine = Engine(
+            program,
+            spec,
+            tensor,
+            [self._draw(user) for user in range(program.batch)],
+            allow_nonfinite=allow_nonfinite,
+            watched=[op for op in watched if program.stages[program.op_stages[op]].wafer == wafer],
+            on_output=lambda op, values: self._outputs.append((op, values)),
+            profile=profile,
+            wafers=(wafer,),
+        )
+
+    def run(
+        self, index: int, number: int, ids: Sequence[int], drawn_ids: Sequence[int], *tiles: Tiles
+    ) -> tuple[SegmentReport, *tuple[Tiles, ...]]:
+        """Run a segment of this wafer; a report, and the tiles of each crossing that it sends.
+
+        Args:
+            index: The phase.
+            number: The segment among those of the phase.
+            ids: The ids of the pass, as `Engine.begin` takes them.
+            drawn_ids: Each user's id that the host drew, where the segment begins with these.
+            tiles: Of each crossing that the segment receives.
+        """
+        engine, segment = self.engine, self._segments(self._program.phases[index].steps)[number]
+        bound = engine.begin(index, ids) if segment.begins else self._bound[index]
+        self._bound[index] = bound
+        self._drawn_ids = drawn_ids
+        engine.crossings.update(zip(segment.receives, map(np.array, tiles), strict=True))
+        engine.routing.pairs = {}
+        engine.run(_calls_of(bound, segment))
+        if segment.ends:
+            del self._bound[index]
+        outputs, self._outputs = self._outputs, []
+        places = self._program.host_places(bound.phase)
+        report = SegmentReport(
+            tokens=engine.streams.host_tokens[places].copy() if segment.tokens_out else None,
+            logits=engine.streams.host_logits[places].copy() if segment.logits_out else None,
+            pairs=engine.routing.pairs,
+            outputs=outputs,
+        )
+        return report, *(engine.crossings.pop(step) for step in segment.sends)
+
+    def keep(self, user: int, tokens: int, next_id: int) -> None:
+        """Keep the first tokens of a user's last pass, as `Engine.keep_ids` does."""
+        self.engine.keep_ids(user, tokens, next_id)
+
+    def precompile(self) -> str:
+        """Compile the kernels of this wafer's steps; the reason why they could not be kept, empty where they were."""
+        return self.engine.precompile(lambda done, total, name: None)
+
+    def link_words(self) -> npt.NDArray[np.int64]:
+        """int64 ``[1, 4, mesh rows, mesh cols]``: words that crossed each link of this wafer so far."""
+        return self.engine.link_words()
+
+    def step_times(self) -> tuple[dict[int, tuple[F64, I64]], float]:
+        """Seconds and bytes of the steps by phase, and the seconds of all passes, of a part that is timed."""
+        times = self.engine.step_times
+        assert times is not None
+        return times.by_phase, times.passes_s
+
+    def read_bytes_per_s(self) -> float:
+        """Bytes a second at which this part's cores read its largest arena."""
+        assert self.engine.step_times is not None
+        return self.engine.step_times.read_bytes_per_s()
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays of this wafer's part of an engine's state, as `wse.backends.execute.engine_state` has them."""
+        return self.engine.state()
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
+        self.engine.restore(arrays)
+
+    def _draw(self, user: int) -> Draw:
+        return lambda logits: self._drawn_ids[user]
+
+
+def _calls_of(bound: BoundPhase, segment: Segment) -> BoundPhase:
+    """The calls of a segment alone; with the last one of its wafer go the loads of links of the whole pass."""
+    own = {*segment.receives, *segment.steps}
+    chosen = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in own]
+    calls, steps = [call for call, _ in chosen], [step for _, step in chosen]
+    return bound._replace(calls=calls, steps=steps, loads=bound.loads if segment.ends else Counter())

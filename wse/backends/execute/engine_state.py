@@ -1,0 +1,104 @@
+"""The state of an engine between two passes: all that a run needs to go on from there, besides its weights.
+
+What lives in SRAM from pass to pass are caches and token ids; activations do not. Beside that there are the counters
+of caches, the counts of words, and what the host saw last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.caches import Caches
+from wse.backends.execute.streams import Streams
+from wse.program.program import Program
+
+
+class StatefulParts(Protocol):
+    """An engine, as far as its state goes."""
+
+    program: Program
+    arenas: dict[int, Arena]
+    caches: Caches
+    streams: Streams
+
+
+def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
+    """The arrays that `restore` takes, by name; some are the engine's own, which the next pass changes."""
+    program, streams = engine.program, engine.streams
+    wafers, mesh = program.wafers, (program.wafer_rows, program.wafer_cols)
+    crossed = np.zeros((wafers + 1, wafers + 1), np.int64)  # [1 + source, 1 + target]: the host is wafer -1
+    for (source, target), size in streams.crossed.items():
+        crossed[1 + source, 1 + target] = size
+    arrays: dict[str, npt.NDArray[Any]] = {name: np.concatenate(views, axis=1) for name, views in _memory(engine)}
+    arrays |= {f"links.{i}": arena.links for i, arena in engine.arenas.items()}
+    return arrays | {
+        **counters_of(engine.caches),
+        "links": np.array(list(streams.links.values()), np.int64).reshape(-1, 4, *mesh),
+        "crossed": crossed,
+        "host_logits": streams.host_logits,
+        "host_tokens": streams.host_tokens,
+    }
+
+
+def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Put an engine into the state of another one of the same Program.
+
+    Raises:
+        ValueError: an array is missing, or is not of the type or the shape that the Program's has.
+    """
+    wanted = state_of(engine)
+    for name, array in wanted.items():
+        kept = arrays.get(name)
+        if kept is None or (kept.dtype, kept.shape) != (array.dtype, array.shape):
+            has = "is missing" if kept is None else f"{kept.dtype} {list(kept.shape)}"
+            message = f"{name}: {has}, needed: {array.dtype} {list(array.shape)}"
+            raise ValueError(message)
+    for name, views in _memory(engine):
+        at = 0
+        for view in views:
+            view[...] = arrays[name][:, at : at + view.shape[1]]
+            at += view.shape[1]
+    for name, counters in counters_of(engine.caches).items():
+        counters[...] = arrays[name]
+    for i, arena in engine.arenas.items():
+        arena.links[...] = arrays[f"links.{i}"]
+    streams, crossed = engine.streams, arrays["crossed"]
+    streams.crossed.clear()
+    for source, target in np.argwhere(crossed).tolist():
+        streams.crossed[source - 1, target - 1] = int(crossed[source, target])
+    for own, kept in zip(streams.links.values(), arrays["links"], strict=True):
+        own[...] = kept
+    streams.host_logits[...] = arrays["host_logits"]
+    streams.host_tokens[...] = arrays["host_tokens"]
+
+
+def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
+    """The counters of each user's caches, by name: the arrays of a state that follow from the passes alone."""
+    return {
+        f"cache.{user}.{rows}.{name}": array
+        for user, by_rows in enumerate(caches.by_user)
+        for rows, cache in by_rows.items()
+        for name, array in cache.counters.items()
+    }
+
+
+def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
+    """The bytes of the buffers of each stage that live from pass to pass: views ``[blocks, bytes x lanes]``."""
+    for number, arena in engine.arenas.items():
+        kept = [
+            buffer
+            for buffer in engine.program.buffers
+            if buffer.stage == number and not buffer.live and buffer.use not in ("code", "weights")
+        ]
+        yield f"memory.{number}", [_bytes(arena, buffer.address, buffer.bytes) for buffer in kept]
+
+
+def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
+    """The bytes from an address of SRAM on, of all PEs. Those of an element stand side by side for its lanes."""
+    first = (address - arena.base_byte) * arena.lanes
+    return arena.memory.reshape(arena.blocks, -1)[:, first : first + count * arena.lanes]

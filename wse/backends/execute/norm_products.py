@@ -1,0 +1,37 @@
+"""Products of matrices with the vectors of the norm before them, worked out before a run from both as PEs hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wse.backends.execute.quantise import Read
+from wse.backends.execute.tiles import STRETCH_VALUES, Source
+from wse.program.program import TIMES
+
+
+def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
+    """A source of tensors by name that has the products, ``layers.0.q@attention_norm``, made from those of ``tensor``.
+
+    Args:
+        tensor: Gives the matrices ``[out, in]`` and vectors ``[in]``.
+        read: Reads rows of a tensor in the element type that PEs hold weights in.
+    """
+
+    def with_products(name: str) -> Source:
+        matrix_name, _, vector_name = name.partition(TIMES)
+        if not vector_name:
+            return tensor(name)
+        vector_name = f"{matrix_name.rpartition('.')[0]}.{vector_name}"
+        matrix, vector = tensor(matrix_name), tensor(vector_name)
+        outputs, inputs = matrix.shape
+        factors = read(vector_name, vector, (0, inputs)).astype(np.float64)
+        product = np.empty(outputs, np.float32)
+        step = max(1, STRETCH_VALUES // inputs)
+        for first in range(0, outputs, step):
+            last = min(first + step, outputs)
+            product[first:last] = read(matrix_name, matrix, (first, last)).astype(np.float64) @ factors
+        return product
+
+    return with_products

@@ -1,0 +1,190 @@
+"""Places of ops' outputs: addresses in the steps of a Program, and which PEs hold which features.
+
+The cuts are those of the Program's own tiles, and of logits that which `wse.compiler.passes.shard` makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse.arrays import I32
+from wse.models.graph import Op
+from wse.models.spec import ModelSpec
+from wse.number_formats import codes_name
+from wse.program.isa.instructions import CODES, KERNELS, kernel_named
+from wse.program.isa.operands import VIEWS
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import COLUMNS, ROWS, Kind, Slots
+from wse.program.transfers.host_streams import LogitsOut
+from wse.program.transfers.kinds import of_kind, transfer_of
+from wse_mappings.cuts.split import padded_blocks
+
+_Made = dict[str, tuple[str, ...]]
+_NORM: Final[_Made] = {"rms_scale": ("out",), "layer_scale": ("out",)}
+_ACTIVATED: Final[_Made] = {"activate": ("out",), "activate_share": ("out",)}
+_STREAM: Final[_Made] = {"residual_add": ("x",), "store": ("out",)}  # stored where a norm comes before the sum
+_MADE_BY: Final[dict[str, _Made]] = {
+    "embedding": {"store": ("out",)},
+    "norm": _NORM,
+    "post_norm": {"add": ("x",)},
+    "qkv": {"rope": ("q", "k", "v"), "split_heads": ("q", "k", "v")},
+    "attention": {"attention_finish": ("out",)},
+    "output": _STREAM,
+    "latent_output": _STREAM,
+    "gate_up": _ACTIVATED,
+    "down": _STREAM,
+    "router": {"router_choose": ("ids", "weights")},
+    "experts_down": _STREAM,
+    "shared_gate_up": _ACTIVATED,
+    "shared_down": _STREAM,
+    "head": {"argmax_fold": ("logits",)},
+}
+"""Kernels whose operands hold what an op makes, by its kind: those of its last such step."""
+
+_AS_HIDDEN: Final = ("attention_norm", "mlp_norm", "final_norm", "embedding")
+"""Tensors of which a row has what it has of the hidden vector."""
+
+READABLE: Final = frozenset(_MADE_BY)
+"""Kinds of ops that can be read. What others make lies by the choice of experts, or in turn on rows and columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The place of a stretch of an op's output.
+
+    Attributes:
+        after: The step after which it is there.
+        stage: The stage whose PEs hold it.
+        view: Of its elements.
+        address: Its first element on every PE, of the first token.
+        cut: int32 ``[PEs of a line, n]``: which of the op's features each holds, -1 for padding.
+        axis: ROWS where the PEs along a row hold them, COLUMNS where those down a column do.
+        line: The row, or the column, to read; all others hold the same, or where it is a row of logits nothing.
+    """
+
+    after: int
+    stage: int
+    view: str
+    address: int
+    cut: I32
+    axis: int
+    line: int = 0
+
+
+def at_the_end(op: Op) -> bool:
+    """Whether an op comes after all layers, for the last token of a prompt alone."""
+    return op.layer < 0 and op.kind != "embedding"
+
+
+def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
+    """The shape of an op's output for one token."""
+    match op.kind:
+        case "qkv":
+            return spec.head_count + 2 * spec.kv_head_count, spec.head_size
+        case "attention":
+            return spec.head_count, spec.head_size
+        case "gate_up":
+            return (spec.ffn_size,)
+        case "shared_gate_up":
+            return (0 if spec.experts is None else spec.experts.shared_size,)
+        case "router":
+            return 2, 0 if spec.experts is None else spec.experts.active
+        case "head":
+            return (spec.vocab_size,)
+        case _:
+            return (spec.hidden_size,)
+
+
+def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
+    """The parts of an op's output in the steps that it has in a phase.
+
+    There are none of a norm that goes into a product, nor of queries whose norms go into their scores.
+    """
+    if op.kind == "head":
+        return _logits(program, phase, steps, slots)
+    if op.kind == "qkv" and _scales_scores(program, phase, op.layer):
+        return []
+    kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
+    made = [s for s in steps if phase.steps.computes(s) and int(phase.steps.code[s]) in kernels]
+    if not made:
+        return []
+    step = made[-1]
+    kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
+    address, views = kernel.by_name(_operands(phase, step, slots)), kernel.views
+    axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
+    return [
+        Part(after=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
+        for name, cut in zip(kernels[int(phase.steps.code[step])], cuts, strict=True)
+    ]
+
+
+def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
+    """Whether a layer's scores are scaled by the norms of its queries."""
+    scaled = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
+    return layer in np.array(program.op_layers)[phase.steps.op[scaled]]
+
+
+def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
+    """Along which axis an op's outputs are cut, and how each of them, one after another."""
+    match op.kind:
+        case "qkv":
+            widths = [heads * spec.head_size for heads in (spec.head_count, spec.kv_head_count, spec.kv_head_count)]
+            cuts = [_outputs_of(program, stage, tensor) for tensor in op.weights]
+            firsts = [0, widths[0], widths[0] + widths[1]]
+            return ROWS, [np.where(cut < 0, -1, cut + first) for cut, first in zip(cuts, firsts, strict=True)]
+        case "attention":
+            return ROWS, [_outputs_of(program, stage, f"layers.{op.layer}.q")]
+        case "gate_up" | "shared_gate_up":
+            return ROWS, [_outputs_of(program, stage, op.weights[0])]
+        case "router":  # the same on every PE
+            assert spec.experts is not None
+            chosen = np.arange(2 * spec.experts.active, dtype=np.int32).reshape(2, 1, -1)
+            return COLUMNS, list(chosen)
+        case _:
+            return ROWS if on_mesh else COLUMNS, [_hidden_of(program, stage)]
+
+
+def _hidden_of(program: Program, stage: int) -> I32:
+    """int32 ``[rows, n]``: the hidden features that each row of a stage has, of a norm's gains or of the embedding."""
+    parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
+    return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)
+
+
+def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
+    """int32 ``[cols, n]``: the outputs of a linear layer that each column of a stage has, of the tile in place."""
+    names = (tensor, codes_name(tensor))
+    tiles = (tile for tile in program.tiles if tile.stage == stage and not tile.name.startswith("prefill."))
+    return next(part.inner for tile in tiles for part in tile.parts if part.tensor in names and part.outer is not None)
+
+
+def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[Part]:
+    """Chunk by chunk: on the row where they were summed, before they are compared there or leave for the host."""
+    parts: dict[int, Part] = {}
+    argmax, logits = kernel_named("argmax_fold"), of_kind(phase.steps, LogitsOut)
+    tokens = 1 if phase.name == "prefill" else phase.tokens
+    for step in steps:
+        a, stage = _operands(phase, step, slots), int(phase.steps.stage[step])
+        if phase.steps.computes(step) and KERNELS[phase.steps.code[step]] is argmax:
+            operands = argmax.by_name(a)
+            first, n, address, view = operands["first"], operands["n"], operands["logits"], "acc"
+        elif logits[step]:
+            sent = transfer_of(program, phase, step, slots)
+            assert isinstance(sent, LogitsOut)
+            first, n, address = sent.first, sent.elements // tokens, sent.source
+            view = VIEWS[phase.steps.view[step]]
+        else:
+            continue
+        cut = padded_blocks(program.vocab_size, program.stages[stage].cols)[:, first : first + n]
+        part = Part(after=step - 1, stage=stage, view=view, address=address, cut=cut, axis=ROWS, line=program.root_row)
+        parts.setdefault(first, part)
+    return list(parts.values())
+
+
+def _operands(phase: Phase, step: int, slots: Slots) -> list[int]:
+    """The operands of the first turn of a step."""
+    return phase.steps.operands(step, slots, phase.round_of(step, 0))

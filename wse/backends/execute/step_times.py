@@ -1,0 +1,142 @@
+"""Wall times of a run's steps: where this computer's own time goes while it emulates.
+
+Every call of a pass is timed. The bytes of a step are those that it cannot do without: the operands of a kernel on all
+lanes of its rows, each counted once, or the elements that a transfer moves, once for each PE that takes part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from wse.arrays import F64, I64
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.bind import BoundPhase
+from wse.backends.execute.read_bandwidth import read_bytes_per_s
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.isa.instructions import KERNELS
+from wse.program.isa.operands import VIEWS
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import Slots, Steps
+from wse.program.transfers.kinds import transfer_of
+from wse.program.transfers.messages import HostWords, LineMessages
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PassTimes:
+    """The times of all passes through one sequence of steps.
+
+    Attributes:
+        phase: The first phase that went through it.
+        s: Seconds of each step, float64 ``[steps]``.
+        bytes: Bytes of each step, int64 ``[steps]``.
+    """
+
+    phase: Phase
+    s: F64
+    bytes: I64
+
+
+class StepTimes:
+    """The times of the steps of all passes of a Program, of the stages that have ``arenas``.
+
+    ``read_bytes_per_s`` measures how many bytes a second all cores read; without it the largest arena is read for that.
+
+    Attributes:
+        passes_s: Seconds of the calls of all passes.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        arenas: Mapping[int, Arena],
+        read_bytes_per_s: Callable[[], float] | None = None,
+    ) -> None:
+        self._program, self._arenas = program, arenas
+        self.read_bytes_per_s = read_bytes_per_s or self._read_bytes_per_s
+        self._by_steps: dict[Steps, PassTimes] = {}
+        self._bytes = lru_cache(maxsize=64)(self._bytes_of_steps)
+        self.passes_s = 0.0
+
+    def __iter__(self) -> Iterator[PassTimes]:
+        """The times of each sequence of steps, in the order of its first pass."""
+        return iter(self._by_steps.values())
+
+    @property
+    def by_phase(self) -> dict[int, tuple[F64, I64]]:
+        """Seconds and bytes of the steps by the phase that first went through them, for `add` elsewhere."""
+        return {self._program.phases.index(times.phase): (times.s, times.bytes) for times in self}
+
+    def add(self, by_phase: Mapping[int, tuple[F64, I64]], passes_s: float) -> None:
+        """Add what was timed elsewhere."""
+        self.passes_s += passes_s
+        for index, (s, size) in by_phase.items():
+            times = self._times_of(self._program.phases[index])
+            times.s += s
+            times.bytes += size
+
+    def _read_bytes_per_s(self) -> float:
+        return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
+
+    def run(self, bound: BoundPhase, look: Callable[[], None]) -> None:
+        """Make the calls of a phase, and ``look`` after each what cores there are, which is not timed."""
+        clock, calls_ns = time.perf_counter_ns, []
+        for function, arguments in bound.calls:
+            call_ns = clock()
+            function(*arguments)
+            calls_ns.append(clock() - call_ns)
+            look()
+        self.passes_s += sum(calls_ns) / 1e9
+        times, steps = self._times_of(bound.phase), np.array(bound.steps, int)
+        count = len(bound.phase.steps)
+        times.s += np.bincount(steps, np.array(calls_ns) / 1e9, count)
+        times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
+
+    def _times_of(self, phase: Phase) -> PassTimes:
+        """The times of the steps of a phase, which are begun where there are none."""
+        if phase.steps not in self._by_steps:
+            count = len(phase.steps)
+            zeros = np.zeros(count, np.int64)
+            self._by_steps[phase.steps] = PassTimes(phase=phase, s=np.zeros(count), bytes=zeros)
+        return self._by_steps[phase.steps]
+
+    def _bytes_of_steps(self, phase: Phase, slots: Slots) -> I64:
+        """Bytes of each step of a phase, int64 ``[steps]``."""
+        sizes = np.zeros(len(phase.steps), np.int64)
+        for step in np.flatnonzero(np.isin(phase.steps.stage, list(self._arenas))).tolist():
+            of_step = self._kernel_bytes if phase.steps.computes(step) else self._transfer_bytes
+            sizes[step] = of_step(phase, step, slots)
+        return sizes
+
+    def _kernel_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
+        kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
+        sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
+        turns, total = phase.steps.turns(step), 0
+        for turn in range(turns):
+            a = phase.steps.operands(step, slots, phase.round_of(step, turn))
+            touched = sum(
+                kernel.elements_used(operand.name, a) * sizes[operand.view]
+                for operand in kernel.operands
+                if operand.view and operand.extent is not None
+            )
+            total += a[1] * max(touched, kernel.bytes_read(a, sizes))
+        return int(total * arena.blocks_per_row * arena.lanes)
+
+    def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
+        arena, turns, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
+        for turn in range(turns):
+            transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
+            size = ELEMENT_BYTES[self._program.element_types[transfer.site.view]] * transfer.elements
+            match transfer.messages:
+                case HostWords():
+                    total += size
+                case LineMessages() as messages:
+                    total += size * messages.rows * arena.cols
+                case _:
+                    total += size * arena.rows * arena.cols
+        return total

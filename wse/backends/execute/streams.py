@@ -1,0 +1,134 @@
+"""Words that leave a region: what reached other regions, other wafers and the host, and the host's own part in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.arrays import I64
+from wse.backends.execute.arena import Arena
+from wse.errors import BadModel
+from wse.program.program import Program
+from wse.program.steps import HOST
+from wse.program.transfers.host_streams import LogitsOut
+from wse.program.transfers.messages import EdgeStream, HostWords
+from wse.program.transfers.transfer import Transfer
+from wse_mappings.plane import EAST
+
+Call = tuple[Callable[..., None], tuple[Any, ...]]
+"""A function and the arguments that it is called with."""
+
+Draw = Callable[[npt.NDArray[np.float32]], int]
+
+
+class Streams:
+    """The host's part in one Program, and counts of what leaves regions.
+
+    ``draws`` give users' next ids from logits on the host. What other wafers than ``wafers`` send is not counted.
+
+    Attributes:
+        links: By each of ``wafers``, int64 ``[4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
+        crossed: Bytes by (from wafer, to wafer); the host is wafer -1.
+        host_ids: float32 ``[ids]``: what `TokensIn` and `DraftIn` bring in; the caller fills it before the phase runs.
+        host_logits: float32 ``[users + n, vocabulary]``: what `LogitsOut` brought out last, of each user, and behind
+            the users of each of n tokens of a pass over several of one user.
+        host_tokens: int64 ``[users + n]``: the ids that `TokenOut` brought out last, likewise.
+    """
+
+    def __init__(self, program: Program, draws: Sequence[Draw], wafers: Collection[int]) -> None:
+        self._program = program
+        mesh = program.wafer_rows, program.wafer_cols
+        self.links: dict[int, npt.NDArray[np.int64]] = {wafer: np.zeros((4, *mesh), np.int64) for wafer in wafers}
+        self.crossed: Counter[tuple[int, int]] = Counter()
+        self.host_ids: npt.NDArray[np.float32] = np.zeros(0, np.float32)
+        places = program.batch + program.verify_tokens
+        self.host_logits: npt.NDArray[np.float32] = np.zeros((places, program.vocab_size), np.float32)
+        self.host_tokens: npt.NDArray[np.int64] = np.full(places, -1, np.int64)
+        self._draws = draws
+
+    def ids(self, places: range) -> list[int]:
+        """The ids at some places of the host. Raises BadModel when no logit of one was a number."""
+        ids = self.host_tokens[places]
+        if (ids < 0).any():
+            message = (
+                f"{self._program.model_name}: the logits are not numbers: a weight is none, or values overflowed "
+                f"{self._program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
+            )
+            raise BadModel(message)
+        return list(ids.tolist())
+
+    def take_likeliest(self, places: range) -> None:
+        """Take the ids with the largest logits at some places; -1, no id, where a logit is not finite."""
+        logits = self.host_logits[places]
+        self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
+
+    def draw(self, users: range) -> None:
+        """Draw the next ids of users from their logits on the host: they are what the next `DrawnIn` brings in."""
+        self.host_tokens[users] = [self._draws[user](self.host_logits[user]) for user in users]
+
+    def host_call(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> Call:
+        """The call of a stream to or from the host, for what has these places there."""
+        action = {
+            HostWords.TOKENS_IN: self._tokens_in,
+            HostWords.TOKEN_OUT: self._token_out,
+            HostWords.LOGITS_OUT: self._logits_out,
+            HostWords.DRAWN_IN: self._drawn_in,
+        }
+        words = transfer.messages
+        assert isinstance(words, HostWords)
+        return action[words], (arena, element_type, transfer, places)
+
+    def count(self, transfer: Transfer) -> None:
+        """Count the bytes between wafers of a transfer that leaves its wafer, and the words to and from their edges."""
+        for ends in transfer.crossings:
+            if ends[0] == HOST or ends[0] in self.links:
+                self.crossed[ends] += transfer.crossing_bytes
+        for edge in transfer.edges:
+            if edge.wafer not in self.links:
+                continue
+            rect = edge.rect
+            rows = slice(rect.row + edge.first_row, rect.row + edge.first_row + edge.rows)
+            self.links[edge.wafer][EAST, rows, rect.col : rect.col + rect.cols] += _words_east(edge)
+
+    def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
+        view, count = arena.view(element_type), transfer.elements
+        view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
+        self.count(transfer)
+
+    def _drawn_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
+        self.draw(users)
+        self.host_ids = self.host_tokens[users].astype(np.float32)
+        self._tokens_in(arena, element_type, transfer, users)
+
+    def _token_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
+        self.host_tokens[places] = arena.view(element_type)[0, transfer.source : transfer.source + len(places), 0]
+        self.count(transfer)
+
+    def _logits_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
+        assert isinstance(transfer, LogitsOut)
+        count, columns = (
+            transfer.elements // len(places),
+            slice(transfer.source_col, transfer.source_col + transfer.cols),
+        )
+        chunk = arena.read_row(element_type, self._program.root_row, transfer.source, len(places) * count)
+        chunk = chunk.reshape(arena.cols, len(places), count)[columns]
+        per_col = -(-self._program.vocab_size // arena.cols)
+        index = np.arange(arena.cols)[columns, None] * per_col + transfer.first + np.arange(count)[None, :]
+        real = index < self._program.vocab_size
+        for i, place in enumerate(places):
+            self.host_logits[place, index[real]] = chunk[:, i][real].astype(np.float32)
+        self.count(transfer)
+
+
+@lru_cache(maxsize=256)
+def _words_east(edge: EdgeStream) -> I64:
+    """int64 ``[cols]``: words of a stream that leave each PE of a row to the east."""
+    columns = np.arange(edge.rect.cols)
+    sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]
+    over = (sides <= columns) & (columns < edge.rect.cols - 1) if edge.leaving else columns < sides
+    return np.asarray(edge.words * over.sum(axis=0), np.int64)

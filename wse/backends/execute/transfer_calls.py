@@ -1,0 +1,301 @@
+"""Transfer calls: the calls that carry out a transfer's messages, one way for each form that messages have.
+
+Words over links of the mesh are counted by kernels where they depend on what PEs hold, by
+`wse.backends.execute.line_loads` where they do not, and those of transfers that leave their wafer by
+`wse.backends.execute.streams`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.arrays import I64
+from wse.backends.execute.accumulations import accumulation_of
+from wse.backends.execute.arena import Arena
+from wse.backends.execute.line_loads import LineLoads
+from wse.backends.execute.outputs import Routing
+from wse.backends.execute.pattern_tables import columns_of, multicasts_cover, runs_of, senders_of, stretches_of
+from wse.backends.execute.streams import Call, Streams
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import COLUMNS, Slots
+from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
+from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
+from wse.program.transfers.stage_streams import Crossing
+from wse.program.transfers.transfer import Transfer
+from wse_kernels.library import compiled_kernel
+from wse_kernels.row_sums import MOST_COLS, WIDTH
+from wse_mappings.schedule import Arrival, LineSchedule
+
+LANE_S: Final = 1.5e-9
+"""Seconds of a core for an element that a PE of a row sends another, a single lane; this and the next at 2.6 GHz."""
+VECTOR_S: Final = 2.5e-10
+"""For one that is moved with those of neighbouring lanes, along columns, or to PEs that a multicast passes."""
+TRANSPOSED_S: Final = 6e-10
+"""For one of a row whose words are transposed, with all its messages."""
+LEAST_WORDS: Final = 8
+"""Elements from which on that is sooner done."""
+ACCUMULATED_S: Final = 1.2e-10
+"""For one of a column whose sums stay in registers, with all its messages."""
+
+
+class TransferCalls:
+    """Makes the calls of one Program's transfers.
+
+    ``views`` has the element views of each stage's arena, ``control`` each user's counters by stage. Of a transfer
+    to or from a stage without an arena, which another process has, the messages go through ``crossings``.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        arenas: Mapping[int, Arena],
+        views: Mapping[int, list[npt.NDArray[Any]]],
+        control: list[list[npt.NDArray[np.int32]]],
+        streams: Streams,
+        routing: Routing,
+    ) -> None:
+        self._program, self._arenas, self._views, self._control = program, arenas, views, control
+        self._streams, self._routing = streams, routing
+        self.crossings: dict[int, npt.NDArray[Any]] = {}  # by step, on their way
+
+    def calls(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
+        """The calls of a step in one turn of its loop, for the user whose counters it goes by."""
+        stage = int(phase.steps.stage[step])
+        if stage not in self._arenas and not issubclass(TRANSFERS[phase.steps.code[step]], Crossing):
+            return []
+        transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
+        match transfer.messages:
+            case HostWords():
+                element_type, places = self._program.element_types[transfer.site.view], self._program.host_places(phase)
+                return [self._streams.host_call(self._arenas[transfer.site.stage], element_type, transfer, places)]
+            case RowShift():
+                return [self._row_shift(transfer, user)]
+            case Translation() as messages if stage not in self._arenas or messages.target_stage not in self._arenas:
+                return self._crossing(step, transfer, messages)
+            case Translation() as messages:
+                return self._with_count(transfer, self._translation(transfer, messages))
+            case LineMessages() if transfer.leaves_wafer and phase.steps.routed[step]:
+                return [(self._move_between_chosen, (phase, step, slots, turn))]
+            case LineMessages() as messages if phase.steps.per_pair[step].any():
+                return [self._counted_line(phase, step, transfer, messages)]
+            case LineMessages() as messages:
+                return self._with_count(transfer, self._line(transfer, messages))
+
+    def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
+        return [call, (self._streams.count, (transfer,))] if transfer.leaves_wafer else [call]
+
+    def _row_shift(self, transfer: Transfer, user: int) -> Call:
+        site, n = transfer.site, transfer.elements
+        arena = self._arenas[site.stage]
+        operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]
+        arguments = (self._view(transfer), arena.links, self._control[user][site.stage], np.array(operands, np.int64))
+        return compiled_kernel("cache_shift").for_time(n * arena.rows * arena.cols * VECTOR_S), arguments
+
+    def _crossing(self, step: int, transfer: Transfer, messages: Translation) -> list[Call]:
+        """The end of a crossing whose other end is in another process, if one is here."""
+        count: Call = (self._streams.count, (transfer,))
+        if transfer.site.stage in self._arenas:
+            return [(self._send, (step, transfer, messages)), count]
+        if messages.target_stage in self._arenas:
+            return [(self._receive, (step, transfer, messages)), count]
+        return []
+
+    def _send(self, step: int, transfer: Transfer, messages: Translation) -> None:
+        """Copy the tiles that a crossing reads: ``[rows x blocks, elements, lanes]`` of the columns that send."""
+        arena, first, last = self._arenas[transfer.site.stage], messages.source_col, messages.cols - 1
+        block, lane = divmod(first, arena.lanes)
+        blocks = slice(block, (first + last) // arena.lanes + 1)
+        lanes = slice(lane, lane + last + 1) if blocks.stop == block + 1 else slice(None)
+        by_row = self._view(transfer).reshape(arena.rows, arena.blocks_per_row, -1, arena.lanes)
+        tiles = by_row[:, blocks, transfer.source : transfer.source + transfer.elements, lanes]
+        self.crossings[step] = np.array(tiles, order="C").reshape(-1, *tiles.shape[2:])
+
+    def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
+        """Store the tiles that `_send` made elsewhere, as kernel ``hand_over`` does."""
+        tiles = self.crossings.pop(step)
+        rows, lanes = transfer.site.placed_stage.rect.rows, tiles.shape[2]
+        first = messages.source_col % lanes if len(tiles) > rows else 0
+        here = replace(messages, source_col=first)
+        function, arguments = self._translation(transfer, here, (tiles, len(tiles) // rows))
+        function(*arguments)
+
+    def _translation(
+        self, transfer: Transfer, messages: Translation, elsewhere: tuple[npt.NDArray[Any], int] | None = None
+    ) -> Call:
+        """Kernel ``hand_over``; it counts words on a mesh alone.
+
+        ``elsewhere`` has the tiles of a stage that is not here and their blocks a row.
+        """
+        source, target = transfer.site.placed_stage, self._program.stages[messages.target_stage]
+        on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
+        target_blocks, vectors = self._arenas[messages.target_stage].blocks_per_row, messages.vectors
+        if elsewhere is None:
+            source_view, blocks = self._view(transfer), self._arenas[transfer.site.stage].blocks_per_row
+        else:
+            source_view, blocks = elsewhere
+        address = transfer.source if elsewhere is None else 0
+        operands = np.array(
+            [
+                *(vectors, blocks, target_blocks, address, transfer.target, transfer.elements // vectors),
+                *(messages.source_col, messages.target_col, messages.cols, messages.target_elements // vectors),
+                *(source.rect.row, source.rect.col, target.rect.row, target.rect.col, messages.stride),
+            ],
+            np.int64,
+        )
+        words = messages.words if on_mesh else np.zeros_like(messages.words)
+        target_view = self._views[messages.target_stage][transfer.site.view]
+        arguments = (
+            source_view,
+            target_view,
+            self._streams.links[target.wafer],
+            messages.pieces,
+            words,
+            operands,
+        )
+        return compiled_kernel("hand_over").serial, arguments
+
+    def loads(self, phase: Phase, step: int, slots: Slots, turn: int) -> LineLoads | None:
+        """The words on links of a step in one turn of its loop, where neither a kernel nor a stream counts them."""
+        transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
+        messages = transfer.messages
+        if not isinstance(messages, LineMessages) or transfer.leaves_wafer or phase.steps.per_pair[step].any():
+            return None
+        arena, along_columns = self._arenas[transfer.site.stage], messages.axis == COLUMNS
+        return LineLoads(
+            schedule=messages.schedule,
+            elements=transfer.elements,
+            element_bytes=self._view(transfer).itemsize,
+            round=messages.round % len(messages.schedule.variants),
+            first_line=0 if along_columns else messages.first_row,
+            lines=arena.cols if along_columns else messages.rows,
+            along_columns=along_columns,
+        )
+
+    def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
+        """The kernel of messages along lines, or of an exchange."""
+        arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
+        along_columns, apart = messages.axis == COLUMNS, abs(transfer.source - transfer.target) >= n
+        assert apart or messages.in_place, "words arrive among those that are sent"
+        if apart and _is_exchange(schedule, along_rows=not along_columns):
+            return self._exchange(transfer, messages)
+        in_place = messages.in_place and not along_columns and _sums_whole(schedule)
+        if in_place and n >= LEAST_WORDS and arena.lanes >= WIDTH and arena.blocks_per_row * arena.lanes <= MOST_COLS:
+            return self._in_place(transfer, messages)
+        view = self._view(transfer)
+        operands = self._line_operands(transfer, messages, n)
+        lines = arena.cols if along_columns else messages.rows
+        core_s = _core_s(schedule, n, view.itemsize, along_columns=along_columns) * lines / (len(schedule.first) - 1)
+        program = accumulation_of(schedule) if along_columns and not apart else None
+        if program is not None:
+            core_s = 0.0 if transfer.leaves_wafer else n * arena.rows * arena.cols * ACCUMULATED_S
+            return compiled_kernel("along_columns_in_place").for_time(core_s), (view, program, operands)
+        variant = schedule.variants[messages.round % len(schedule.variants)]
+        operands = np.append(operands, not along_columns and not apart and multicasts_cover(schedule))
+        arguments = (view, stretches_of(schedule, n, view.itemsize), schedule.first, variant, operands)
+        return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
+            0.0 if transfer.leaves_wafer else core_s
+        ), arguments
+
+    def _exchange(self, transfer: Transfer, messages: LineMessages) -> Call:
+        """Kernel ``exchange_along_rows`` or ``exchange_along_columns``."""
+        arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
+        round_ = messages.round % len(schedule.variants)
+        operands = self._line_operands(transfer, messages, transfer.elements)
+        core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * VECTOR_S
+        if messages.axis == COLUMNS:
+            tables: tuple[npt.NDArray[Any], ...] = columns_of(schedule, round_)
+        else:
+            tables = (*runs_of(schedule), schedule.variants[round_])
+        name = "exchange_along_columns" if messages.axis == COLUMNS else "exchange_along_rows"
+        return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
+
+    def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
+        """Kernel ``along_rows_in_place``."""
+        arena, schedule = self._arenas[transfer.site.stage], messages.schedule
+        operands = self._line_operands(transfer, messages, transfer.elements)
+        core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
+        variant = schedule.variants[messages.round % len(schedule.variants)]
+        arguments = self._view(transfer), schedule.messages, schedule.first, variant, operands
+        return compiled_kernel("along_rows_in_place").for_time(core_s), arguments
+
+    def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
+        """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
+        arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
+        index = operand_index(TRANSFERS[phase.steps.code[step]])
+        assert len(schedule.first) == 2, "one variant"
+        per_pair = int(phase.steps.per_pair[step, index["elements"]])
+        operands = self._line_operands(transfer, messages, per_pair)
+        pairs_at = phase.steps.operands(step, self._program.cache_slots(0))[index["count"]]
+        most_pairs = int(phase.steps.most_pairs[step])
+        operands = np.append(operands, (view.itemsize, pairs_at, most_pairs, transfer.elements - most_pairs * per_pair))
+        variant = schedule.variants[messages.round % len(schedule.variants)]
+        arguments = (
+            *(view, arena.view("float32"), arena.links),
+            *(schedule.messages, schedule.first, variant, operands),
+        )
+        core_s = transfer.elements * arena.blocks * arena.lanes * LANE_S
+        return compiled_kernel("along_columns_counted").for_time(core_s), arguments
+
+    def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int) -> I64:
+        arena = self._arenas[transfer.site.stage]
+        return np.array(
+            [
+                *(messages.first_row, messages.rows, arena.blocks_per_row, transfer.source, transfer.target, elements),
+                *(len(messages.schedule.first) > 2, arena.cols),
+            ],
+            np.int64,
+        )
+
+    def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, turn: int) -> None:
+        """Carry out the messages of wafers with experts that the layer's router has just chosen, and no others."""
+        stage = int(phase.steps.stage[step])
+        mixture = self._program.mixtures[stage]
+        assert mixture is not None
+        pairs = self._routing.pairs[self._program.op_layers[phase.steps.op[step]]]
+        chosen = self._program.chosen_wafers(stage, mixture.pairs_by_column(pairs))
+        transfer = transfer_of(self._program, phase, step, slots, turn, chosen)
+        assert isinstance(transfer.messages, LineMessages)
+        function, arguments = self._line(transfer, transfer.messages)
+        function(*arguments)
+        self._streams.count(transfer)
+
+    def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
+        return self._views[transfer.site.stage][transfer.site.view]
+
+
+def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
+    """Whether a pattern is carried out as an exchange.
+
+    Along columns that do the same, messages of all lanes at once take no longer; nor does a single message of a row.
+    """
+    variants = len(schedule.first) - 1
+    worth = len(schedule.messages) > variants if along_rows else variants > 1
+    return worth and senders_of(schedule) is not None
+
+
+@lru_cache(maxsize=64)
+def _sums_whole(schedule: LineSchedule) -> bool:
+    """Whether PEs send all their words, and some are added."""
+    arrivals = set(schedule.messages[:, 2].tolist())
+    return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
+
+
+@lru_cache(maxsize=64)
+def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_columns: bool) -> float:
+    """About the seconds of a core for all variants of a pattern, one line each."""
+    return core_s_of_line(stretches_of(schedule, elements, element_bytes), along_columns=along_columns)
+
+
+def core_s_of_line(stretches: npt.NDArray[np.int32], *, along_columns: bool) -> float:
+    """About the seconds of a core for messages ``[m, 5]``, as kernels take them, on one line."""
+    source, target, arrival, _, elements = stretches.astype(np.int64).T
+    multicast = arrival == Arrival.MULTICAST
+    pes = np.where(multicast, abs(target - source) + 1, 1)
+    return float((elements * pes * np.where(multicast | along_columns, VECTOR_S, LANE_S)).sum())

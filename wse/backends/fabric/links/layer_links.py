@@ -1,0 +1,232 @@
+"""Words on links by layer of the model, over all the phases that a run went through."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from wse.arrays import I64
+from wse.backends.fabric.expert_costs import Pairs, by_column
+from wse.backends.fabric.links.link_map import (
+    COL,
+    NOTHING,
+    PLANE,
+    ROW,
+    WORDS,
+    ends_of,
+    link_map,
+    links_of,
+    rectangles_of,
+    scale_words,
+)
+from wse.backends.fabric.links.routes import DIRECTIONS, Routes
+from wse.backends.fabric.links.traffic import Traffic
+from wse.backends.fabric.model import CacheUse, Fabric
+from wse.backends.fabric.step_classes import by_slots
+from wse.program.phase import Phase
+from wse.program.program import Program, Stage
+from wse.program.steps import Kind, Slots, Steps
+from wse.program.transfers.kinds import TRANSFERS
+from wse_mappings.mesh.placement import Rect
+
+Runs = Mapping[tuple[int, Slots, tuple[int, ...]], int]
+"""Runs of a phase, by its index and the parts of a ``CacheUse``."""
+
+Chosen = Mapping[int, Pairs]
+"""Choices over all runs of a phase, by its index and layer: tokens that chose each expert, int64 ``[experts]``; or runs
+that chose experts of each wafer, int64 ``[wafers]``."""
+
+
+_Uses = dict[Slots, tuple[int, list[int]]]
+"""Runs that use so many cache slots, by those, and for each decoded token of them all the tokens before it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LayerLinks:
+    """Words on the links of one wafer, the same for some layers in the same place.
+
+    Attributes:
+        layers: Layers of the model, ascending; -1: what belongs to none.
+        wafer: Where they are.
+        rect: The region that sent words for them, and all links that carried those; the latter alone where PEs are
+            dead, whose places are on the fabric.
+        words: int64 ``[4, rect.rows, rect.cols]``: words by direction and PE that they leave.
+    """
+
+    layers: tuple[int, ...]
+    wafer: int
+    rect: Rect
+    words: I64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Moves:
+    """Steps that move words, those of one class once.
+
+    Attributes:
+        regions: The region of each step, on every wafer that it is on, as rectangles of ``link_map`` without words.
+        rectangles: Those of each step, over all its runs.
+        counts: By layer, int64 ``[n]``: how many of its steps are of each class.
+    """
+
+    regions: list[I64]
+    rectangles: list[I64]
+    counts: dict[int, I64]
+
+
+def layer_links(
+    fabric: Fabric, runs: Runs, chosen: Chosen, reached: Chosen = MappingProxyType({})
+) -> Iterator[LayerLinks]:
+    """Words on links by layer, added up over ``runs``; a layer comes once for each wafer where it moved any.
+
+    Layers of equal steps are computed once. The words of all layers add up to those of all links.
+    """
+    program = fabric.program
+    phases: dict[Steps, tuple[Phase, Counter[CacheUse]]] = {}
+    for (index, slots, lengths), times in runs.items():
+        phase = program.phases[index]
+        phases.setdefault(phase.steps, (phase, Counter()))[1][slots, lengths] += times
+    moves_by_phase = [
+        _moves(fabric, phase, times, _pairs(program, phase, chosen), _pairs(program, phase, reached))
+        for phase, times in phases.values()
+    ]
+    same_moves: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    for layer in sorted(set(program.op_layers)):
+        counts = (moves.counts[layer].tobytes() if layer in moves.counts else b"" for moves in moves_by_phase)
+        same_moves[tuple(counts)].append(layer)
+    for layers in same_moves.values():
+        parts, regions = [NOTHING], [NOTHING]
+        for moves in moves_by_phase:
+            in_layer = moves.counts.get(layers[0], np.zeros(len(moves.rectangles), np.int64))
+            moving = [i for i in np.flatnonzero(in_layer).tolist() if len(moves.rectangles[i])]
+            regions += [moves.regions[i] for i in moving]
+            parts += [scale_words(moves.rectangles[i], int(in_layer[i])) for i in moving]
+        yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))
+
+
+def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
+    """``chosen`` summed over the phases that share their steps with one."""
+    summed: dict[int, I64] = {}
+    for index, layers in chosen.items():
+        for layer, pairs in layers.items() if program.phases[index].steps is phase.steps else ():
+            summed[layer] = summed[layer] + pairs if layer in summed else pairs
+    return summed
+
+
+def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, reached: Pairs) -> _Moves:
+    """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
+    program = fabric.program
+    steps = np.flatnonzero(phase.steps.kind != Kind.COMPUTE)
+    classes = np.where(
+        phase.steps.routed, np.arange(len(phase.steps)), fabric.classes(phase)
+    )  # what is chosen differs by layer
+    distinct, which = np.unique(classes[steps], return_inverse=True)
+    layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.steps.op[steps]], return_inverse=True)
+    counts = np.zeros((len(layers), len(distinct)), np.int64)
+    np.add.at(counts, (at, which), 1)
+    uses, grows = _uses(runs), by_slots(phase.steps)
+    in_all = {program.cache_slots(0): (runs.total(), [length for _, lengths in uses.values() for length in lengths])}
+    stages = [program.stages[stage] for stage in phase.steps.stage[distinct]]
+    return _Moves(
+        regions=[_region(stage) for stage in stages],
+        rectangles=[
+            _routed_rectangles(fabric, phase, step, runs.total(), pairs, reached)
+            if phase.steps.routed[step]
+            else _over_runs(fabric.traffic, phase, step, uses if grows[step] else in_all)
+            for step in distinct.tolist()
+        ],
+        counts=dict(zip(layers.tolist(), counts, strict=True)),
+    )
+
+
+def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, reached: Pairs) -> I64:
+    """The rectangles of a step by pairs over all runs of its phase: a pair has whole words.
+
+    The words that a step has beside those of pairs are the same in all runs.
+    """
+    if TRANSFERS[phase.steps.code[step]].leaves_wafer:
+        return _real(_crossing_rectangles(fabric, phase, step, reached))
+    columns, empty = by_column(fabric.program, phase, step, pairs), fabric.program.cache_slots(0)
+    one_run = fabric.traffic.traffic_by_pairs(phase, step, empty, columns)
+    without_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, np.zeros_like(columns))
+    return _real(np.concatenate([one_run.rectangles, scale_words(without_pairs.rectangles, runs - 1)]))
+
+
+def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
+    """The rectangles of a step between wafers over all runs that chose experts there."""
+    none = np.zeros(fabric.program.wafers, np.int64)
+    runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
+    wafers = fabric.program.stages[phase.steps.stage[step]].wafers
+    empty = fabric.program.cache_slots(0)
+    parts = [
+        scale_words(fabric.traffic.step_traffic(phase, step, empty, frozenset((wafer,))).rectangles, int(runs[wafer]))
+        for wafer in wafers
+    ]
+    return np.concatenate(parts)
+
+
+def _region(stage: Stage) -> I64:
+    """The region of a stage on all of its wafers, as rectangles without words."""
+    planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
+    return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
+
+
+def _uses(runs: Counter[CacheUse]) -> _Uses:
+    """Counts of runs by cache slots in use."""
+    counts: Counter[Slots] = Counter()
+    all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)
+    for (slots, lengths), times in runs.items():
+        counts[slots] += times
+        all_lengths[slots] += list(lengths) * times
+    return {slots: (times, all_lengths[slots]) for slots, times in counts.items()}
+
+
+def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
+    """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
+    if TRANSFERS[phase.steps.code[step]].by_counters:
+        parts = [
+            traffic.shift_traffic(phase, step, slots, lengths).rectangles
+            for slots, (_, lengths) in uses.items()
+            if lengths
+        ]
+    else:
+        parts = [
+            scale_words(traffic.step_traffic(phase, step, slots).rectangles, times)
+            for slots, (times, _) in uses.items()
+        ]
+    return _real(np.concatenate([NOTHING, *parts]))
+
+
+def _real(rectangles: I64) -> I64:
+    """The rectangles that have links and words."""
+    return rectangles[(links_of(rectangles) > 0) & (rectangles[:, WORDS] > 0)]
+
+
+def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
+    for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
+        wafer_rectangles, wafer_regions = (
+            part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)
+        )
+        if not routes.whole:
+            yield _on_fabric(layers, wafer, routes.words_on(wafer, wafer_rectangles))
+            continue
+        around = np.concatenate([wafer_rectangles, wafer_regions])
+        row, col = (int(around[:, side].min()) for side in (ROW, COL))
+        end_row, end_col = ends_of(around)
+        rows, cols = end_row - row, end_col - col
+        moved = wafer_rectangles - np.array([wafer * DIRECTIONS, row, row, col, col, 0, 0, 0, 0])
+        words = link_map(moved, DIRECTIONS, rows, cols)
+        yield LayerLinks(layers=layers, wafer=wafer, rect=Rect(row, col, rows, cols), words=words)
+
+
+def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
+    """Words on the physical links of a wafer, without the rows and columns around those that carried any."""
+    is_used = words.max(axis=0) > 0
+    rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
+    row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)
+    rect = Rect(int(row), int(col), int(end_row - row), int(end_col - col))
+    return LayerLinks(layers=layers, wafer=wafer, rect=rect, words=words[:, row:end_row, col:end_col])

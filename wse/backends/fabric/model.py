@@ -1,0 +1,174 @@
+"""Fabric: the fast timing model of one Program, which answers with the cost of each of its phases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from wse.arrays import F64, I64
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.expert_costs import EVEN, Pairs, RoutedCosts
+from wse.backends.fabric.group_cost import GroupCost, GroupCosts, first_steps
+from wse.backends.fabric.links.routes import Routes
+from wse.backends.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
+from wse.backends.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
+from wse.backends.fabric.step_cost import StepCosts
+from wse.backends.fabric.traffic_counts import TrafficCounts
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import Slots
+from wse.program.transfers.kinds import by_counters
+from wse_mappings.mesh.logical_mesh import LogicalMesh
+
+CacheUse = tuple[Slots, tuple[int, ...]]
+"""Cache slots in use, and the tokens in each user's cache before a decoded token; none in prefill."""
+
+
+class TokenClass(NamedTuple):
+    """Decoded tokens of each user that use as many cache slots in every stage and so cost the same.
+
+    ``cost`` is that of one without the traffic of cache shifts, ``shift_traffic`` that of all of their shifts.
+    """
+
+    tokens: int
+    slots: Slots
+    cost: PhaseCost
+    shift_traffic: StepTraffic
+
+
+class Fabric:
+    """The fabric model of one Program on one wafer type with one software profile. Keeps what it computed.
+
+    ``meshes`` has where each wafer's PEs are, if some are dead; programs see ``wafer``, which is whole.
+    """
+
+    def __init__(
+        self, program: Program, wafer: WaferSpec, software: SoftwareProfile, meshes: Sequence[LogicalMesh] = ()
+    ) -> None:
+        self.program, self.wafer, self.software = program, wafer, software
+        self.routes = Routes(program, meshes)
+        self.traffic = Traffic(program, self.routes)
+        self._steps = StepCosts(program, wafer, software, self.traffic)
+        self._groups = GroupCosts(self._steps)
+        self._routed = RoutedCosts(program, self._steps, self.traffic)
+        self._counts = TrafficCounts(program, self.routes, self.traffic)
+        self._unrouted: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
+        self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
+
+    def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Cost of prefill chunk ``index``, whose tokens chose experts as ``pairs`` says."""
+        phase = self.program.phases[index]
+        return self._cost(index, self.program.cache_slots(phase.cached + phase.tokens), (), pairs)
+
+    def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
+        return self._cost(self.program.decode_index, *self.cache_use(lengths), pairs)
+
+    def verify_cost(self, length: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Cost of a pass over several new tokens of one user, after so many in the cache, that chose experts so."""
+        return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
+
+    def verify_use(self, length: int) -> CacheUse:
+        """The use of caches that the cost of such a pass depends on."""
+        return self.program.cache_slots(length + self.program.verify_tokens), ()
+
+    def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
+        """Costs of decoding so many tokens of each user one after another, as ``decode_cost`` has them, in all."""
+        lengths_by_slots: dict[Slots, list[int]] = {}
+        tokens_by_slots: Counter[Slots] = Counter()
+        for token in range(tokens):
+            slots, held = self.cache_use([length + token for length in lengths])
+            lengths_by_slots.setdefault(slots, []).extend(held)
+            tokens_by_slots[slots] += 1
+        phase, index = self.program.decode, self.program.decode_index
+        steps = by_counters(phase.steps)
+        costs = []
+        for slots, all_lengths in lengths_by_slots.items():
+            traffic = NO_TRAFFIC
+            if len(steps):
+                moved, rectangles = self._counts.shifts(phase, steps, slots, all_lengths)
+                words, hops, _ = moved.sum(axis=1).tolist()
+                traffic = StepTraffic(words, hops, 0, rectangles)
+            cost = self._cost(index, slots, (), pairs)
+            costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shift_traffic=traffic))
+        return costs
+
+    def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
+        """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, each after so many others."""
+        phase = self.program.decode
+        moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
+        steps = by_counters(phase.steps)
+        if len(steps):
+            moved, _ = self._counts.shifts(phase, steps, slots, lengths)
+            moved_by_step += moved[:2].T
+        return moved_by_step
+
+    def cache_use(self, lengths: Sequence[int]) -> CacheUse:
+        """The use of caches that the cost of a decoded token of each user depends on, after ``lengths`` tokens."""
+        return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
+
+    def classes(self, phase: Phase) -> I64:
+        """int64 ``[steps]``: for each step the index of the first one with equal cost and traffic."""
+        return self._counts.classes(phase.steps)
+
+    def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
+        phase = self.program.phases[index]
+        key = CostClass(phase.steps, phase.begins, slots)
+        if not pairs and key in self._even:
+            return self._with_shift(self._even[key], phase, slots, lengths)
+        unrouted = self._unrouted.get(key) or self._evaluate(phase, slots)
+        cost = self._routed.with_routed_steps(unrouted, phase, self.shape_classes(phase), slots, pairs)
+        if pairs:  # others choose otherwise after as many tokens
+            self._unrouted[key] = unrouted
+        else:
+            self._even[key] = cost
+        return self._with_shift(cost, phase, slots, lengths)
+
+    def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
+        """Add the traffic of cache shifts, which depends on how many tokens each user's cache holds."""
+        if not lengths or not len(by_counters(phase.steps)):
+            return cost
+        return replace(cost, count_traffic=partial(self._traffic_with_shift, cost, phase, slots, lengths))
+
+    def _traffic_with_shift(
+        self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]
+    ) -> PhaseTraffic:
+        traffic, steps = cost.traffic, by_counters(phase.steps)
+        (words, hops, _), rectangles = self._counts.shifts(phase, steps, slots, lengths)
+        shifts = np.concatenate([traffic.shifts, rectangles])
+        return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
+
+    def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
+        classes = self.shape_classes(phase)
+        first = first_steps(phase)
+        cost = self._groups.of(phase, slots, classes, first)
+        cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
+        return PhaseCost(
+            cost_class=CostClass(phase.steps, phase.begins, slots),
+            start=_starts(phase, first, cost),
+            by_cause=cost.by_cause,
+            crossed={},
+            contention=cost.contention,
+            streams=cost.streams,
+            routes=self.routes,
+            count_traffic=partial(self._counts.of, phase, slots),
+        )
+
+    def shape_classes(self, phase: Phase) -> I64:
+        """int64 ``[steps]``: for each step the first that costs and moves the same in a region of its shape."""
+        return self._counts.shape_classes(phase.steps)
+
+
+def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
+    """Cycle at which each step first starts: in a loop after the first turns of the groups before it."""
+    steps = np.arange(len(phase.steps))
+    of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))
+    of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])
+    before, turned = (np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_turn))
+    return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)

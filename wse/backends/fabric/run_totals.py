@@ -1,0 +1,167 @@
+"""The cycles and the traffic of a run, summed from the fabric model phase by phase."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.arrays import I64
+from wse.backends.fabric.causes import CAUSES
+from wse.backends.fabric.expert_costs import EVEN, Pairs
+from wse.backends.fabric.links.link_map import NOTHING, PLANE, Link, scale_words
+from wse.backends.fabric.links.routes import DIRECTIONS, Routes
+from wse.backends.fabric.links.traffic import StepTraffic
+from wse.backends.fabric.model import CacheUse, Fabric, TokenClass
+from wse.backends.fabric.phase_cost import CostClass, PhaseCost
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import Steps
+from wse.program.transfers.kinds import crossings_of
+
+_Key = Steps | CostClass | bytes
+"""The key of rectangles: that which they follow from, or, as bytes, they themselves."""
+
+
+@dataclass(kw_only=True, eq=False)
+class PhaseTotals:
+    """Sums over the runs of prefill or of decode.
+
+    ``layer_cycles`` are those of ops inside layers; ``words`` those of all messages, ``hops`` the same times the links
+    that each crosses; ``crossed`` counts bytes by (from, to) wafer, the host being -1.
+    """
+
+    runs: int = 0
+    cycles: float = 0.0
+    layer_cycles: float = 0.0
+    by_cause: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CAUSES)))
+    words: int = 0
+    hops: int = 0
+    crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _routes: Routes | None = None
+    _moved: dict[_Key, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
+
+    def rectangles(self) -> I64:
+        """int64 ``[n, 9]``: the links that carried words, as ``link_map`` takes them, over all runs."""
+        return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._moved.values())])
+
+    def busiest_links(self) -> list[Link]:
+        """The busiest link of each wafer and direction, those loaded alike once; no map of all links is made.
+
+        A plane is a wafer times four and a direction.
+        """
+        return [] if self._routes is None else self._routes.busiest_links(self.rectangles())
+
+    def add(
+        self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
+    ) -> None:
+        """Count some runs of a phase that cost the same; ``in_layers`` bool ``[ops]``: which ops are inside layers."""
+        self.runs += runs
+        self.cycles += cost.cycles * runs
+        self.layer_cycles += float(cost.by_cause[in_layers[phase.steps.op]].sum()) * runs
+        self.by_cause += cost.by_cause.sum(axis=0) * runs
+        traffic = cost.traffic
+        self.words += int(traffic.words.sum()) * runs
+        self.hops += int(traffic.hops.sum()) * runs
+        for step, all_pairs in crossings_of(program, phase):
+            pairs = cost.crossed.get(step, all_pairs)
+            for ends in pairs:
+                self.crossed[ends] += int(traffic.bytes[step]) // len(pairs) * runs
+        self._routes = cost.routes
+        self._add_links(phase.steps, traffic.rectangles, runs)
+        self._add_links(cost.cost_class, traffic.by_slots, runs)
+        self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
+
+    def add_shifts(self, traffic: StepTraffic) -> None:
+        """Count the traffic of cache shifts that no cost has."""
+        self.words += traffic.words
+        self.hops += traffic.hops
+        self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
+
+    def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
+        self._moved[key] = (rectangles, self._moved.get(key, (rectangles, 0))[1] + times)
+
+
+class RunTotals:
+    """Running totals of a run's cycles and traffic: each counted phase adds what the fabric model says of it."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.lengths = [0] * fabric.program.batch  # tokens in each user's cache
+        self.prefill, self.decode, self.verify = PhaseTotals(), PhaseTotals(), PhaseTotals()
+        self.draft_cycles = 0.0  # in which the Program waits for drafts
+        self._layers = np.array(fabric.program.op_layers) >= 0
+
+    @property
+    def cycles(self) -> float:
+        """Cycles since the start of the run."""
+        return self.prefill.cycles + self.decode.cycles + self.verify.cycles + self.draft_cycles
+
+    def links_on(self, wafer: int) -> I64:
+        """Words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
+        rectangles = np.concatenate([totals.rectangles() for totals in (self.prefill, self.decode, self.verify)])
+        return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
+
+    def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
+        """Count one prefill chunk, whose tokens chose experts as ``pairs`` says; its cost."""
+        cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
+        self.lengths[phase.user] += phase.tokens
+        self._add(self.prefill, index, cost)
+        return cost
+
+    def prefill_all(self) -> list[PhaseCost]:
+        """Count all chunks at once: the costs and sums are those of ``prefill_chunk``, one after another."""
+        program = self.fabric.program
+        costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
+        runs = Counter(costs)  # chunks of one class share their cost
+        for index, cost in enumerate(costs):
+            if cost in runs:
+                self._add(self.prefill, index, cost, runs.pop(cost))
+        for phase in program.prefill:
+            self.lengths[phase.user] += phase.tokens
+        return costs
+
+    def decode_token(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
+        """Count one decoded token of each user, after so many others of that user where they are given.
+
+        Tokens chose experts as ``pairs`` says. Gives what the cost depends on, and the cost.
+        """
+        self.lengths = list(lengths) or self.lengths
+        cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)
+        self.lengths = [length + 1 for length in self.lengths]
+        self._add(self.decode, self.fabric.program.decode_index, cost)
+        return key, cost
+
+    def verify_pass(self, kept: int, user: int = 0, pairs: Pairs = EVEN) -> PhaseCost:
+        """Count a pass over several new tokens of a user, of which the first ``kept`` stay in the cache; its cost."""
+        cost, program = self.fabric.verify_cost(self.lengths[user], pairs), self.fabric.program
+        self._add(self.verify, program.phases.index(program.verify[user]), cost)
+        self.lengths[user] += kept
+        return cost
+
+    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
+        """Count so many decoded tokens of each user: the sums are those of ``decode_token``, one after another."""
+        classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
+        for token_class in classes:
+            self._add(self.decode, self.fabric.program.decode_index, token_class.cost, token_class.tokens)
+            self.decode.add_shifts(token_class.shift_traffic)
+        self.lengths = [length + tokens for length in self.lengths]
+        return classes
+
+    def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
+        program = self.fabric.program
+        totals.add(program, program.phases[index], self._layers, cost, runs)
+
+
+class TimedRun(NamedTuple):
+    """A timed run: its clock, the cost of each chunk of the prompts, and of decoded tokens that cost alike.
+
+    There are none of the latter where tokens were timed one by one for their routing.
+    """
+
+    clock: RunTotals
+    prompts: list[PhaseCost]
+    token_classes: list[TokenClass]

@@ -1,0 +1,119 @@
+"""Deadlocks: a machine that cannot go on is refused, with the PEs and colours that wait for each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.backends.wavelet.flatten import Tables
+from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.wiring import INTO_PE
+from wse.errors import Deadlock
+from wse_kernels import wavelet as k
+
+MOST_NAMED: Final = 8
+SIDES: Final = ("from north", "from east", "from south", "from west", "out of the PE", "into the PE")
+
+
+def check_finished(machine: Machine, table: Tables) -> None:
+    """Raise Deadlock unless every operation has ended and every queue is empty."""
+    stuck = [i for i, row in enumerate(table.threads) if row[k.CURRENT] != row[k.LAST]]
+    full = [i for i, row in enumerate(table.queues) if row[k.TAIL] != row[k.HEAD]]
+    if not stuck and not full:
+        return
+    waits = _Waits(table)
+    cycle = waits.cycle([*(-1 - thread for thread in stuck), *full])
+    if cycle:
+        how = f"{_describe(machine, table, cycle)} wait for each other in a cycle"
+    elif stuck:
+        how = (
+            f"{_describe(machine, table, [-1 - stuck[0], *waits.of(-1 - stuck[0])])}: waits for words that nobody sends"
+        )
+    else:
+        how = f"{_describe(machine, table, full)}: words arrived that no operation receives"
+    msg = (
+        f"wavelet reference: deadlock: {how} ({len(stuck)} operations unfinished, {len(full)} queues not empty); "
+        "give the transfers other colours or another order"
+    )
+    raise Deadlock(msg)
+
+
+class _Waits:
+    """The graph of queues and threads that wait for each other. Queues are their numbers, threads -1 - number."""
+
+    def __init__(self, table: Tables) -> None:
+        self.table = table
+        self.waiting_words = (table.queues[:, k.TAIL] - table.queues[:, k.HEAD]).tolist()
+        self.feeders: dict[int, list[int]] = {}  # of an empty queue: what may yet send into it
+        self.holders: dict[tuple[int, int], list[int]] = {}  # of a (PE, colour): queues that may release it
+        for outputs, *row in table.routes.tolist():
+            if row[k.ROUTE_RELEASED - 1] >= 0:
+                pe, _, colour = table.identity[table.routes[row[k.ROUTE_RELEASED - 1], k.ROUTE_QUEUE]].tolist()
+                self.holders.setdefault((pe, colour), []).append(row[k.ROUTE_QUEUE - 1])
+            for target in row[:outputs]:
+                self.feeders.setdefault(target, []).append(row[k.ROUTE_QUEUE - 1])
+        self.reader: dict[int, int] = {}
+        self.enabled: dict[tuple[int, int], int] = {}  # the queue that a (PE, colour) takes wavelets from
+        for i, queue in enumerate(table.queues):
+            if queue[k.OUTPUTS]:
+                self.enabled[int(table.identity[i][0]), int(table.identity[i][2])] = i
+        for thread, row in enumerate(table.threads):
+            for op in range(row[k.CURRENT], row[k.LAST]):
+                if table.ops[op, k.RECEIVE] >= 0:
+                    self.reader.setdefault(int(table.ops[op, k.RECEIVE]), -1 - thread)
+                if table.ops[op, k.SEND] >= 0:
+                    self.feeders.setdefault(int(table.ops[op, k.SEND]), []).append(-1 - thread)
+
+    def of(self, node: int) -> list[int]:
+        """The nodes that ``node`` waits for."""
+        table = self.table
+        if node < 0:
+            op = table.ops[table.threads[-1 - node, k.CURRENT]]
+            if op[k.AFTER] >= 0 and table.times[op[k.AFTER], 1] < 0:
+                after = int(op[k.AFTER])
+                owner = next(i for i, row in enumerate(table.threads) if row[k.CURRENT] <= after < row[k.LAST])
+                return [-1 - owner]
+            if op[k.RECEIVE] >= 0 and not self.waiting_words[op[k.RECEIVE]]:
+                return [int(op[k.RECEIVE])]
+            return [int(op[k.SEND])] if op[k.SEND] >= 0 else []
+        queue = table.queues[node]
+        if not self.waiting_words[node]:
+            return self.feeders.get(node, [])
+        pe, side, colour = table.identity[node].tolist()
+        if side == INTO_PE:
+            return [self.reader[node]] if node in self.reader else []
+        if not queue[k.OUTPUTS]:
+            return [self.enabled[pe, colour]] if (pe, colour) in self.enabled else self.holders.get((pe, colour), [])
+        targets = queue[k.OUTPUT : k.OUTPUT + queue[k.OUTPUTS]].tolist()
+        return [target for target in targets if self.waiting_words[target] >= table.queues[target, k.CAPACITY]]
+
+    def cycle(self, starts: list[int]) -> list[int]:
+        """Nodes that wait for each other in a ring; empty without one."""
+        finished: set[int] = set()
+        for start in starts:
+            path, place = [start], {start: 0}
+            branches = [iter(self.of(start))]
+            while path:
+                following = next(branches[-1], None)
+                if following is None:
+                    branches.pop()
+                    place.pop(path[-1])
+                    finished.add(path.pop())
+                elif following in place:
+                    return path[place[following] :]
+                elif following not in finished:
+                    place[following] = len(path)
+                    path.append(following)
+                    branches.append(iter(self.of(following)))
+        return []
+
+
+def _describe(machine: Machine, table: Tables, nodes: list[int]) -> str:
+    """PEs and colours of some nodes, each once, the first few."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        if node >= 0:
+            pe, side, colour = table.identity[node].tolist()
+            names[f"{machine.pe_text(pe)} colour {colour} {SIDES[side]}"] = None
+    shown = list(names)[:MOST_NAMED]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,176 @@
+"""A Machine as the flat arrays that the kernel runs on.
+
+Queues are numbered by connected component, so that components run one after another in cache, or on several cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wse.arrays import I32, I64
+from wse.backends.wavelet.components import components, spans
+from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.wiring import INTO_PE, NONE, SIDES, Wiring
+from wse_kernels import wavelet as k
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tables:
+    """The kernel's arrays, and what they stand for.
+
+    ``identity`` int32 ``[queue, 3]``: PE, side, colour. ``thread_pe``: the PE of each thread. ``op_order``: the number
+    of each operation in the Machine.
+    """
+
+    queues: I32
+    routes: I32
+    links: I32
+    members: I32
+    routers: I32
+    threads: I32
+    thread_pe: I32
+    ops: I32
+    times: I32
+    spans: I32
+    identity: I32
+    op_order: I32
+
+
+def tables(machine: Machine, *, shuffle: int | None = None) -> Tables:
+    """Flatten ``machine``.
+
+    Args:
+        machine: What to run.
+        shuffle: Seed of a random numbering of queues within their components; nothing may depend on it.
+
+    Raises:
+        BadInput: too many queues, or a route that leads nowhere.
+    """
+    return _Flattening(machine, shuffle).result()
+
+
+class _Flattening:
+    def __init__(self, machine: Machine, shuffle: int | None) -> None:
+        self.wiring = Wiring(machine)
+        self._renumber(shuffle)
+
+    def _renumber(self, shuffle: int | None) -> None:
+        """Sort queues by span of components, then plain ones, those that share a link, those that only a PE reads."""
+        queues = len(self.wiring.key)
+        order = np.arange(queues)
+        if shuffle is not None:
+            np.random.default_rng(shuffle).shuffle(order)
+        self.kind = np.where(self.wiring.identity[:, 1] == INTO_PE, 2, self.wiring.shared)
+        self.component = spans(components(queues + len(self.wiring.thread_key), self.wiring.edges()), queues)
+        self.order = order[np.lexsort((self.kind[order], self.component[order]))]
+        self.renumbered = np.empty(queues, np.int64)
+        self.renumbered[self.order] = np.arange(queues)
+        self.links, self.link_number = np.unique(self.wiring.link, return_inverse=True)
+
+    def result(self) -> Tables:
+        links, members, routers, router_component = self._link_table()
+        threads, thread_order, op_order = self._thread_table()
+        return Tables(
+            queues=self._queue_table(),
+            routes=self._route_table(),
+            links=links,
+            members=members,
+            routers=routers,
+            threads=threads,
+            thread_pe=self.wiring.thread_pe[thread_order],
+            ops=self._op_table(op_order),
+            times=np.full((len(op_order), 2), -1, np.int32),
+            spans=self._spans(router_component, self.component[len(self.wiring.key) :][thread_order]),
+            identity=self.wiring.identity[self.order],
+            op_order=op_order.astype(np.int32),
+        )
+
+    def _route_table(self) -> I32:
+        table = np.zeros((len(self.wiring.place), 10), np.int32)
+        table[:, 0] = self.wiring.targets.sum(axis=1)
+        front = np.argsort(~self.wiring.targets, axis=1, kind="stable")  # targets first, in their order
+        successor = np.take_along_axis(self.wiring.successor, front, axis=1)
+        table[:, 1:6] = np.where(successor >= 0, self.renumbered[successor], 0) if len(self.wiring.key) else 0
+        last = np.searchsorted(self.wiring.place, self.wiring.place, side="right") - 1
+        following = np.minimum(np.arange(len(self.wiring.place)) + 1, last)
+        table[:, k.ROUTE_CONTROLS] = self.wiring.controls
+        table[:, k.ROUTE_NEXT] = np.where(self.wiring.waits_for_release, NONE, following)
+        table[:, k.ROUTE_RELEASED] = self.wiring.released_positions()
+        table[:, k.ROUTE_QUEUE] = self.renumbered[self.wiring.position_queue]
+        return table
+
+    def _queue_table(self) -> I32:
+        machine, table = self.wiring.machine, np.zeros((len(self.wiring.key), k.QUEUE_WORDS), np.int32)
+        latency = [machine.wafer.hop_cycles] * 4 + [machine.wafer.ramp_cycles + 1, machine.wafer.ramp_cycles]
+        side, routes = self.wiring.identity[self.order, 1], self._route_table()
+        table[:, k.LINK] = self.link_number[self.order]
+        table[:, k.LATENCY] = np.array(latency)[side]
+        table[:, k.CAPACITY] = np.array([machine.queue_words(cycles) for cycles in latency])[side]
+        first = np.flatnonzero(self.wiring.rank == 0)
+        queue = self.renumbered[self.wiring.position_queue[first]]
+        table[queue, k.OUTPUTS] = routes[first, 0]
+        table[queue, k.OUTPUT : k.OUTPUT + 5] = routes[first, 1:6]
+        table[queue, k.CONTROLS] = routes[first, k.ROUTE_CONTROLS]
+        table[queue, k.POSITION] = first
+        return table
+
+    def _link_table(self) -> tuple[I32, I32, I32, I32]:
+        """Links, members, routers, and the component of each router; members by colour, then by port.
+
+        All links of a queue that shares one of them have members, be it that queue alone.
+        """
+        table = np.zeros((len(self.links), 4), np.int32)
+        table[:, k.TAKEN] = NONE
+        link, user = self.wiring.users.T
+        chosen = np.isin(link, link[self.wiring.shared[user]])
+        link, user = link[chosen], user[chosen]
+        order = np.lexsort((self.wiring.identity[user, 1], self.wiring.identity[user, 2], link))
+        link, user = link[order], user[order]
+        link_keys, first, count = np.unique(link, return_index=True, return_counts=True)
+        number = np.searchsorted(self.links, link_keys)
+        table[number, 1:] = np.stack([first, first, first + count], axis=1)
+        place = np.stack([self.component[user[first]], link_keys // SIDES], axis=1).reshape(-1, 2)
+        keys, row = np.unique(place, axis=0, return_inverse=True)
+        routers = np.full((len(keys), 5), NONE, np.int32)
+        routers[row.reshape(-1), link_keys % SIDES] = number
+        return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
+
+    def _thread_table(self) -> tuple[I32, I64, I64]:
+        """Threads, their order and that of the operations, which are numbered thread by thread."""
+        component = self.component[len(self.wiring.key) :]
+        thread_order = np.lexsort((self.wiring.thread_key, component))
+        rank = np.empty(len(thread_order), np.int64)
+        rank[thread_order] = np.arange(len(thread_order))
+        op_order = np.argsort(rank[self.wiring.op_thread], kind="stable")
+        counts = np.bincount(rank[self.wiring.op_thread], minlength=len(thread_order))
+        table = np.zeros((len(thread_order), k.THREAD_WORDS), np.int32)
+        table[:, k.LAST] = counts.cumsum()
+        table[:, k.CURRENT] = table[:, k.LAST] - counts
+        if self.wiring.machine.start is not None:
+            table[:, k.NOT_BEFORE] = self.wiring.machine.start.reshape(-1)[self.wiring.thread_pe[thread_order]]
+        return table, thread_order, op_order
+
+    def _op_table(self, op_order: I64) -> I32:
+        machine, table = self.wiring.machine, np.zeros((len(op_order), k.OP_WORDS), np.int32)
+        new = np.empty(len(op_order) + 1, np.int64)
+        new[op_order], new[NONE] = np.arange(len(op_order)), NONE
+        arrival, address, words, mark, gap, delay = self.wiring.op_columns[op_order].T
+        for column, queue in ((k.RECEIVE, self.wiring.receive[op_order]), (k.SEND, self.wiring.send[op_order])):
+            table[:, column] = np.where(queue >= 0, self.renumbered[queue], NONE) if len(self.wiring.key) else NONE
+        table[:, k.ARRIVAL], table[:, k.WORDS], table[:, k.MARK] = arrival, words, mark
+        table[:, k.GAP], table[:, k.DELAY] = gap, delay
+        table[:, k.ADDRESS] = self.wiring.op_pe[op_order] * machine.memory_words + address
+        table[:, k.AFTER] = new[self.wiring.op_after[op_order]]
+        return table
+
+    def _spans(self, router_component: I32, thread_component: I32) -> I32:
+        """First and end of each component's plain queues, routers and threads."""
+        component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
+        table = np.zeros((len(component_numbers), 8), np.int32)
+        plain = self.component[self.order] * 3 + self.kind[self.order]
+        for column, values in ((0, plain), (2, router_component * 3), (4, thread_component * 3)):
+            table[:, column] = np.searchsorted(values, component_numbers * 3)
+            table[:, column + 1] = np.searchsorted(values, component_numbers * 3 + 1)
+        return table

@@ -1,0 +1,155 @@
+"""Runs a Machine to its end: cycles per PE, values, words on every link, or the deadlock that it is in."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.arrays import F32, I32, I64
+from wse.backends.wavelet.deadlock import check_finished
+from wse.backends.wavelet.flatten import Tables, tables
+from wse.backends.wavelet.machine import STEP, Machine, Port
+from wse.errors import BadInput
+from wse.hardware.spec import burst_words
+from wse_kernels import wavelet as k
+from wse_kernels.library import compiled_kernel
+
+LIMIT_CYCLES = 2**29
+NO_EVENTS = np.zeros((0, 3), np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MachineRun:
+    """Times, values and traffic of a run.
+
+    Attributes:
+        cycles: From the start to the end of the last vector operation.
+        pe_cycles: int32 ``[rows, cols]``: the end of each PE's last operation, 0 where it has none.
+        op_times: int32 ``[operation, 2]``: first cycle and the cycle after the last, in the machine's numbering.
+        memory: float32 ``[rows, cols, words]`` afterwards.
+        link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and west.
+        visits: Queues and threads looked at: the emulation's own work.
+        moves: int32 ``[n, 6]``: the cycle in which a wavelet leaves a router, row and col of its PE, colour, the Port
+            that it leaves through (RAMP: into the PE) and the one that it came by (RAMP: from the PE); by cycle, those
+            of a wavelet that leaves through several ports next to each other; empty unless asked for.
+    """
+
+    cycles: int
+    pe_cycles: I32
+    op_times: I32
+    memory: F32
+    link_words: I64
+    visits: int
+    moves: I32
+
+    @property
+    def hops(self) -> int:
+        """Wavelets carried over links between neighbouring routers; ramps do not count."""
+        return int(self.link_words.sum())
+
+
+def run(
+    machine: Machine, memory: F32 | None = None, *, workers: int = 1, log: bool = False, shuffle: int | None = None
+) -> MachineRun:
+    """Carry out every operation of ``machine``.
+
+    Args:
+        machine: Routes and operations.
+        memory: float32 ``[rows, cols, words]`` at the start; zeros without it. Not changed.
+        workers: Cores; independent components are shared out among them.
+        log: Whether to note every move of a wavelet, in a second run whose log is as long as the first one's count.
+        shuffle: Seed of another numbering of the queues, on which nothing depends.
+
+    Raises:
+        Deadlock: some operation can never finish.
+        BadInput: a route leads nowhere, or the memory has another shape.
+    """
+    table = tables(machine, shuffle=shuffle)
+    shape = (machine.rows, machine.cols, machine.memory_words)
+    values = np.zeros(shape, np.float32) if memory is None else np.array(memory, np.float32, copy=True)
+    if values.shape != shape:
+        msg = f"wavelet reference: memory of shape {values.shape}; the machine has {shape} (rows, cols, words)"
+        raise BadInput(msg)
+    visits, _ = execute(machine, table, values.reshape(-1), workers)
+    check_finished(machine, table)
+    events = NO_EVENTS
+    if log:
+        entered = int(table.queues[table.identity[:, 1] != Port.RAMP, k.TAIL].sum())
+        again = tables(machine, shuffle=shuffle)
+        _, events = execute(machine, again, np.zeros(values.size, np.float32), 1, entered)
+    return _result(machine, table, values, visits, events)
+
+
+def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:
+    """Run the kernel on ``table``, which it changes; gives the visits and the events."""
+    burst = burst_words(machine.wafer.stream_words_per_cycle)
+    function = compiled_kernel("run_wavelets").serial
+    workers = max(1, min(workers, os.cpu_count() or 1, len(table.spans))) if log == 0 else 1
+    events = np.zeros((log, 3), np.int32) if log else NO_EVENTS
+
+    def part(spans: I32) -> npt.NDArray[np.int64]:
+        counts = np.zeros(3, np.int64)
+        function(
+            table.queues,
+            table.routes,
+            table.links,
+            table.members,
+            table.routers,
+            table.threads,
+            table.ops,
+            table.times,
+            memory,
+            spans,
+            events,
+            counts,
+            burst,
+            LIMIT_CYCLES,
+        )
+        return counts
+
+    if workers == 1:
+        counts = part(table.spans)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            counts = np.sum(list(pool.map(part, np.array_split(table.spans, workers))), axis=0)
+    return int(counts[2]), events[: counts[1]]
+
+
+def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
+    shape = (machine.rows, machine.cols)
+    pe_cycles = np.zeros(machine.rows * machine.cols, np.int32)
+    if len(table.threads):
+        ends = table.times[table.threads[:, k.LAST] - 1, 1]
+        np.maximum.at(pe_cycles, table.thread_pe, ends)
+    op_times = np.empty_like(table.times)
+    op_times[table.op_order] = table.times
+    words = np.zeros((4, machine.rows * machine.cols), np.int64)
+    for port in STEP:
+        behind = table.identity[:, 1] == port
+        senders = machine.neighbours(table.identity[behind, 0], port)
+        np.add.at(words[port.opposite], senders, table.queues[behind, k.TAIL])
+    return MachineRun(
+        cycles=int(pe_cycles.max(initial=0)),
+        pe_cycles=pe_cycles.reshape(shape),
+        op_times=op_times,
+        memory=memory,
+        link_words=words.reshape(4, *shape),
+        visits=visits,
+        moves=_moves(machine, table, events),
+    )
+
+
+def _moves(machine: Machine, table: Tables, events: I32) -> I32:
+    """Events, which name the queues that a wavelet enters and leaves, by the router that it leaves."""
+    events = events[np.argsort(events[:, 0], kind="stable")]
+    pe, side, colour = table.identity[events[:, 1]].T
+    leaves, through = pe.copy(), np.full(len(pe), Port.RAMP, np.int32)
+    for port in STEP:
+        behind = side == port
+        leaves[behind], through[behind] = machine.neighbours(pe[behind], port), port.opposite
+    came = table.identity[events[:, 2], 1]
+    return np.stack([events[:, 0], leaves // machine.cols, leaves % machine.cols, colour, through, came], axis=1)

@@ -1,0 +1,278 @@
+"""A phase carried out cycle by cycle: each step in turn on the PEs and links of its region.
+
+The state is the cycle from which each PE of each stage is free. Steps of one overlap group, or one step, go through it:
+
+1. Routes of other patterns that stand in the place of its own are rewritten; then the step's task is dispatched, unless
+   it runs in that of the step before, or the group is started and awaited at one cost.
+2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost;
+   kernels of one group follow each other, and with them the patterns of its chain. A task is dispatched for such a
+   pattern, unless it is joined to the kernel before it, and for a kernel behind it. It goes along other lines than the
+   rest of the group; that both may want a PE's ramp in one cycle is left out.
+3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own; a shift
+   of rows in a group is one of them.
+4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest
+   rectangle that holds both; words to another wafer as far as the edge of their region, and from the edge of the other
+   one on as they come, where the link in between is left out; words to the host as far as the edge of their region.
+5. PEs are free when their last word has come or gone. The group takes the cycles by which the last PE of all is later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from wse.arrays import I32, I64
+from wse.backends.wavelet.machine import Port
+from wse.backends.wavelet.size import bounding_rect
+from wse.backends.wavelet.step_runs import StepRun, StepRuns
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.program.isa.instructions import KERNELS
+from wse.program.isa.pe_costs import pe_costs
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import COLUMNS
+from wse.program.transfers.kinds import transfer_of
+from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
+from wse.program.transfers.transfer import Transfer
+from wse_mappings.cuts.cache_balance import CacheBalance
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.patterns.cache_shift import cache_shift
+
+OnMoves = Callable[[int, I64], None]
+"""Takes the wavelets of a step as it is carried out: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
+router, wafer, row and col of its PE, colour counted from the first of the step, and the Ports that it leaves through
+and came by."""
+
+
+class PhaseWalk:
+    """State of a phase that is carried out step by step: the cycle from which each PE of each stage is free."""
+
+    def __init__(
+        self,
+        program: Program,
+        phase: Phase,
+        lengths: Sequence[int],
+        wafer: WaferSpec,
+        software: SoftwareProfile,
+        *,
+        workers: int,
+        on_moves: OnMoves | None,
+    ) -> None:
+        self.program, self.phase, self.wafer, self.software = program, phase, wafer, software
+        self.on_moves = on_moves
+        self.slots = program.cache_slots(max(lengths) + phase.tokens // len(lengths))
+        self.lengths = lengths
+        self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
+        log = on_moves is not None
+        self.runs = StepRuns(program=program, wafer=wafer, software=software, pe=self.pe, workers=workers, log=log)
+        self.issue = math.ceil(software.vector_issue_cycles)
+        self.way = 2 * wafer.ramp_cycles + 1 + wafer.hop_cycles  # of a word to a neighbour
+        self.sync = max(software.transfer_sync_cycles, self.way)
+        self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
+        self.end = 0
+        self.step_cycles, self.hops = np.zeros(len(phase.steps), np.int64), np.zeros(len(phase.steps), np.int64)
+        self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
+
+    def carry_out(self, steps: range, turn: int) -> None:
+        """Carry out a step, or the steps of an overlap group, in one turn of their loop."""
+        phase, first, hops = self.phase, steps.start, int(self.links.sum())
+        transfers = {step: self._transfer(step, turn) for step in steps if not phase.steps.computes(step)}
+        working = [step for step in steps if step not in transfers or _works(transfers[step])]
+        stage = int(phase.steps.stage[first])
+        # 1
+        repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
+        self.free[stage] += self.software.route_rewrite_cycles * repaints
+        if working and not phase.steps.joined[first]:
+            self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
+        begin, idle = self.free[stage].copy(), self.free[stage].copy()
+        lines: list[tuple[LineMessages, Transfer]] = []
+        for step in working:
+            transfer = transfers.get(step)
+            if transfer is None:
+                if step > first and phase.steps.in_chain[step - 1]:
+                    idle += self.software.task_dispatch_cycles
+                self._compute(step, turn, idle)  # 2
+            elif phase.steps.in_chain[step]:
+                self._follow(step, transfer, idle)  # 2
+            elif len(steps) > 1 and isinstance(transfer.messages, RowShift):
+                lines += self._shift_lines(transfer, turn)
+            elif not isinstance(transfer.messages, LineMessages):
+                self._stream(step, transfer, turn, begin)  # 4
+            elif transfer.in_memory:
+                self._copy(transfer, begin)  # 2
+            else:
+                lines.append((transfer.messages, transfer))
+        if lines:
+            self._lines(first, lines, begin)  # 3
+        # 5
+        end = max(int(free.max()) for free in self.free)
+        self.step_cycles[first] += end - self.end
+        self.hops[first] += int(self.links.sum()) - hops
+        self.end = end
+
+    def wait(self) -> None:
+        """Make all PEs of all stages wait for the last."""
+        for free in self.free:
+            free[:] = self.end
+
+    def overlaps(self, step: int) -> bool:
+        """Whether rounds of a step's pattern overlap."""
+        pattern = int(self.phase.steps.pattern[step])
+        return pattern >= 0 and self.program.patterns[pattern].overlaps
+
+    def _transfer(self, step: int, turn: int) -> Transfer:
+        return transfer_of(self.program, self.phase, step, self.slots, turn)
+
+    def _compute(self, step: int, turn: int, idle: I64) -> None:
+        """A kernel on some rows, from when they have no other kernel of the group to run; ``idle`` says when."""
+        a = self.phase.steps.operands(step, self.slots, turn)
+        over_heads = bool(self.phase.steps.over_heads[step])
+        cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe, over_heads=over_heads)
+        self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, idle)
+        idle[a[0] : a[0] + a[1]] += math.ceil(cycles - 1e-9)
+
+    def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
+        """A pattern in the chain of its group; ``idle`` says from when each PE has no other part of the chain to do."""
+        if not self.phase.steps.joined[step]:
+            idle += self.software.task_dispatch_cycles
+        if transfer.in_memory:
+            self._copy(transfer, idle)
+            idle[:] = self.free[transfer.site.stage]
+        else:
+            assert isinstance(transfer.messages, LineMessages)
+            start, base = _relative(idle + self.issue)
+            ran = self.runs.lines([(transfer.messages, transfer)], start)
+            self._note_end(step, transfer.site.stage, base, ran)
+            idle[:] = np.maximum(idle, base + ran.ends)
+
+    def _copy(self, transfer: Transfer, begin: I64) -> None:
+        """A pattern whose messages all stay on their PEs."""
+        site = transfer.site
+        self._work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
+
+    def _work(self, stage: int, first_row: int, row_count: int, cycles: float, begin: I64) -> None:
+        rows, free = slice(first_row, first_row + row_count), self.free[stage]
+        free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
+
+    def _lines(self, step: int, carried: Sequence[tuple[LineMessages, Transfer]], begin: I64) -> None:
+        """Patterns on lines that run at the same time, in the group whose first step is ``step``."""
+        overlap = self.phase.steps.overlap[step] >= 0
+        start, base = _relative(begin - self.way if overlap else begin + self.issue)
+        self._note_end(step, carried[0][1].site.stage, base, self.runs.lines(carried, start))
+
+    def _shift_lines(self, transfer: Transfer, turn: int) -> list[tuple[LineMessages, Transfer]]:
+        """A shift of rows as a pattern down the columns of its region; none where no row passes any words up."""
+        rect = transfer.site.placed_stage.rect
+        passing = CacheBalance.passing_rows(self.lengths[turn], rect.rows)
+        if not passing:
+            return []
+        pattern = cache_shift(rect.rows, rect.cols, passing)
+        shifted = LineMessages(schedule=pattern, axis=COLUMNS, round=0, first_row=0, rows=rect.rows, in_place=False)
+        return [(shifted, transfer)]
+
+    def _stream(self, step: int, transfer: Transfer, turn: int, begin: I64) -> None:
+        """A shift of rows, words from region to region, or the part of a crossing that is on a mesh."""
+        stage, issued = transfer.site.stage, begin + self.issue
+        self.free[stage] += self.issue
+        match transfer.messages:
+            case RowShift():
+                for shifted in self._shift_lines(transfer, turn):
+                    start, base = _relative(issued)
+                    self._note_end(step, stage, base, self.runs.lines([shifted], start))
+            case Translation() as messages if transfer.leaves_wafer:
+                self._cross(step, transfer, messages.target_stage, issued)
+            case Translation() as messages:
+                self._hand_over(step, transfer, messages, issued)
+            case _:
+                for edge in transfer.edges:
+                    self._to_edge(step, stage, edge, issued)
+
+    def _hand_over(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
+        """Wavelets on the smallest rectangle that holds both regions."""
+        stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
+        source, target = stages[sender].rect, stages[receiver].rect
+        top, left, rows, cols = bounding_rect(source, target)
+        base = int(min(begin.min(), self.free[receiver].min()))
+        start = np.zeros((rows, cols), np.int32)
+        areas = [_area(Rect(r.row - top, r.col - left, r.rows, r.cols)) for r in (source, target)]
+        for area, times in zip(areas, (begin, self.free[receiver]), strict=True):
+            start[area] = times - base
+        senders, receivers = (
+            Rect(r.row - top, r.col - left + first_col, r.rows, messages.cols)
+            for r, first_col in ((source, messages.source_col), (target, messages.target_col))
+        )
+        ran = self.runs.translate(senders, receivers, messages, start)
+        self.links[stages[sender].wafer, :, top : top + rows, left : left + cols] += ran.link_words
+        self._log(step, base, stages[sender].wafer, top, left, ran.moves)
+        for stage, area in zip((sender, receiver), areas, strict=True):
+            self._free(stage, base, ran.ends[area])
+
+    def _cross(self, step: int, transfer: Transfer, receiver: int, begin: I64) -> None:
+        """Columns of all rows to the edge of their region, and from there to columns of the other region.
+
+        Words come in as soon as the slowest row's first is at the edge, but not so early that they run out.
+        """
+        leaving, entering = transfer.edges
+        at_edge = int(self._to_edge(step, transfer.site.stage, leaving, begin).max())
+        stream = min(edge.words * edge.cols for edge in transfer.edges)
+        cols, rect = entering.cols, self.program.stages[receiver].rect
+        start, base = _relative(
+            np.concatenate([np.full((rect.rows, 1), at_edge - stream), self.free[receiver][:, :cols]], axis=1)
+        )
+        ran = self.runs.from_edge(entering.words, start)
+        ends, links = np.zeros((rect.rows, rect.cols), np.int32), np.zeros((4, rect.rows, rect.cols), np.int64)
+        ends[:, :cols], links[:, :, :cols] = ran.ends[:, 1:], ran.link_words[:, :, 1:]
+        moves = ran.moves[ran.moves[:, 2] > 0] - np.array([0, 0, 1, 0, 0, 0], np.int32)
+        self._note_end(step, receiver, base, StepRun(ends, links, moves))
+
+    def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> I64:
+        """Columns of some rows to the east edge of their region; the cycles in which the last words are there."""
+        first_row, first_col, cols = edge.first_row, edge.first_col, edge.cols
+        rows, columns = slice(first_row, first_row + edge.rows), slice(first_col, first_col + cols)
+        start, base = _relative(np.concatenate([begin[rows, columns], begin[rows, first_col : first_col + 1]], axis=1))
+        ran = self.runs.to_edge(edge.words, start)
+        rect = self.program.stages[stage].rect
+        links, ends = np.zeros((4, rect.rows, rect.cols), np.int64), np.zeros((rect.rows, rect.cols), np.int32)
+        inner = slice(first_col, first_col + cols - 1)
+        links[Port.EAST, rows, inner] = ran.link_words[Port.EAST, :, : cols - 1]
+        at_edge = ran.ends[:, cols] - self.wafer.hop_cycles
+        ends[rows, columns] = np.maximum(ran.ends[:, :cols], at_edge[:, None])
+        inside = (ran.moves[:, 2] < cols - 1) & (ran.moves[:, 4] == Port.EAST)
+        shift = np.array([0, first_row, first_col, 0, 0, 0], np.int32)
+        self._note_end(step, stage, base, StepRun(ends, links, ran.moves[inside] + shift))
+        return at_edge.astype(np.int64) + base
+
+    def _note_end(self, step: int, stage: int, base: int, ran: StepRun) -> None:
+        """A run on a region, whose cycle 0 was ``base``."""
+        wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
+        self.links[(wafer, slice(None), *_area(rect))] += ran.link_words
+        self._log(step, base, wafer, rect.row, rect.col, ran.moves)
+        self._free(stage, base, ran.ends)
+
+    def _log(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
+        if self.on_moves:
+            cycle, row, col, colour, port, came = moves.astype(np.int64).T
+            everywhere = np.full_like(cycle, wafer)
+            self.on_moves(step, np.stack([cycle + base, everywhere, row + top, col + left, colour, port, came], axis=1))
+
+    def _free(self, stage: int, base: int, ends: I32) -> None:
+        free = self.free[stage]
+        free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
+
+
+def _works(transfer: Transfer) -> bool:
+    """Whether a transfer does anything: a line of one PE does not, and the host takes a token while others are made."""
+    messages = transfer.messages
+    return transfer.is_awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
+
+
+def _area(rect: Rect) -> tuple[slice, slice]:
+    return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
+
+
+def _relative(start: I64) -> tuple[I32, int]:
+    """Starts counted from the first of them, and that one."""
+    base = int(start.min())
+    return (start - base).astype(np.int32), base

@@ -1,0 +1,11 @@
+"""``python -m wse.cli.reference CHECKOUT`` writes the pages of docs/reference and the stub of the library."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from wse.cli.reference.files import FILES
+
+for path, text in FILES.items():
+    Path(sys.argv[1], path).write_text(text(), encoding="utf-8")

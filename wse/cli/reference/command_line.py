@@ -1,0 +1,48 @@
+"""docs/reference/cli.md: every command with its options, from the same descriptions as ``--help``."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, Final
+
+from wse.cli.app import COMMANDS, command
+from wse.cli.help import option_rows
+from wse.cli.reference.docstring import GENERATED
+from wse.reports.markdown import markdown_table
+
+_HEAD: Final = f"""\
+# Command line
+
+{GENERATED}
+
+Every command of `wse` with its options; `wse COMMAND --help` shows the same. All commands take `--json`, whose keys are
+[here](json.md), print logs and progress to stderr, and exit with 0, with 2 for what the user can mend (one line on
+stderr), with 1 for a bug of ours. `wse --install-completion` has the shell complete commands, options and the names of
+models, wafers and mappings.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    group = command()
+    with group.make_context("wse", [], resilient_parsing=True) as context:
+        sections = [_section(name, group.get_command(context, name), context) for name in COMMANDS]
+    return "\n".join([_HEAD, *sections])
+
+
+def _section(name: str, command: Any, parent: Any) -> str:
+    context = command.context_class(command, info_name=name, parent=parent)
+    usage = " ".join(["wse", name, *command.collect_usage_pieces(context)])
+    lines = [f"## wse {name}", "", f"    {usage}", "", _text(command.help), ""]
+    for title, rows in option_rows(command, context).items():
+        shown = [(option, doc) for option, doc in rows if "--help" not in option and option != "--json"]
+        if shown:
+            lines += markdown_table((title, ""), ((f"`{option}`", doc.replace("  [", " [")) for option, doc in shown))
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _text(text: str) -> str:
+    """A docstring as Markdown: examples, which stand behind a line of their own, as code."""
+    return re.sub(r"^ {2}", "    ", re.sub(r"\n*\x08\n", "\n\n", inspect.cleandoc(text)), flags=re.MULTILINE)

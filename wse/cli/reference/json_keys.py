@@ -1,0 +1,200 @@
+"""docs/reference/json.md: the keys of what each command prints with ``--json``, from the result classes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from wse.cli.reference.docstring import GENERATED, first_line
+from wse.reports.markdown import markdown_table
+from wse.reports.result import Doc, Result
+from wse.request.option import union_parts
+from wse.studies.bundled_result import GpuResult, GpusResult, MachineResult, MappingsResult, ModelsResult, WafersResult
+from wse.studies.claims.result import ClaimsResult
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.plan.result import PlanResult
+from wse.studies.compare.result import CompareResult
+from wse.studies.compare.traces import TracesComparison
+from wse.studies.compile.result import CompileResult
+from wse.studies.estimate.gpu_result import GpuEstimateResult
+from wse.studies.estimate.result import EstimateResult
+from wse.studies.explore.result import ExploreResult
+from wse.studies.pattern.result import PatternResult
+from wse.studies.run.result import RunResult
+from wse.studies.scenario.result import ScenarioResult, ScenariosResult
+from wse.studies.serve.result import ServeResult
+from wse.studies.sweep.sweep import SweepResult
+from wse.studies.validate.agreement.result import Agreement
+from wse.studies.validate.gpu_calibration import LeaveOut
+from wse.studies.validate.result import Validation
+from wse.studies.what_if.result import WhatIfResult
+from wse.tracing.export.files import ExportResult
+from wse.tracing.page.page import ViewResult
+from wse.tracing.query.check import CheckView
+from wse.tracing.query.contents import DumpView
+from wse.tracing.query.diff import DiffView
+from wse.tracing.query.groups import GroupsView
+from wse.tracing.query.links import LinksView
+from wse.tracing.query.pe import PeView
+from wse.tracing.query.steps import StepsView
+from wse.tracing.query.summary import SummaryView
+from wse.tracing.query.tensors import TensorsView
+from wse.tracing.query.tokens import TokensView
+from wse.tracing.query.tree import TreeView
+from wse.tracing.query.view import View
+from wse.tracing.query.wavelets import CyclesView
+
+COMMANDS: Final[dict[str, type[Result]]] = {
+    "run": RunResult,
+    "compile": CompileResult,
+    "estimate": EstimateResult,
+    "estimate --gpu": GpuEstimateResult,
+    "estimate --what-if": WhatIfResult,
+    "compare": CompareResult,
+    "compare --gpu": CurveResult,
+    "compare --users": PlanResult,
+    "compare TRACE TRACE": TracesComparison,
+    "serve-sim": ServeResult,
+    "claims": ClaimsResult,
+    "pattern": PatternResult,
+    "scenario NAME": ScenarioResult,
+    "sweep": SweepResult,
+    "explore": ExploreResult,
+    "validate": Validation,
+    "validate --against wavelet": Agreement,
+}
+"""The result class of what each command prints with ``--json``, and its function returns in Python."""
+
+WITHOUT_FUNCTION: Final[dict[str, type[Result]]] = {
+    "models": ModelsResult,
+    "wafers": WafersResult,
+    "wafers NAME": MachineResult,
+    "gpus": GpusResult,
+    "gpus NAME": GpuResult,
+    "mappings": MappingsResult,
+    "scenario": ScenariosResult,
+    "validate --leave-out": LeaveOut,
+    "view": ViewResult,
+    "export": ExportResult,
+}
+"""The result class of what a command prints with ``--json`` that is no function in Python."""
+
+VIEWS: Final[dict[str, type[View]]] = {
+    "inspect": SummaryView,
+    "inspect --steps": StepsView,
+    "inspect --by": GroupsView,
+    "inspect --tree": TreeView,
+    "inspect --links": LinksView,
+    "inspect --pe": PeView,
+    "inspect --pe --dump": DumpView,
+    "inspect --tokens": TokensView,
+    "inspect --tensors": TensorsView,
+    "inspect --cycles": CyclesView,
+    "inspect --diff": DiffView,
+    "inspect --check": CheckView,
+}
+"""The result class of each view of a trace."""
+
+_HEAD: Final = f"""\
+# JSON of the commands
+
+{GENERATED}
+
+What `wse COMMAND --json` prints, and what `.to_dict()` of the same result gives in Python, where each key is an
+attribute: `wse.estimate("llama-3-8b").decode.tokens_per_s_per_user` is the key `decode.tokens_per_s_per_user`.
+
+- A dot means an object inside of an object, `[]` each element of a list, `NAME` a key that depends on what was asked.
+- A key that does not apply is absent; it is never null for zero. Those in *italics* may be absent.
+- A number that is none (not a number, infinity) is null.
+- Keys stay within a version; new ones may be added.
+"""
+
+
+class Key(NamedTuple):
+    """A key of a command's JSON.
+
+    Attributes:
+        path: Its path, such as ``system.stages[].rows``.
+        kinds: The kinds of JSON value that it has: int, float, str, bool, list or dict.
+        doc: What it is.
+        optional: Whether it may be absent; else a value that is none is null.
+    """
+
+    path: str
+    kinds: tuple[type, ...]
+    doc: Doc
+    optional: bool
+
+
+def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
+    """Yield the keys of a result class's JSON, in their order."""
+    hints = get_type_hints(result, include_extras=True)
+    for field in dataclasses.fields(result):
+        hint, doc = get_args(hints[field.name])[:2] if get_origin(hints[field.name]) is Annotated else (Any, Doc(""))
+        types = [part for part in union_parts(hint) if part is not NoneType]
+        path = before + field.name.removesuffix("_")
+        optional = len(types) < len(union_parts(hint)) and not doc.or_null
+        kinds = (*types, NoneType) if doc.or_null else types
+        yield Key(path, tuple(dict.fromkeys(_kind(part) for part in kinds)), doc, optional)
+        for part in types:
+            yield from _inner_keys(part, path, doc)
+
+
+def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
+    """The keys inside of a value: of an object those of its fields, of a list those of its elements."""
+    if isinstance(hint, type) and issubclass(hint, Result):
+        yield from keys_of(hint, f"{path}.")
+    elif get_origin(hint) in (tuple, list, Sequence) and get_args(hint):
+        yield from _inner_keys(get_args(hint)[0], f"{path}[]", doc)
+    elif isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping):
+        name, value = get_args(hint)
+        for key in get_args(name) if get_origin(name) is Literal else ("NAME",):
+            kinds = tuple(dict.fromkeys(_kind(part) for part in union_parts(value)))
+            yield Key(f"{path}.{key}", kinds, Doc("", doc.unit), optional=False)
+            yield from _inner_keys(value, f"{path}.{key}", doc)
+
+
+def _kind(hint: Any) -> type:
+    """The kind of JSON value that a type becomes."""
+    origin = get_origin(hint)
+    if origin is Literal:
+        return type(get_args(hint)[0])
+    if origin in (tuple, list, Sequence):
+        return list
+    kind = origin or hint
+    if not isinstance(kind, type) or issubclass(kind, Mapping | Result):
+        return dict
+    return kind
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [_HEAD]
+    for command, result in (COMMANDS | WITHOUT_FUNCTION | VIEWS).items():
+        lines += [f"## wse {command}", "", first_line(result), ""]
+        lines += [*markdown_table(("key", "kind", "unit", "meaning"), map(_row, keys_of(result))), ""]
+    return "\n".join(lines)
+
+
+def _row(key: Key) -> tuple[str, ...]:
+    path = f"*`{key.path}`*" if key.optional else f"`{key.path}`"
+    return path, " or ".join(_WORDS[kind] for kind in key.kinds), key.doc.unit, _sentence(key.doc.text)
+
+
+def _sentence(text: str) -> str:
+    """A text with a capital at its beginning, without a full stop at its end."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}"
+
+
+_WORDS: Final = {
+    int: "integer",
+    float: "number",
+    str: "text",
+    bool: "truth value",
+    list: "list",
+    dict: "object",
+    NoneType: "null",
+    Any: "any value",
+}

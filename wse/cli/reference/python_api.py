@@ -1,0 +1,130 @@
+"""docs/reference/python.md: functions with their arguments, what results have beside their fields, and errors."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+import wse.errors
+from wse import api
+from wse.cli.reference.docstring import GENERATED, first_line
+from wse.cli.reference.json_keys import COMMANDS
+from wse.reports.markdown import markdown_table
+from wse.reports.result import Result
+from wse.request.arguments import argument_docs
+from wse_traces.column import Column
+from wse_traces.read import Trace
+
+_HEAD: Final = f"""\
+# Python
+
+{GENERATED}
+
+```python
+import wse
+
+result = wse.estimate("llama-3-8b", dtype="fp8")
+print(result.system.wafers, result.decode.tokens_per_s_per_user)
+```
+
+A function is a command; an argument is the option of that name with underscores, with the same default. Nothing is
+printed. What the command line reads from a text may be given as a text here too: `wafers="auto"`,
+`link_latency="500ns,5us"`. `import wse` takes a tenth of a second; a function loads what it needs when it is called.
+
+## Functions
+"""
+_RESULTS: Final = """\
+## Results
+
+A function returns a frozen dataclass. Its fields are the keys of [the command's JSON](json.md), with a dot for each
+object inside of another; what does not apply is `None`. `.to_dict()` is what `--json` prints. `.tables()` are those
+that terminals and notebooks show; `.tables(detail=True)` has all there are.
+"""
+_TRACE: Final = """\
+### Trace
+
+`wse.open_trace` opens what [the page on traces](../../traces/FORMAT.md) describes.
+"""
+_ERRORS: Final = """\
+## Errors
+
+Errors are those of `wse.errors`; `str(error)` is one line with what is wrong, where, and the remedy. A call with an
+argument that the function has not, or without one that it needs, is a `TypeError`, as everywhere in Python.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [_HEAD]
+    for name in [name for name in vars(api) if name in dir(wse)]:
+        lines += _function(name)
+    lines += [_RESULTS]
+    for command, result in COMMANDS.items():
+        lines += _result(command, result)
+    lines += [_TRACE, *_members(Trace), "", f"`trace[PATH]` is a column. {_paragraph(Column)}", ""]
+    return "\n".join([*lines, _ERRORS, "```text", _tree(), "```", ""])
+
+
+def _function(name: str) -> Iterator[str]:
+    """The section of a function: what it is for, an example, its arguments."""
+    function = getattr(api, name)
+    docstring = inspect.getdoc(function) or ""
+    signature = inspect.signature(function)
+    example = re.search(r"^Example:\n(.*?)(?=^\S)", docstring, re.MULTILINE | re.DOTALL)
+    code = inspect.cleandoc(f"\n{example[1]}") if example else ""
+    yield from (f"### wse.{name}", "", first_line(function), "", "```python", code, "```", "")
+    docs = [(form.partition(" ")[2], doc) for form, doc in argument_docs(docstring).items()]
+    arguments = zip(signature.parameters.values(), docs, strict=True)
+    rows = [_argument(parameter, form, doc) for parameter, (form, doc) in arguments]
+    yield from markdown_table(("argument", "type", "default", "meaning"), rows)
+    yield from ("", f"Returns `{_type(signature.return_annotation)}`.", "")
+
+
+def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, ...]:
+    default = "" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
+    star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+    values = f"`{form.strip('()')}`. " if form else ""
+    return f"`{star}{parameter.name}`", f"`{_type(parameter.annotation)}`", default, f"{values}{doc}"
+
+
+def _type(annotation: Any) -> str:
+    """A type as people write it, without its modules."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)
+
+
+def _result(command: str, result: type[Result]) -> Iterator[str]:
+    """The section of the result of a command: where its fields are, and what else it has."""
+    anchor = re.sub(r"[^a-z -]", "", f"wse {command}".lower()).replace(" ", "-")
+    yield from (f"### {result.__name__}", "", f"{first_line(result)} Fields: [`wse {command}`](json.md#{anchor}).", "")
+    members = list(_members(result, Result))
+    yield from (*members, *([""] if members else []))
+
+
+def _members(kind: type, base: type = object) -> Iterator[str]:
+    """A list of the public methods and properties of a class that are neither its fields nor those of a base."""
+    known = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
+    for name in dir(kind):
+        if not name.startswith("_") and name not in known and not hasattr(base, name):
+            yield f"- `{name}{_call(getattr(kind, name))}`: {first_line(getattr(kind, name))}"
+
+
+def _call(member: Any) -> str:
+    """A method's parameters in brackets; nothing of a property."""
+    if not callable(member):
+        return ""
+    parameters = list(inspect.signature(member).parameters.values())[1:]
+    return f"({', '.join(str(p.replace(annotation=inspect.Parameter.empty)) for p in parameters)})"
+
+
+def _paragraph(described: Any) -> str:
+    """A docstring up to its examples, as one paragraph."""
+    return " ".join((inspect.getdoc(described) or "").partition(">>>")[0].split())
+
+
+def _tree() -> str:
+    """The tree of errors as its module draws it."""
+    return inspect.cleandoc((wse.errors.__doc__ or "").partition("\n\n")[2].partition("\n\nMessages")[0])

@@ -1,1 +1,0 @@
-"""Machines, settings, patterns and traces side by side."""

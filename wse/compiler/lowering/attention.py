@@ -1,0 +1,246 @@
+"""Attention with grouped keys: projection and rotation, the cache, scores, softmax, values, output projection.
+
+Replicated activations: the ten all-reduces of WaferLLM's decode; that of the scores runs inside each head group. On
+the mesh: cache blocks travel along the columns' ring and each PE keeps running maxima and sums (He et al., WaferLLM,
+OSDI 2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.linear import into_stream, project
+from wse.compiler.lowering.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
+from wse.compiler.lowering.norm import normalise_heads
+from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
+from wse.compiler.options import MODEL
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
+from wse.models.graph import Op
+from wse.program.isa.operands import PICO
+from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.patterns import CacheShift
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.schedule import Arrival
+
+
+def qkv(c: Context, op: Op) -> None:
+    """normed to queries, keys, both normalised and rotated as the layer does, and values of the new tokens."""
+    H, Hk, _, F = c.heads
+    d, M, N = c.cut.hidden_per_pe, c.tokens, (H + 2 * Hk) * F
+    projected = c.temp("qkv", M * N, "acc")
+    project(c, c.normed_hidden, op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
+    q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
+    v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
+    rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
+    if rotary and c.spec.head_norm != "rms":
+        with c.over_users() as user:
+            heads: dict[str, Any] = {"q": user.at(q, H * F), "k": user.at(k, Hk * F), "v": user.at(v, Hk * F)}
+            b.compute("rope", x=user.at(projected, N), M=user.tokens, **heads, **sizes, **rotation(c))
+    else:
+        b.compute("split_heads", x=projected, q=q, k=k, v=v, M=M, **sizes)
+    if c.spec.head_norm == "rms":
+        normalise_heads(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
+        for x, count in queries_and_keys if rotary else []:
+            with c.over_users() as user:
+                b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c))
+    elif c.spec.head_norm == "l2" and rotary:
+        normalise_heads(c, queries_and_keys, [])
+    if c.spec.position_scale is not None and not rotary:
+        coefficient_pico = round(PICO * c.spec.position_scale.coefficient)
+        scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
+        with c.over_users() as user:
+            b.compute("scale_queries", x=user.at(q, H * F), M=user.tokens, n=H * F, **scale)
+
+
+def rotation(c: Context) -> dict[str, Any]:
+    """The operands that say how the first ``c.rotated_size`` local features of a head rotate."""
+    assert c.spec.rope is not None
+    multiplier_pico = round(PICO * c.spec.rope.multiplier)
+    numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}
+    return {"frequency": c.tile("rotary_frequencies"), **numbers}
+
+
+def attention(c: Context, op: Op) -> None:
+    """Queries and cache to attended features, cut over columns as the queries are."""
+    _, Hk, _, F = c.heads
+    capacity = ceil_div(c.options.context, c.cut.rows)
+    entry = Hk * F
+    caches = [c.cache(f"layers.{op.layer}.{n}_cache", capacity * entry) for n in ("k", "v")]
+    new = [c.temp(name, c.tokens * entry, "act") for name in ("k_new", "v_new")]
+    append(c, caches, new, (entry, entry), capacity)
+    if c.own_weights and c.spec.kv_head_count == 1:
+        _attend_skewed(c, op, caches, capacity)
+    elif c.on_mesh:
+        _attend_on_ring(c, op, caches, capacity)
+    else:
+        _attend_replicated(c, op, caches, capacity)
+
+
+def append(
+    c: Context,
+    caches: Sequence[SymAddress],
+    new: Sequence[SymAddress | SymBuffer],
+    entries: tuple[int, int],
+    capacity: int,
+) -> None:
+    """Make room on the last row, where a token is decoded, and store the new keys and values of ``entries`` elements.
+
+    Layers alone find their cache full.
+    """
+    b = c.builder
+    if c.options.scope != MODEL:
+        return
+    with c.over_users() as user:
+        if c.decodes and c.cut.rows > 1:
+            for cache, elements in zip(caches, entries, strict=True):
+                b.transfer(CacheShift, cache, axis=COLUMNS, elements=elements)
+        b.compute(
+            "kv_append",
+            k=user.at(new[0], entries[0]),
+            v=user.at(new[1], entries[1]),
+            k_cache=caches[0],
+            v_cache=caches[1],
+            E=entries[0],
+            Ev=entries[1],
+            capacity=capacity,
+            tokens=1 if c.decodes else ceil_div(c.chunk, c.cut.rows),
+            stride=c.cut.rows if c.verifies else 1,
+        )
+
+
+def output(c: Context, op: Op) -> None:
+    """The output projection, added to the residual stream."""
+    H, _, _, F = c.heads
+    attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
+    into_stream(c, attended, op.weights[0], H * F, bias=biased, within=c.cut.attention)
+
+
+def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
+    """Operands of a softmax over whole scores: scale (1 once scores are capped), window and chunk; caps the scores."""
+    layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
+    if cap is not None:
+        c.builder.compute("soft_cap", x=scores, n=elements, scale_pico=scale, cap_pico=round(PICO * cap))
+        scale = PICO
+    return {"scale_pico": scale, "window": layer.window or 0, "chunk": layer.chunk or 0}
+
+
+def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
+    """Divide by the sums, complete on every PE, so that sinks join here once."""
+    H, M, b = c.heads[0], c.tokens, c.builder
+    if c.spec.sinks:
+        b.compute("sink_sums", sums=sums, maxima=maxima, sinks=c.tile(f"layers.{op.layer}.sinks"), M=M, H=H)
+    b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
+
+
+def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
+    H, Hk, queries_per_kv, F = c.heads
+    M, row = c.tokens, SymNumber(per_slot=H)
+    q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
+    sizes: dict[str, Any] = {
+        "Hk": Hk,
+        "queries_per_kv": queries_per_kv,
+        "F": F,
+        "T": SymNumber(per_slot=1),
+        "capacity": capacity,
+    }
+    with c.over_users() as user:
+        operands: dict[str, Any] = {
+            "q": user.at(q, H * F),
+            "k": caches[0],
+            "out": user.at(scores, row),
+            "M": user.tokens,
+        }
+        c.builder.compute("attention_scores", add=0, **operands, **sizes)
+    attend(c, op, scores, caches[1], F, capacity)
+
+
+def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
+    """Partial scores of all tokens and the cached values, of which a column holds F features, to attended features."""
+    H, Hk, queries_per_kv, _ = c.heads
+    M, b = c.tokens, c.builder
+    T = SymNumber(per_slot=1)
+    maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
+    weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
+    reduce_in_groups(c, scores, SymNumber(per_slot=M * H))
+    row = SymNumber(per_slot=H)  # one token's; of all users as many as the one with the longest cache needs
+    softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
+    with c.over_users() as user:
+        operands: dict[str, Any] = {"scores": user.at(scores, row), "M": user.tokens}
+        b.compute("attention_max", out=user.at(maxima, H), **operands, **softmax)
+    all_reduce(c, COLUMNS, maxima, M * H, Arrival.MAX)
+    with c.over_users() as user:
+        operands = {"scores": user.at(scores, row), "maxima": user.at(maxima, H), "M": user.tokens}
+        b.compute("attention_exp", out=user.at(weights, row), sums=user.at(sums, H), **operands, **softmax)
+    all_reduce(c, COLUMNS, sums, M * H)
+    sizes: dict[str, Any] = {"Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": T, "capacity": capacity}
+    with c.over_users() as user:
+        operands = {"p": user.at(weights, row), "v": values, "out": user.at(mixed, H * F), "M": user.tokens}
+        b.compute("attention_values", **operands, **sizes)
+    all_reduce(c, COLUMNS, mixed, M * H * F)
+    _finish(c, op, mixed, sums, maxima, F)
+
+
+def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
+    H, Hk, queries_per_kv, F = c.heads
+    M, P, b = c.tokens, c.cut.rows, c.builder
+    sizes: dict[str, Any] = {"M": M, "Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": SymNumber(per_slot=1)}
+    block = SymNumber(per_slot=Hk * F)
+    q = c.temp("q", M * H * F, "act")
+    scores = c.temp("scores", M * H * capacity, "acc")
+    maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("ring_sums", M * H, "f32")
+    mixed = c.temp("mixed", M * H * F, "acc")
+    keys, values = (
+        moving_copy(c, name, cache, block, capacity * Hk * F) for name, cache in zip("kv", caches, strict=True)
+    )
+    shift = c.patterns.get(ring_shift, P, c.cut.cols)
+    with b.loop(P):
+        with b.overlap():
+            b.compute("attention_scores", q=q, k=keys.current, out=scores, capacity=capacity, add=0, **sizes)
+            for operand in (keys, values):
+                b.line(shift, COLUMNS, operand.current, block, target=operand.next)
+        reduce_in_groups(c, scores, SymNumber(per_slot=M * H))
+        softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H))
+        b.compute(
+            "attention_online",
+            scores=scores,
+            v=values.current,
+            maxima=maxima,
+            sums=sums,
+            out=mixed,
+            round=SymNumber(per_round=1),
+            ring=P,
+            **sizes,
+            **softmax,
+        )
+    _finish(c, op, mixed, sums, maxima, F)
+
+
+def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
+    """Lower one kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
+    H, _, _, F = c.heads
+    rows, b = c.tokens * H, c.builder
+    T, block, tile = SymNumber(per_slot=1), SymNumber(per_slot=F), SymNumber(per_slot=rows)
+    scores = c.temp("scores", rows * capacity, "acc")
+    partial = c.temp("t_partial", rows * capacity, "acc", "buffers")
+    q, keys = c.temp("q", rows * F, "act"), moving_copy(c, "k", caches[0], block, capacity * F)
+    dist_gemm_t(c, "matmul_act", q, keys, partial, scores, rows, F, T, transposed=True)
+    maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
+    softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
+    b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
+    all_reduce(c, ROWS, maxima, rows, Arrival.MAX)
+    exps, spare = (c.temp(f"attention_weights{which}", rows * capacity, "act") for which in ("", "_spare"))
+    b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
+    all_reduce(c, ROWS, sums, rows)
+    weights, values = align(
+        c, (moving_operand(exps, spare, tile), ROWS), (moving_copy(c, "v", caches[1], block, capacity * F), COLUMNS)
+    )
+    mixed = c.temp("mixed", rows * F, "acc")
+    mesh_gemm(c, "matmul_act", weights, values, mixed, rows, T, F, F)
+    _finish(c, op, mixed, sums, maxima, F)
+
+
+OPS: Final = {"qkv": qkv, "attention": attention, "output": output}
+"""Lowerings by kind of op."""

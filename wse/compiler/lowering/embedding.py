@@ -1,0 +1,83 @@
+"""Token ids to the residual stream: each column looks up the ids and positions that it holds, an all-reduce adds up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.sums import all_reduce, to_all_wafers
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, fixed_number
+from wse.models.graph import Op
+from wse.number_formats import round_to
+from wse.program.isa.operands import PICO
+from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.host_streams import DraftIn, TokensIn
+from wse_mappings.patterns.multicast import diagonal_stream, multicast
+
+ID_BYTES = 4
+
+
+def embedding(c: Context, op: Op) -> None:
+    """Lower the look-up of token ids to the residual stream.
+
+    On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row.
+    """
+    d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
+    rounds = c.cut.rows if c.on_mesh else 1
+    if c.decodes or c.verifies:
+        ids = c.next_ids()
+        if c.verifies and c.options.takes_drafts:
+            take_ids(c, ids, M, M * ID_BYTES, DraftIn)
+    else:
+        ids = c.prompt_ids(rounds * M)
+        take_ids(c, ids, rounds * M, c.chunk * ID_BYTES)
+    vectors = c.temp("looked_up", M * d, "acc")
+    if not c.on_mesh:
+        _look_up(c, op, ids, vectors, fixed_number(0))
+        b.compute("store", out=c.stream, x=vectors, n=M * d)
+        return
+    arrived = c.temp("arrived", M * d, "acc")
+    stream = c.patterns.get(diagonal_stream, c.cut.rows)
+    with b.loop(c.cut.rows):
+        _look_up(c, op, replace(ids, per_round=M), vectors, SymNumber(per_round=1))
+        b.line(stream, COLUMNS, vectors, M * d, target=arrived)
+    b.compute("store", out=c.stream, x=arrived, n=M * d)
+
+
+def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
+    """found = the embeddings of ids and, where they are learned, of the positions of that row's tokens."""
+    d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
+    b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=vectors, M=M, K=d, V=c.cut.vocab_per_pe)
+    if c.spec.embedding_scale != 1.0:
+        b.compute(
+            "scale",
+            x=vectors,
+            n=M * d,
+            factor_pico=round(PICO * round_to(c.spec.embedding_scale, c.options.activation_type)),
+        )
+    for positions in op.weights[1:]:
+        table = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}
+        with c.over_users() as user:
+            b.compute("add_positions", x=user.at(vectors, d), M=user.tokens, row=row, **table)
+    all_reduce(c, ROWS, vectors, M * d, over_rows=M * c.spec.hidden_size)
+
+
+def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
+    """Ids from the host enter at the north-west PE and reach every PE along the first row and down the columns."""
+    b = c.builder
+    b.transfer(stream, ids, target=ids, elements=elements, wafer=c.plans[b.stage].wafer, bytes=payload_bytes)
+    if c.cut.span > 1:
+        to_all_wafers(c, ids, elements, 0, 0)
+    spread(c, ids, elements, only_first_row=True)
+    b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, 0), COLUMNS, ids, elements)
+
+
+def spread(c: Context, at: SymAddress, elements: int, *, only_first_row: bool = False, col: int = 0) -> None:
+    """Multicast from column ``col``, of each wafer, along every row, or along the first alone."""
+    pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col, c.cut.span)
+    c.builder.line(pattern, ROWS, at, elements, only_row=0 if only_first_row else None)
+
+
+OPS: Final = {"embedding": embedding}
+"""Lowerings by kind of op."""

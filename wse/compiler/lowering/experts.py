@@ -1,0 +1,230 @@
+"""A mixture of experts, placed on PEs and routed there: the choice on every PE, then products with the chosen alone.
+
+The router's outputs are cut over columns, or over those of each stretch of columns, of which the one in the middle
+places its own; an all-reduce along rows brings them all to every PE, so that each makes the same choice. Hidden vectors
+are on every column already. A PE lists the pairs of a token and a chosen expert that its column holds, multiplies with
+those experts' tiles, and what the columns made for a token is summed along rows. Sources of the choices: the routers of
+the models that `wse.models.spec.Experts` describes, as Hugging Face transformers 5.x runs them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.dispatch import at_experts, combine, dispatch
+from wse.compiler.lowering.feed_forward import activate
+from wse.compiler.lowering.linear import join_stream, project
+from wse.compiler.lowering.local_product import expert_product
+from wse.compiler.lowering.sums import all_reduce
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
+from wse.models.graph import Op
+from wse.models.spec import Experts
+from wse.program.isa.operands import PICO
+from wse.program.isa.router import blocks_of_outputs
+from wse.program.steps import COLUMNS, ROWS
+from wse_mappings.cuts.expert_groups import ExpertGroups
+from wse_mappings.cuts.layer_parts import BLOCK
+from wse_mappings.cuts.split import ceil_div, first_in_the_middle
+
+SIGMOID = "sigmoid"
+
+
+def router(c: Context, op: Op) -> None:
+    """normed to the ids of the chosen experts and their weights, [tokens, active] each, the same on every PE.
+
+    Where the first part of a cut block sends its choice, the others take that.
+    """
+    if not (op.parts.cuts_block and c.sends_choice(op.layer)):
+        _choose(c, op)
+    elif op.parts.first > BLOCK.first:
+        _take_choice(c)
+    else:
+        _choose(c, op)
+        _leave_choice(c)
+
+
+def _leave_choice(c: Context) -> None:
+    """Put the normalised vectors, the stream that parts add to, and the choice where a hand-over takes them from."""
+    d, chosen = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
+    for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
+        c.builder.compute("copy", out=out, x=x, n=d)
+    c.stream = c.stream_of_parts
+    for out, x in zip(c.choice_of_parts, _choice(c, _experts(c)), strict=True):
+        c.builder.compute("store_statistics", out=out, x=x, n=chosen)
+
+
+def _take_choice(c: Context) -> None:
+    chosen = c.tokens * _experts(c).active
+    for out, x in zip(_choice(c, _experts(c)), c.choice_of_parts, strict=True):
+        c.builder.compute("load_statistics", out=out, x=x, n=chosen)
+
+
+def _choose(c: Context, op: Op) -> None:
+    spec = _experts(c)
+    M, E, b = c.tokens, spec.count, c.builder
+    columns = c.router_columns
+    n = ceil_div(E, columns)
+    partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
+    project(c, c.normed_hidden, op.weights, (n,), partial, c.cut.hidden_per_pe, bias=spec.router_bias)
+    first = c.cut.cols // columns // 2 * columns + first_in_the_middle(E, columns)  # of the stretch in the middle
+    b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E, first=first, columns=c.cut.cols, zeros=1)
+    all_reduce(c, ROWS, logits, M * E)
+    scores = choice = c.temp("router_scores", M * E, "f32")
+    b.compute("router_scores", x=logits, out=scores, M=M, E=E, sigmoid=int(spec.scoring == SIGMOID))
+    if spec.correction:
+        choice = c.temp("router_choice", M * E, "f32")
+        b.compute("router_correct", x=scores, correction=c.tile(op.vectors[-1][0]), out=choice, M=M, E=E)
+    if spec.groups > 1:
+        limited, group_scores = c.temp("router_limited", M * E, "f32"), c.temp("router_groups", spec.groups, "f32")
+        b.compute(
+            "router_limit",
+            x=choice,
+            out=limited,
+            M=M,
+            E=E,
+            groups=spec.groups,
+            chosen_groups=spec.chosen_groups,
+            group_scores=group_scores,
+        )
+        choice = limited
+    ids, weights = _choice(c, spec)
+    b.compute(
+        "router_choose",
+        choice=choice,
+        scores=scores,
+        ids=ids,
+        weights=weights,
+        maxima=c.temp("router_maxima", blocks_of_outputs(E), "f32"),
+        M=M,
+        E=E,
+        A=spec.active,
+        normalised=int(spec.normalised),
+        scale_pico=round(PICO * spec.scale),
+    )
+
+
+def experts(c: Context, op: Op) -> None:
+    """normed to the hidden features of each pair that a column holds."""
+    dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
+    with at_experts(c):
+        _inward_products(c, op)
+
+
+def _inward_products(c: Context, op: Op) -> None:
+    spec, cut = _mixture(c)
+    M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
+    ids, weights = _choice(c, spec)
+    P = _most_pairs(c)
+    pairs = _pairs(c)
+    stretches = cut.stretches
+    b.compute(
+        "expert_pairs",
+        ids=ids,
+        weights=weights,
+        pairs=pairs,
+        M=M,
+        A=spec.active,
+        P=_by_pair(c),
+        experts=spec.count,
+        groups=len(cut.segments) // stretches,
+        columns=c.cut.cols,
+        stretches=stretches,
+    )
+    gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
+    tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
+    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "local_experts": per_col}
+    strides = {"k_stride": 2 * per_col * F, "out_stride": 2 * F}
+    listed |= strides | {"weighted": int(spec.weighs_input), "columns": c.cut.cols}
+    expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **listed)
+    for group in op.vectors:
+        sizes = {"N": F, "parts": 2, "stride": 2 * F, "share": ceil_div(per_col * F, c.cut.rows)}
+        _add_bias(c, gate_up, "+".join(group), by_token=0, weighted=0, **sizes)
+    all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
+    activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
+
+
+def experts_down(c: Context, op: Op) -> None:
+    """Outputs of a token's pairs, weighed and summed over columns, to the residual stream."""
+    n = c.tokens * c.cut.hidden_per_pe
+    with at_experts(c):
+        out = _outward_product(c, op)
+    combine(c, out, n)
+    join_stream(c, c.temp("projected_back", n, "acc"), op.weights[0], bias=False)
+
+
+def _outward_product(c: Context, op: Op) -> SymBuffer:
+    """Lower the experts' product back to hidden width; the buffer returned is what each column adds to the tokens."""
+    spec, cut = _mixture(c)
+    M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
+    P = _most_pairs(c)
+    out = c.temp("projected_back", M * d, "acc")
+    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "local_experts": per_col}
+    listed["weighted"] = int(not spec.weighs_input)
+    hidden = c.temp("expert_hidden", P * F, "act")
+    expert_product(
+        c, "expert_out", SymAddress(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
+    )
+    for (vector,) in op.vectors:
+        sizes = {"N": d, "parts": 1, "stride": d, "share": cut.shared_experts().shape[1] * d}
+        _add_bias(c, out, vector, by_token=1, weighted=int(not spec.weighs_input), **sizes)
+    return out
+
+
+def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
+    """Add to a PE's sums what it holds of the biases of the experts of its pairs."""
+    cut = _mixture(c)[1]
+    c.builder.compute(
+        "expert_bias",
+        x=x,
+        bias=c.tile(vector),
+        pairs=_pairs(c),
+        P=_by_pair(c),
+        M=c.tokens,
+        local_experts=cut.experts_per_col,
+        columns=c.cut.cols,
+        groups=len(cut.segments) // cut.stretches,
+        stretches=cut.stretches,
+        **numbers,
+    )
+
+
+def _experts(c: Context) -> Experts:
+    assert c.spec.experts is not None
+    return c.spec.experts
+
+
+def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
+    assert c.cut.experts is not None
+    return _experts(c), c.cut.experts
+
+
+def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
+    """Ids and weights of the chosen experts."""
+    ids, weights = (c.temp(f"chosen_{name}", c.tokens * spec.active, "f32") for name in ("ids", "weights"))
+    return ids, weights
+
+
+def _most_pairs(c: Context) -> int:
+    """Pairs that a column may have to work on."""
+    assert c.cut.mixture is not None
+    return c.cut.mixture.most_pairs(c.tokens)
+
+
+def _is_routed(c: Context) -> bool:
+    """Whether columns hold different experts, so that what they do depends on the choice."""
+    return len(_mixture(c)[1].segments) > 1
+
+
+def _by_pair(c: Context, count: int = 1) -> SymNumber:
+    """A number for each pair, on the column that has most."""
+    return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
+
+
+def _pairs(c: Context) -> SymBuffer:
+    """The column's list: a count, and three values for each pair."""
+    return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
+
+
+OPS: Final = {"router": router, "experts": experts, "experts_down": experts_down}
+"""Lowerings by kind of op."""

@@ -1,0 +1,45 @@
+"""The feed-forward block: gate and up side by side, or up alone, the activation, and down with the residual."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.linear import into_stream, project
+from wse.compiler.symbolic import SymBuffer, SymNumber
+from wse.models.graph import Op
+from wse.program.isa.activation import ACTIVATIONS
+from wse.program.isa.operands import PICO
+
+
+def gate_up(c: Context, op: Op) -> None:
+    """Lower gate and up, or up alone, and the activation: ``[tokens, d]`` to ``[tokens, f]``, cut over columns."""
+    d, f, M = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens
+    widths = (f,) * len(op.weights)
+    projected = c.temp("gate_up", M * sum(widths), "acc")
+    project(c, c.normed_hidden, op.weights, widths, projected, d, bias=bool(op.vectors))
+    activate(c, projected, c.temp("hidden", M * f, "act"), M, f)
+
+
+def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:
+    """Lower the activation of x, ``[M, 2 n]`` where blocks are gated, else ``[M, n]``, to out ``[M, n]``."""
+    c.builder.compute(
+        "activate",
+        x=x,
+        out=out,
+        M=M,
+        n=n,
+        function=ACTIVATIONS.index(c.spec.activation),
+        gated=int(c.spec.gated),
+        limit_pico=round(PICO * c.spec.activation_limit),
+    )
+
+
+def down(c: Context, op: Op) -> None:
+    """Lower the product back to hidden width, which is added to the residual stream."""
+    f = c.cut.feed_forward(op.kind).shape[1]
+    into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
+
+
+OPS: Final = {"gate_up": gate_up, "down": down, "shared_gate_up": gate_up, "shared_down": down}
+"""Lowerings by kind of op."""

@@ -1,0 +1,123 @@
+"""The end of a token: the last token's vector, the logits, and the next id, by arg max on PEs or by the host.
+
+In decode there is one token of each user, and as many next ids; in a pass over several tokens of one user, one after
+each of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Final
+
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.embedding import ID_BYTES, take_ids
+from wse.compiler.lowering.local_product import local_product
+from wse.compiler.lowering.sums import all_reduce_of_wafers
+from wse.compiler.options import PREFILL
+from wse.compiler.symbolic import SymAddress
+from wse.models.graph import Op
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.isa.operands import PICO
+from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut
+from wse_mappings.cuts.split import balanced_counts, ceil_div
+from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.multicast import diagonal_multicast, multicast
+from wse_mappings.schedule import Arrival
+
+
+def last_token(c: Context) -> None:
+    """Leave the chunk's last token alone in the stream, replicated along rows as decode wants it."""
+    d, b = c.cut.hidden_per_pe, c.builder
+    if c.on_mesh:
+        shares = balanced_counts(c.chunk, c.cut.rows)
+        row = int((shares > 0).sum()) - 1
+        token = SymAddress(buffer=c.stream.buffer, offset=(int(shares[row]) - 1) * d)
+        by_column, alone = c.temp("last_by_column", d, "act"), c.temp("last", d, "act")
+        b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, token, d, target=by_column)
+        b.line(c.patterns.get(diagonal_multicast, c.cut.rows), ROWS, by_column, d, target=alone)
+        c.stream = SymAddress(buffer=alone)
+    elif c.decodes or c.verifies:
+        return  # an id follows each token
+    else:
+        c.stream = SymAddress(buffer=c.stream.buffer, offset=(c.tokens - 1) * d)
+    c.on_mesh, c.tokens = False, 1
+
+
+def head(c: Context, op: Op) -> None:
+    """normed to the next token ids on every PE of the head's region and at the host."""
+    d, V, M, b = c.cut.hidden_per_pe, c.cut.vocab_per_pe, c.tokens, c.builder
+    normed, table = c.normed_hidden, c.tile(op.weights[0])
+    size = min(c.choice.head_chunk, V)
+    logits = c.temp("logits", M * size, "acc", "buffers")
+    pairs = c.temp("best", M * 2, "f32", "buffers")
+    reduce_ = c.patterns.get(k_tree, c.cut.rows, c.cut.cols, Arrival.ADD, broadcast=False)
+    root = root_of(c.cut.rows)
+    by_host = c.options.sampling == "host"
+    for chunk in range(ceil_div(V, size)):
+        first, n = chunk * size, min(size, V - chunk * size)
+        weights = SymAddress(buffer=table, offset=first * d)
+        local_product(c, normed, weights, logits, d, n, stride=d, out_stride=n, transposed=True)
+        b.line(reduce_, COLUMNS, logits, M * n)
+        if c.spec.logit_cap is not None:
+            cap_pico = round(PICO * c.spec.logit_cap)
+            b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
+        if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and c.name == PREFILL):
+            _logits_out(c, SymAddress(buffer=logits), M * n, first, n)
+        if not by_host:
+            with c.over_tokens() as token:
+                b.compute(
+                    "argmax_fold",
+                    only_row=root,
+                    logits=token.at(logits, n),
+                    pair=token.at(pairs, 2),
+                    n=n,
+                    V=V,
+                    first=first,
+                    vocabulary=c.spec.vocab_size,
+                    fold=int(chunk > 0),
+                )
+    if by_host and c.verifies:
+        return  # the host draws from the logits, and the next pass takes its ids
+    ids = c.next_ids()
+    if by_host:
+        take_ids(c, ids, M, M * ID_BYTES, DrawnIn)
+        return
+    if c.cut.span > 1:
+        all_reduce_of_wafers(c, SymAddress(buffer=pairs), M * 2, Arrival.ARGMAX, real=M * 2, only_row=root)
+    else:
+        larger = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.ARGMAX, broadcast=True)
+        b.line(larger, ROWS, pairs, M * 2, only_row=root)
+    spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
+    winners = SymAddress(buffer=pairs, offset=1)
+    if M > 1:
+        winners = SymAddress(buffer=c.temp("found", M, "f32", "buffers"))
+        b.compute("pair_indices", only_row=root, pairs=pairs, out=winners, n=M)
+    b.line(spread, COLUMNS, winners, M, target=ids)
+    b.transfer(TokenOut, ids, elements=M, wafer=c.plans[b.stage].wafer, bytes=M * ID_BYTES)
+
+
+def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
+    """Logits leave from all columns of the root row, to the east of each wafer at the same time."""
+    cols, wafers = c.cut.cols_of_wafer, range(c.cut.span)
+    with ExitStack() as at_once:
+        if c.cut.span > 1:
+            at_once.enter_context(c.builder.loop(1))  # steps run together inside of loops
+            at_once.enter_context(c.builder.overlap())
+        for wafer in wafers:
+            entries = c.cut.vocab[wafer * cols : (wafer + 1) * cols, first : first + n]
+            payload = c.tokens * int((entries >= 0).sum()) * ELEMENT_BYTES[c.options.accumulate]
+            c.builder.transfer(
+                LogitsOut,
+                source,
+                elements=elements,
+                wafer=c.plans[c.builder.stage].wafer + wafer,
+                bytes=payload,
+                source_col=wafer * cols,
+                cols=cols,
+                first=first,
+            )
+
+
+OPS: Final = {"head": head}
+"""Lowerings by kind of op."""

@@ -1,0 +1,238 @@
+"""Multi-head latent attention: the cache holds one latent vector and one rotated key a token, and is read as such.
+
+The absorbed form, in prefill as in decode: queries without rotation go through a head's up-projection of keys, so that
+they meet latent vectors, and what they attend to, a mixture of latent vectors, goes through its up-projection of values
+(DeepSeek-V2, arXiv 2405.04434, section 2.1.2). Vectors lie in turn on columns and on rows, as each product contracts
+over the axis that its vector is cut on:
+
+    hidden (rows) > source of queries, rotated key, latent vector (columns) > queries of the row's heads (rows)
+    > queries of all heads (columns) > attended (columns) > values of the row's heads (rows) > hidden (columns)
+
+and the residual stream takes that back to the rows without a product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wse.compiler.lowering.attention import append, attend, rotation
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.linear import join_stream
+from wse.compiler.lowering.local_product import local_product
+from wse.compiler.lowering.sums import all_reduce
+from wse.compiler.passes.tiles import FIRST, HEADS, WANTED
+from wse.compiler.symbolic import SymAddress, SymNumber
+from wse.models.graph import Op
+from wse.models.spec import Latent
+from wse.program.isa.operands import ATTO
+from wse.program.steps import COLUMNS, ROWS
+from wse_mappings.cuts.latent_cut import LatentCut
+from wse_mappings.cuts.split import ceil_div
+
+
+def compress(c: Context, op: Op) -> None:
+    """normed to the source of queries, the new keys to rotate and the new latent vectors.
+
+    Side by side where a product makes all of them; a source that is the hidden vector itself comes first.
+    """
+    S, R, C = _shared_widths(c)
+    d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))
+    normed, out = c.normed_hidden, c.temp("compressed", M * (S + R + C), "acc")
+    if _latent(c).q_rank:
+        product, width = SymAddress(buffer=out), S + R + C
+    else:
+        product, width = SymAddress(buffer=out, offset=M * S), R + C
+        c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, first_col=c.cut.attention[0], to_rows=0)
+    local_product(c, normed, w, product, d, width, stride=width, out_stride=width)
+    all_reduce(c, COLUMNS, out, M * (S + R + C))
+    for biases in op.vectors:
+        c.builder.compute("add_bias", x=product, bias=c.tile("+".join(biases)), M=M, n=width)
+
+
+def norm_latent(c: Context, op: Op) -> None:
+    """The source of queries and the latent vectors normalised, the keys rotated, one after another."""
+    S, R, C = _shared_widths(c)
+    M, b, sizes = c.tokens, c.builder, _latent(c)
+    compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared_vectors(c)
+    if sizes.q_rank:
+        _store_parts(c, SymAddress(buffer=compressed), source, (S, R, C))
+    else:
+        b.compute("store", out=source, x=compressed, n=M * S)
+        _store_parts(c, SymAddress(buffer=compressed, offset=M * S), keys, (R, C))
+    vectors = [(source, S, sizes.q_rank), (latent, C, sizes.kv_rank)][-len(op.weights) :]
+    sums = c.temp("latent_sums", M * len(vectors), "f32")
+    for i, (x, K, _) in enumerate(vectors):
+        b.compute("sum_squares", x=x, sums=SymAddress(buffer=sums, offset=i * M), M=M, K=K)
+    all_reduce(c, ROWS, sums, M * len(vectors), within=c.cut.attention)
+    scaling = {"M": M, "eps_atto": round(sizes.norm_eps * ATTO), "offset": int(c.spec.norm_unit_offset)}
+    for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
+        at = SymAddress(buffer=sums, offset=i * M)
+        b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, K=K, size=size, **scaling)
+    if c.spec.layers[op.layer].rotary:
+        with c.over_users() as user:
+            b.compute("rotate", x=user.at(keys, R), M=user.tokens, H=1, F=R, **rotation(c))
+
+
+def query(c: Context, op: Op) -> None:
+    """The source of queries to the queries of all heads, rotated ones and then those that meet latent vectors."""
+    S, R, C = _shared_widths(c)
+    per_row, nope, rope, _ = _head_widths(c)
+    M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
+    q_nope, q_rope, k_b = op.weights
+    of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * per_row * nope, "act")
+    local_product(
+        c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width
+    )
+    real = M * H * (_latent(c).nope_size + _latent(c).rope_size)
+    all_reduce(c, ROWS, of_row, M * width, over_rows=real, within=c.cut.attention)
+    _store_parts(c, SymAddress(buffer=of_row), SymAddress(buffer=without), (nope,) * per_row, width)
+    absorbed = c.temp("absorbed", M * per_row * C, "acc")
+    for i in range(per_row):
+        x, w = SymAddress(buffer=without, offset=i * M * nope), SymAddress(buffer=c.tile(k_b), offset=i * nope * C)
+        local_product(c, x, w, SymAddress(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=per_row * C)
+    queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)
+    b.compute(
+        "place_rotated",
+        x=SymAddress(buffer=of_row, offset=per_row * nope),
+        heads=heads,
+        first=c.tile(FIRST),
+        feature_ordinals=c.tile(WANTED),
+        out=queries,
+        M=M,
+        H=H,
+        Hl=per_row,
+        K=rope,
+        n=R,
+        stride=width,
+    )
+    b.compute(
+        "place_heads",
+        x=absorbed,
+        heads=heads,
+        out=SymAddress(buffer=queries, offset=M * H * R),
+        M=M,
+        H=H,
+        Hl=per_row,
+        n=C,
+    )
+    all_reduce(c, COLUMNS, queries, M * H * (R + C))
+    q = c.temp("q", M * H * (R + C), "act")
+    b.compute("store", out=q, x=queries, n=M * H * (R + C))
+    if c.spec.layers[op.layer].rotary:
+        with c.over_users() as user:
+            b.compute("rotate", x=user.at(q, H * R), M=user.tokens, H=H, F=R, **rotation(c))
+
+
+def attention(c: Context, op: Op) -> None:
+    """Queries and cache to attended latent features of all heads, cut over columns."""
+    _, R, C = _shared_widths(c)
+    M, H = c.tokens, c.spec.head_count
+    capacity = ceil_div(c.options.context, c.cut.rows)
+    names = (("rotated_key", R), ("latent", C))
+    caches = [c.cache(f"layers.{op.layer}.{name}_cache", capacity * entry) for name, entry in names]
+    append(c, caches, _shared_vectors(c)[1:], (R, C), capacity)
+    scores, q = c.temp("scores", M * H * capacity, "acc"), c.temp("q", M * H * (R + C), "act")
+    with c.over_users() as user:
+        for i, (cache, F) in enumerate(zip(caches, (R, C), strict=True)):
+            c.builder.compute(
+                "attention_scores",
+                q=user.at(SymAddress(buffer=q, offset=i * M * H * R), H * F),
+                k=cache,
+                out=user.at(scores, SymNumber(per_slot=H)),
+                M=user.tokens,
+                Hk=1,
+                queries_per_kv=H,
+                F=F,
+                T=SymNumber(per_slot=1),
+                capacity=capacity,
+                add=i,
+            )
+    attend(c, op, scores, caches[1], C, capacity)
+
+
+def output(c: Context, op: Op) -> None:
+    """Attended latent features to the values of each row's heads, through the output projection, to the stream."""
+    C = _shared_widths(c)[2]
+    per_row, _, _, value = _head_widths(c)
+    d, h, M, H, b = c.cut.hidden_per_pe, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
+    v_b, o = op.weights
+    attended, of_row = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", per_row * M * C, "act")
+    b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=of_row, M=M, H=H, Hl=per_row, n=C)
+    width = per_row * value
+    expanded, values = c.temp("values_of_row", M * width, "acc"), c.temp("values", M * width, "act")
+    for i in range(per_row):
+        x, w = SymAddress(buffer=of_row, offset=i * M * C), SymAddress(buffer=c.tile(v_b), offset=i * value)
+        local_product(c, x, w, SymAddress(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
+    all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size, within=c.cut.attention)
+    b.compute("store", out=values, x=expanded, n=M * width)
+    on_columns, turned = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
+    local_product(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
+    all_reduce(c, COLUMNS, on_columns, M * h)
+    b.compute("store", out=turned, x=on_columns, n=M * h)
+    addend = c.temp("projected_back", M * d, "acc")
+    b.compute("turn_block", x=turned, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
+    all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, within=c.cut.attention, to_all=True)
+    join_stream(c, addend, o, bias=bool(op.vectors))
+
+
+def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
+    """Round what lies side by side in x ``[tokens, stride]`` to out, ``[tokens, width]`` behind each other."""
+    M, first = c.tokens, 0
+    if M == 1:
+        c.builder.compute("store", out=out, x=x, n=sum(widths))
+        return
+    for width in widths:
+        c.builder.compute(
+            "store_part",
+            out=SymAddress(buffer=out.buffer, offset=out.offset + M * first),
+            x=SymAddress(buffer=x.buffer, offset=x.offset + first),
+            M=M,
+            n=width,
+            stride=stride or sum(widths),
+        )
+        first += width
+
+
+def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
+    """The source of queries, the keys that rotate and the latent vectors of the tokens."""
+    S, R, C = _shared_widths(c)
+    shared = c.temp("shared", c.tokens * (S + R + C), "act")
+    return (
+        SymAddress(buffer=shared),
+        SymAddress(buffer=shared, offset=c.tokens * S),
+        SymAddress(buffer=shared, offset=c.tokens * (S + R)),
+    )
+
+
+def _shared_widths(c: Context) -> tuple[int, int, int]:
+    """Features of a column: of the source of queries, of the rotated key, of the latent vector."""
+    cut = _cut(c)
+    return cut.source.shape[1], c.heads[3], cut.latent.shape[1]
+
+
+def _head_widths(c: Context) -> tuple[int, int, int, int]:
+    """Heads of a row, and its features of each: of queries without rotation and with it, of values."""
+    cut = _cut(c)
+    per_row = cut.heads.shape[1]
+    return per_row, cut.nope.shape[1] // per_row, cut.rope.shape[1] // per_row, cut.value.shape[1] // per_row
+
+
+def _cut(c: Context) -> LatentCut:
+    assert c.cut.latent is not None
+    return c.cut.latent
+
+
+def _latent(c: Context) -> Latent:
+    assert c.spec.latent is not None
+    return c.spec.latent
+
+
+OPS: Final = {
+    "latent_compress": compress,
+    "latent_norm": norm_latent,
+    "latent_query": query,
+    "latent_attention": attention,
+    "latent_output": output,
+}
+"""Lowerings by kind of op."""

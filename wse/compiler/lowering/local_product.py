@@ -1,0 +1,116 @@
+"""A PE's own product with a tile of weights: the kernel for how the weights are held and for how many tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wse.compiler.lowering.context import Context
+from wse.compiler.options import PREFILL, RELEASED
+from wse.compiler.passes.quantised_tiles import groups_name, widths_name
+from wse.compiler.symbolic import SymAddress, SymBuffer
+from wse.errors import WseBug
+from wse.models.tensors.model_tensors import coding_of
+from wse.number_formats import Coding, scales_name
+from wse.program.isa.linear import gemv_cycles, matmul_cycles
+from wse.program.isa.pe_costs import PeCosts
+
+UNPACKED_CODES = 128
+"""Codes that are unpacked at once, where no more are asked for: what starting costs is spread over them."""
+
+
+def local_product(
+    c: Context,
+    x: SymAddress | SymBuffer,
+    w: SymAddress | SymBuffer,
+    out: SymAddress | SymBuffer,
+    K: int,
+    N: int,
+    *,
+    stride: int,
+    out_stride: int,
+    transposed: bool = False,
+) -> None:
+    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say.
+
+    ``transposed``: w is [N, K]. The vectors of a GEMM are its tokens; a GEMV for each token, whose vectors are its
+    outputs, takes fewer cycles where there are few tokens. In the released schedule a chunk of a prompt is a GEMM.
+    Quantised weights are whole tiles, and what they make stands without gaps; they are unpacked once for all tokens.
+    Raises WseBug where they are not.
+    """
+    if isinstance(w, SymBuffer) and w.view == "raw":
+        if transposed or (stride, out_stride) != (N, N):
+            message = f"{w.name}: only a whole tile of codes can be multiplied with"
+            raise WseBug(message)
+        _quantised_product(c, x, w, out, K, N)
+        return
+    k_stride, n_stride = (1, stride) if transposed else (stride, 1)
+    product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride, "x": x, "out": out}
+    product |= {"M": c.tokens, "out_stride": out_stride}
+    as_released = c.name == PREFILL and c.options.schedule == RELEASED
+    if c.tokens == 1 or (not as_released and _is_faster_by_token(c.costs, c.tokens, K, N)):
+        c.builder.compute("gemv", **product)
+    else:
+        c.builder.compute("matmul", **product, add=0)
+
+
+def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
+    return gemv_cycles(costs, tokens, K, N) <= matmul_cycles(costs, tokens, K, N, add=0)
+
+
+def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
+    """``expert_in`` or ``expert_out``, or its form for codes, with the experts that begin at ``w`` in a tile.
+
+    An expert is K rows of N neighbours there.
+    """
+    if w.buffer.view == "raw":
+        coding, scale = _coding(c, w.buffer), c.tile(scales_name(w.buffer.name))
+        operands |= _unpacking_operands(c, coding, w.buffer, K, N)
+        columns, scales = w.buffer.elements // coding.code_bytes(K, 1), operands.get("B", N)
+        offset, operands["G"] = w.offset // N * scales, scale.elements // (columns // N * scales)
+        operands["scale"] = SymAddress(buffer=scale, offset=offset)
+        if coding.is_factored:
+            kernel = f"{kernel}_{coding.name}"
+        else:
+            operands |= {"groups": operands.get("groups", w), "coding": coding.number}
+            kernel = f"{kernel}_quantised"
+        if "B" in operands and "k_stride" in operands:
+            operands["scale_stride"] = columns // N * scales
+    c.builder.compute(kernel, w=w, K=K, N=N, **operands)
+
+
+def _coding(c: Context, w: SymBuffer) -> Coding:
+    """The coding of a tile of codes."""
+    coding = coding_of(c.spec, w.name.partition("+")[0], c.options.dtype)
+    assert coding is not None
+    return coding
+
+
+def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
+    """The operands of a product with a tile of codes that say how they are unpacked, and where to."""
+    rows, codes = scratch(c, K, N, UNPACKED_CODES)
+    operands: dict[str, Any] = {"codes": codes, "rows": rows}
+    if coding.group:
+        operands["groups"] = c.tile(groups_name(w.name, c.parts))
+    if coding.is_factored:
+        operands["factors"] = c.temp(f"factors_{N}", N, "act", "buffers")
+    if coding.scale_view == "f32":
+        widths = c.tile(widths_name(w.name, c.parts))
+        operands |= {"widths": widths, "B": widths.elements}
+    return operands
+
+
+def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
+    """Rows of a tile ``[K, N]`` that are unpacked at once, and where to: no product is given more than it needs."""
+    rows = max(1, min(K, most_codes // N))
+    return rows, c.temp(f"unpacked_codes_{rows * N}", rows * N, "act", "buffers")
+
+
+def _quantised_product(
+    c: Context, x: SymAddress | SymBuffer, w: SymBuffer, out: SymAddress | SymBuffer, K: int, N: int
+) -> None:
+    coding, scale = _coding(c, w), c.tile(scales_name(w.name))
+    product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "out": out, "M": c.tokens, "K": K, "N": N}
+    product |= _unpacking_operands(c, coding, w, K, N)
+    if coding.group:
+        product["G"] = scale.elements // product.get("B", N)
+    c.builder.compute(f"matmul_{coding.name}", **product)

@@ -1,0 +1,86 @@
+"""Normalisation: sums over the axis that features are cut on, then the scaling; of the stream, and of each head.
+
+In one pass, mean and variance too: the variance is that of the mean of squares less the square of the mean, in float32:
+one all-reduce, where subtracting the mean first would take two. A head's sums of squares are added up inside its group
+of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
+from wse.compiler.symbolic import SymAddress, SymBuffer
+from wse.models.graph import Op
+from wse.program.isa.operands import ATTO
+from wse.program.steps import COLUMNS, ROWS
+from wse_mappings.cuts.layer_parts import BLOCK
+
+
+def norm(c: Context, op: Op) -> None:
+    """Lower a norm of the residual stream. All parts of a cut block normalise what its first ones did."""
+    if op.parts.first <= BLOCK.first:
+        _normalise(c, op, c.stream, c.normed_hidden)
+    elif c.sends_choice(op.layer):
+        normed = c.normed_hidden
+        c.builder.compute("copy", out=normed, x=c.stream_before_block, n=c.tokens * c.cut.hidden_per_pe)
+    else:
+        _normalise(c, op, c.stream_before_block, c.normed_hidden)
+
+
+def post_norm(c: Context, op: Op) -> None:
+    """The output of a block, normalised and then added to the residual stream."""
+    n = c.tokens * c.cut.hidden_per_pe
+    output = c.temp("made_by_block", n, "act")
+    _normalise(c, op, SymAddress(buffer=output), output)
+    c.builder.compute("add", x=c.stream, addend=output, n=n)
+
+
+def rms_eps(c: Context, size: int) -> dict[str, int]:
+    """The operands of a scaling over ``size`` features."""
+    return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
+
+
+def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
+    d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
+    gain = c.hidden_vector(op.weights[0], "gain")
+    axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
+    offset = int(c.spec.norm_unit_offset)
+    if c.spec.norm == "layer":
+        bias = c.hidden_vector(f"{op.weights[0]}_bias", "bias")
+        sums = c.temp("moments", 2 * M, "f32")
+        b.compute("moments", x=x, sums=sums, M=M, K=d)
+        all_reduce(c, axis, sums, 2 * M)
+        b.compute("layer_scale", x=x, sums=sums, gain=gain, bias=bias, out=out, M=M, K=d, offset=offset, **operands)
+        return
+    sums = c.temp("sums", M, "f32")
+    b.compute("sum_squares", x=x, sums=sums, M=M, K=d)
+    all_reduce(c, axis, sums, M)
+    b.compute("rms_scale", x=x, sums=sums, gain=gain, out=out, M=M, K=d, offset=offset, **operands)
+
+
+def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
+    """Scale heads ``[tokens, count, F]`` in place by their root mean square, and by ``gains`` where there are any.
+
+    ``heads`` are (buffer, count of heads) each; ``gains`` the names of as many vectors over a head's features.
+    """
+    F, M, b = c.heads[3], c.tokens, c.builder
+    rows = [M * count for _, count in heads]
+    sums = c.temp("head_sums", sum(rows), "f32")
+    parts = [SymAddress(buffer=sums, offset=sum(rows[:i])) for i in range(len(rows))]
+    for (x, _), part, n in zip(heads, parts, rows, strict=True):
+        b.compute("sum_squares", x=x, sums=part, M=n, K=F)
+    reduce_in_groups(c, sums, sum(rows))
+    operands, offset = rms_eps(c, c.spec.head_size), int(c.spec.norm_unit_offset)
+    for i, ((x, _), part, n) in enumerate(zip(heads, parts, rows, strict=True)):
+        if gains:
+            gain = c.tile(gains[i])
+            b.compute("rms_scale", x=x, sums=part, gain=gain, out=x, M=n, K=F, offset=offset, **operands)
+        else:
+            b.compute("l2_scale", x=x, sums=part, M=n, K=F, **operands)
+
+
+OPS: Final = {"norm": norm, "post_norm": post_norm}
+"""Lowerings by kind of op."""

@@ -1,0 +1,281 @@
+"""A condensed model: one stage of each class of equal stages, and in a stage one layer of each kind.
+
+A small compilation tells what each PE of the whole one is asked to hold, to the byte, and how long its layers take, at
+the price of a few layers: what does not fit and what is slow is left out of the search before it is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.arrays import F64, I64
+from wse.compiler.options import REPORT, Choice, Options, Rewrites, Trees
+from wse.compiler.passes.allocate import aligned_bytes, element_bytes
+from wse.compiler.passes.partition import placed_parts, plan_stages
+from wse.compiler.passes.place import place
+from wse.compiler.passes.shard import tiling_of
+from wse.compiler.pipeline import PIPELINE, PLACING, first_state
+from wse.compiler.search.least_bytes import least_bytes
+from wse.compiler.search.tile_sizes import size_tiles
+from wse.compiler.state import StagePlan, State
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.graph import op_graph
+from wse.models.spec import Layer, ModelSpec
+from wse.program.isa.instructions import CODES
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import Kind, Steps
+from wse.program.transfers.kinds import of_kind
+from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse_mappings.cuts.layer_parts import Parts
+
+_OF_LAYER = re.compile(r"layers\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CondensedModel:
+    """A condensed model, cut for one choice.
+
+    Attributes:
+        state: After partition, or further passes (`place`, `allocate`). Its layers are one of each kind for each
+            stage.
+        further_layers: By layer, the number of further ones of its kind in its stage.
+        layer_multiplicity: By layer, how many layers of the model it stands for, over all stages.
+        stage_multiplicity: By stage, how many stages of the model it stands for.
+        classes: By stage, all that its bytes go by but for the choice and the options; equal in all condensed models.
+    """
+
+    state: State
+    further_layers: tuple[int, ...]
+    layer_multiplicity: tuple[int, ...]
+    stage_multiplicity: tuple[int, ...]
+    classes: tuple[Hashable, ...]
+
+    def place(self) -> CondensedModel:
+        """The condensed model with all of its tiles and regions."""
+        state = self.state
+        return self if state.stages else replace(self, state=place(size_tiles(state)))
+
+    def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> CondensedModel:
+        """The condensed model with other rewrites, in every phase; tiles are cut anew where they go by these."""
+        choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=trees)
+        state = replace(self.state, choice=choice)
+        stages = state.stages if tiling_of(state) == tiling_of(self.state) else ()
+        return replace(self, state=replace(state, stages=stages))
+
+    def lower(self) -> CondensedModel:
+        """The condensed model with the steps of all phases."""
+        return replace(self, state=PIPELINE[1 + len(PLACING)](self.place().state))
+
+    def allocate(self) -> CondensedModel:
+        """The condensed model after all passes but the last, fitting or not.
+
+        Raises DoesNotFit where patterns that overlap need more colours than there are.
+        """
+        state = self.lower().state
+        state = replace(state, further_bytes=self._further_bytes(state))
+        for step in PIPELINE[2 + len(PLACING) : -1]:
+            state = step(state)
+        return replace(self, state=state)
+
+    def program(self) -> Program:
+        """The Program, once `allocate`."""
+        program = PIPELINE[-1](self.state).program
+        assert program is not None
+        return program
+
+    def needed_bytes(self) -> list[int]:
+        """The bytes that a PE of each stage needs in the whole, once `allocate`."""
+        state = self.state
+        assert state.addresses is not None
+        tops = [stage.sram_top_byte for stage in state.stages]
+        needed = [top + further for top, further in zip(tops, state.further_bytes, strict=True)]
+        for number, plan in enumerate(state.plans):
+            if plan.experts:  # above the fullest of the others, which is the last to be known
+                needed[number] += max(needed[:number]) - max(s.sram_top_byte for s in state.stages[:number])
+        return needed
+
+    def _further_bytes(self, state: State) -> tuple[int, ...]:
+        """The bytes of layers of the whole that are not in small, by stage, once `lower`."""
+        further = [0] * len(state.plans)
+        for buffer in (*state.weights, *state.sym_buffers):
+            layer = _OF_LAYER.search(buffer.name)
+            if layer is not None and buffer.permanent:
+                size = aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
+                further[buffer.stage] += self._other_layers(buffer.stage, int(layer[1])) * size
+        return tuple(further)
+
+    def least_bytes(self) -> int:
+        """Bytes that the fullest PE of the whole needs at least, as `wse.compiler.search.least_bytes` counts them."""
+
+        def layers_like(stage: int, layer: int, tile: str) -> int:
+            return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
+
+        return least_bytes(self.state, layers_like)
+
+    def _other_layers(self, stage: int, layer: int) -> int:
+        """The number of further layers of this layer's kind that the stage holds, or has the experts of."""
+        return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
+
+    def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
+        """Sum values by step of a phase in small, each as often as the step is in the whole.
+
+        A layer's steps are there as often as it stands for; those that hand tokens over to a stage, and those outside
+        of the layers, as often as there are such stages.
+        """
+        layer, stage, of_stage = self._places(program, phase)
+        times = np.where(of_stage, np.array(self.stage_multiplicity)[stage], np.array(self.layer_multiplicity)[layer])
+        return float(by_step @ times)
+
+    def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
+        """The largest sum of values by step of any stage of the whole, for a chunk of a prompt that others follow.
+
+        The final norm and the head are of the last chunk alone. The sum of all stages where these have the same PEs.
+        """
+        ops = zip(program.op_layers, program.op_kinds, strict=True)
+        of_all_chunks = np.array([layer >= 0 or kind == "embedding" for layer, kind in ops])[phase.steps.op]
+        by_step = np.where(of_all_chunks, by_step, 0.0)
+        if self.state.has_expert_stage:
+            return self.sum_over_model(program, phase, by_step)
+        layer, stage, of_stage = self._places(program, phase)
+        times = np.where(of_stage, 1, np.array(self.further_layers)[layer] + 1)
+        return float(np.bincount(stage, by_step * times).max(initial=0.0))
+
+    def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+        """The layer and the stage of each step, int64, and whether it is there once a stage, not once a layer."""
+        layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
+        return layer, stage, (layer < 0) | _hand_overs(phase.steps)
+
+
+def commonest_layers(small: CondensedModel) -> CondensedModel:
+    """The stages of a condensed model that stand for most layers of a kind, one after another, with embedding and head.
+
+    They tell what layers take, at the price of a stage or two, and nothing of hand-overs; the head is there in one
+    chunk. Experts on all wafers stay where they are: a model that has them so is as it was.
+    """
+    plans, layers = small.state.plans, small.state.spec.layers
+    if any(plan.experts for plan in plans):
+        return small
+    held = dict(of_layer for plan in plans for of_layer in plan.layers.parts)
+    whole = {kind for number, kind in enumerate(layers) if held[number].is_whole}
+    totals, commonest = Counter[Layer](), dict[Layer, int]()
+    for number, (kind, count) in enumerate(zip(layers, small.layer_multiplicity, strict=True)):
+        if kind in whole and not held[number].is_whole:
+            continue
+        totals[kind] += count
+        if kind not in commonest or count > small.layer_multiplicity[commonest[kind]]:
+            commonest[kind] = number
+    chosen = sorted(commonest.values())
+    kept = [plan for plan in plans if any(plan.first_layer <= number < plan.last_layer for number in chosen)]
+    numbers = [number for plan in kept for number in range(plan.first_layer, plan.last_layer)]
+    ends = [0, *accumulate(plan.last_layer - plan.first_layer for plan in kept)]
+    spans = [0, *accumulate(plan.span for plan in kept)]
+    spec = replace(small.state.spec, layers=tuple(layers[number] for number in numbers))
+    stages = tuple(
+        replace(
+            plan,
+            wafer=spans[i],
+            first_layer=ends[i],
+            last_layer=ends[i + 1],
+            has_embedding=i == 0,
+            has_head=i == len(kept) - 1,
+        )
+        for i, plan in enumerate(kept)
+    )
+    return CondensedModel(
+        state=replace(
+            small.state,
+            spec=spec,
+            graph=op_graph(spec, small.state.options.scope, placed_parts(stages)),
+            choice=replace(small.state.choice, head_chunk=spec.vocab_size),
+            plans=stages,
+        ),
+        further_layers=tuple(small.further_layers[number] for number in numbers),
+        layer_multiplicity=tuple(totals[layers[number]] if number in chosen else 0 for number in numbers),
+        stage_multiplicity=(1,) * len(kept),
+        classes=tuple(kind for kind, plan in zip(small.classes, plans, strict=True) if plan in kept),
+    )
+
+
+def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
+    """The layers of a stage by kind, and by the parts of them that it holds."""
+    return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
+
+
+def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
+    """bool ``[steps]``: streams from stage to stage, the clearing of their place, and what spreads them afterwards."""
+    handing = of_kind(steps, HandOver, Crossing)
+    clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
+    for step in np.flatnonzero(handing).tolist():
+        handing[step - 1] |= clears[step - 1]
+        after = step + 1
+        while after < len(steps) and steps.kind[after] == Kind.TRANSFER and steps.op[after] == steps.op[step]:
+            handing[after] = True
+            after += 1
+    return handing
+
+
+@lru_cache(maxsize=2)  # the least bytes of a layout are counted before it is tried
+def condense(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
+) -> CondensedModel:
+    """Make the condensed model for a choice.
+
+    1. Layers are divided over stages as in the whole.
+    2. Stages are of one class where they have as many rows, columns and layers of each kind, the same tables, and all
+       of them, or none, follow a stage of another wafer. Stages of a class differ in their places and in the order of
+       layers alone. Those whose place is listed are each a class, so that none takes another's place; one of experts
+       stands above all others, whatever these are.
+    3. Of each class the first stage stays, and of each kind of its layers one; parts of a layer are a kind of their
+       own. It is noted how many more of the kind the stage has, which its SRAM holds, and how many the layer stands
+       for in all, which the time counts. A stage that follows one of another wafer is on another wafer in small too.
+
+    Raises BadMesh where the mesh has no room for its regions.
+    """
+    # 1. The whole, divided.
+    whole = plan_stages(first_state(spec, wafer, software, options, choice))
+    # 2. Classes of equal stages.
+    classes: dict[tuple[object, ...], list[StagePlan]] = defaultdict(list)
+    crossings = [not b.experts and b.wafer != a.wafer for a, b in pairwise(whole.plans)]
+    for plan, crosses in zip(whole.plans, (False, *crossings), strict=True):
+        kinds = _kinds(spec, plan)
+        place = plan.corner and (plan.wafer, *plan.corner)
+        tables = plan.has_embedding, plan.has_head
+        shape = plan.rows, plan.cols, plan.span
+        below = whole.plans if plan.experts else ()
+        classes[crosses, place, shape, tables, frozenset(kinds.items()), below].append(plan)
+    # 3. One of each.
+    layers: list[Layer] = []
+    further_layers, layer_multiplicity, plans, on_wafer = [], [], [], 0
+    for (enters_wafer, *_), stages in classes.items():
+        first = len(layers)
+        for (layer, _), count in _kinds(spec, stages[0]).items():
+            layers.append(layer)
+            further_layers.append(count - 1)
+            layer_multiplicity.append(count * len(stages))
+        on_wafer += bool(enters_wafer)
+        at = stages[0].wafer if stages[0].experts else on_wafer
+        plans.append(replace(stages[0], first_layer=first, last_layer=len(layers), wafer=at))
+    small = replace(spec, layers=tuple(layers))
+    state = replace(
+        whole,
+        spec=small,
+        options=replace(options, capacity=REPORT),
+        graph=op_graph(small, options.scope, placed_parts(plans)),
+        plans=tuple(plans),
+    )
+    return CondensedModel(
+        state=state,
+        further_layers=tuple(further_layers),
+        layer_multiplicity=tuple(layer_multiplicity),
+        stage_multiplicity=tuple(map(len, classes.values())),
+        classes=tuple(classes),
+    )

@@ -1,0 +1,321 @@
+"""Trials in small, the layout of the best forecast first, while any promises to be faster than what was tried."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from wse.arrays import F64
+from wse.compiler.options import REPORT
+from wse.compiler.search.candidates import Candidates
+from wse.compiler.search.forecast import Forecast, features
+from wse.compiler.search.trial import Trial
+from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.strategies import strategy
+from wse.errors import BadMesh, DoesNotFit
+from wse.models.tensors.model_tensors import parameters_per_token
+from wse_mappings.strategies.strategy import Layout
+
+MOST_TIMED, MOST_MISFITS, MOST_CUT, PATIENCE = 24, 8, 48, 3
+"""Layouts that are timed in small; that are tried and do not fit; whose weights alone do not; that are tried one after
+the other and none is the fastest so far."""
+COARSE, FINE = 1, 4
+"""Sides of regions for each time that a side doubles: of all layouts, and near the fastest."""
+ROW_HOPS, COLUMN_HOPS = 2, 7
+"""Hops of a layer in lengths of a row and of a column, as a first guess: all-reduces from the ends to the middle and
+back (He et al., WaferLLM, OSDI 2025)."""
+
+
+def explore(setup: TrialSetup) -> list[Trial]:
+    """The trials of layouts in small that find about the fastest.
+
+    What counts is the longer of the two parts of a request: prompts, or generated tokens.
+
+    1. The layout of the best forecast, of those that are forecast to fit, is tried, and the forecasts learn from it;
+       the emptiest one where none is, and none was found yet.
+    2. When no forecast is below what was tried, by as much as forecasts were off, or ``PATIENCE`` is at an end, layouts
+       near the fastest are added, and 1 goes on.
+    3. When these promise no more, the fastest is tried with the placements of experts, and then the fastest with the
+       groups, that the strategy wants tried, unless each all-reduce has groups of its own in the end. Where nothing
+       fits so far, the emptiest layouts are tried.
+
+    Experts are placed otherwise where not even the emptiest layout has room for them as they are by default.
+
+    Raises:
+        BadMesh: the mesh has room for none of them.
+        DoesNotFit: none can be cut.
+    """
+    asked, whole = strategy(setup.options.mapping), setup.layouts()
+    for others in setup.fallback_layouts(whole):
+        if any(trial.fits for trial in _emptiest(replace(setup, timing=None), whole)):
+            break
+        whole = others
+    exploration = _Exploration(setup)
+    exploration.add([*whole, *(other for layout in whole for other in asked.smaller(setup.demand, layout, COARSE))])
+    refined: set[Layout] = set()
+    while exploration.goes_on:
+        # 1. The best forecast.
+        best = exploration.fastest
+        if exploration.try_most_promising() or (best is None and exploration.try_emptiest()):
+            continue
+        # 2. More layouts.
+        if best is None or best.layout in refined:
+            break
+        exploration.add(_near_layouts(setup, best.layout))
+        refined.add(best.layout)
+    # 3. Other placements of experts, other groups, or the emptiest.
+    exploration.try_placements()
+    exploration.try_groups(() if setup.fits_trees else asked.group_counts)
+    if exploration.fastest is None:
+        exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
+    if exploration.errors and not exploration.trials:
+        raise exploration.errors[0]
+    return exploration.trials
+
+
+def emptiest_trials(setup: TrialSetup) -> list[Trial]:
+    """The trials of layouts that are forecast to need the fewest bytes, up to the first that fits."""
+    layouts = setup.layouts()
+    trials: list[Trial] = []
+    for tried in (layouts, *setup.fallback_layouts(layouts)):
+        trials += _emptiest(setup, tried)
+        if any(trial.fits for trial in trials):
+            break
+    return trials
+
+
+def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
+    """The trials of those of some layouts that are forecast to need the fewest bytes, up to the first that fits."""
+    exploration = _Exploration(setup)
+    exploration.add(layouts)
+    while exploration.goes_on and exploration.try_emptiest():
+        if any(trial.fits for trial in exploration.trials):
+            break
+    return exploration.trials
+
+
+def _near_layouts(setup: TrialSetup, layout: Layout) -> Iterator[Layout]:
+    """Layouts of the same bands and regions with other sides, from half as long to twice as long."""
+    demand, sides, whole = setup.demand, layout.region(setup.demand), layout._replace(mesh=None)
+    for other in (whole, *strategy(setup.options.mapping).smaller(demand, whole, FINE)):
+        if all(side <= 2 * new and new <= 2 * side for side, new in zip(sides, other.region(demand), strict=True)):
+            yield other
+
+
+class _Pick(NamedTuple):
+    """A candidate of a family by its number, and the cycles or bytes that are forecast."""
+
+    forecast: float
+    family: _Family
+    number: int
+
+
+class _Family:
+    """Layouts that share forecasts: with the same products of prefill, and the same things spread over wafers.
+
+    Their ``experts`` are placed alike; they may need ``most_bytes`` beside those that are reserved.
+    """
+
+    def __init__(self, setup: TrialSetup, experts: str | None, most_bytes: float) -> None:
+        spec, wafer = setup.spec, setup.wafer
+        hops = setup.options.context * spec.layer_count * wafer.hop_cycles
+        macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
+        self.candidates = Candidates(demand=setup.demand_with(experts), most_bytes=most_bytes)
+        self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
+        # beside the least, on a part of a mesh and on all of it
+        self._further_bytes = {is_part: Forecast((0.0,) * 7) for is_part in (True, False)}
+        self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
+
+    def fastest(self, free_bytes: float) -> _Pick | None:
+        """The open candidate that is forecast to be the fastest, of those that are to fit; None without one.
+
+        As long as none was timed it is one of a whole mesh, so that each mapping as it is has its turn.
+        """
+        known, features_of_all = self.candidates, self._features()
+        fits = self._bytes(features_of_all) <= free_bytes
+        numbers = np.flatnonzero(known.open & fits).tolist()
+        if not self._cycles.trials:
+            numbers = [number for number in numbers if known.layouts[number].mesh is None] or numbers
+        return self._least(numbers, self._cycles.of(features_of_all))
+
+    def emptiest(self, free_bytes: float) -> _Pick | None:
+        """The open candidate that is forecast to need the fewest bytes, of those that may fit; None without one.
+
+        Nor is there one where it would need too many even if the forecast were off by as much as the last ones were.
+        """
+        known, misses = self.candidates, self.byte_misses[-PATIENCE:]
+        numbers = np.flatnonzero(known.open & (known.least_bytes <= free_bytes)).tolist()
+        pick = self._least(numbers, self._bytes(self._features()))
+        settled = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
+        return None if settled else pick
+
+    def _least(self, numbers: list[int], forecasts: F64) -> _Pick | None:
+        if not numbers:
+            return None
+        best = numbers[int(np.argmin(forecasts[numbers]))]
+        return _Pick(float(forecasts[best]), self, best)
+
+    def learn(self, number: int, needed_bytes: float, cycles: float | None) -> None:
+        """Take in the bytes that a candidate needs, beside what is reserved, and its cycles if it was timed."""
+        of_candidate = self._features()[number]
+        further = self._further_bytes[self.candidates.layouts[number].mesh is not None]
+        further.learn(of_candidate, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
+        if cycles is not None:
+            self._cycles.learn(of_candidate, cycles)
+
+    def _bytes(self, features_of_all: F64) -> F64:
+        """The bytes that are forecast for each candidate, on a part of a mesh by what others on a part needed."""
+        is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
+        further = {part: forecast.of(features_of_all) for part, forecast in self._further_bytes.items()}
+        return self.candidates.least_bytes + np.where(is_part, further[True], further[False])
+
+    def _features(self) -> F64:
+        of = self.candidates
+        return features(of.rows, of.cols, of.even_rows, of.even_cols, of.stages)
+
+
+class _Exploration:
+    """The layouts that may be tried, those that were, and what was learnt from them."""
+
+    def __init__(self, setup: TrialSetup) -> None:
+        self._setup = setup
+        self._families: dict[tuple[object, ...], _Family] = {}
+        self._most_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
+        self.trials: list[Trial] = []
+        self.errors: list[BadMesh | DoesNotFit] = []
+        self._cut = 0  # layouts whose weights alone do not fit
+        self._misses: list[float] = []  # how far forecasts of cycles were off, relative
+        self._in_vain = 0  # trials since the last that was the fastest, or since layouts were added
+
+    @property
+    def fastest(self) -> Trial | None:
+        """The trial of the fastest token; None where none was timed."""
+        timed = [trial for trial in self.trials if trial.dominant_cycles is not None]
+        return min(timed, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
+
+    @property
+    def _fastest_cycles(self) -> float:
+        """The cycles of the longer part of a request on the fastest layout; infinite where none was timed."""
+        return math.inf if self.fastest is None else self.fastest.dominant_cycles or 0.0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more may be tried."""
+        misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
+        return len(self.trials) - misfits < MOST_TIMED and misfits < MOST_MISFITS and self._cut < MOST_CUT
+
+    def add(self, layouts: Iterable[Layout]) -> None:
+        """Add layouts that may be tried."""
+        by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
+        for layout in layouts:
+            of_layout, products = strategy(layout.mapping), self._setup.products(layout)
+            if products:
+                by_family[of_layout.spans_wafers, of_layout.experts_apart, products, layout.experts].append(layout)
+        for key, members in by_family.items():
+            if key not in self._families:
+                self._families[key] = _Family(self._setup, members[0].experts, self._free_bytes)
+            self._families[key].candidates.add(members)
+        self._in_vain = 0
+
+    def try_most_promising(self) -> bool:
+        """Try the layout of the best forecast; False where none promises to be faster than the fastest."""
+        pick = _first(family.fastest(self._free_bytes) for family in self._families.values())
+        fastest = self._fastest_cycles
+        if pick is None or self._in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest:
+            return False
+        _, cycles = self._try(pick)
+        if cycles is not None:
+            self._misses.append(abs(pick.forecast / cycles - 1))
+            self._in_vain = 0 if cycles < fastest else self._in_vain + 1
+        return True
+
+    def try_emptiest(self) -> bool:
+        """Try the layout that is forecast to need the fewest bytes; False where none promises to fit."""
+        pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
+        if pick is None:
+            return False
+        needed, _ = self._try(pick)
+        if needed is not None:
+            pick.family.byte_misses.append(abs(pick.forecast / needed - 1))
+        return True
+
+    def nearest_trials(self) -> list[Trial]:
+        """The trial of the layout of the fewest bytes, too many as they are; none where no layout can be tried."""
+        known = [
+            (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
+        ]
+        for family, number in sorted(known, key=lambda one: one[0].candidates.least_bytes[one[1]])[:MOST_MISFITS]:
+            layout = family.candidates.layouts[number]
+            try:
+                return [replace(self._setup, timing=None).trial(layout, self._setup.products(layout)[-1])]
+            except (BadMesh, DoesNotFit) as error:
+                self.errors.append(error)
+        return []
+
+    @property
+    def _free_bytes(self) -> float:
+        return self._most_bytes - self._setup.reserved_bytes
+
+    @property
+    def _usual_miss(self) -> float:
+        """About how far forecasts are off now, relative."""
+        return float(np.median(self._misses[-PATIENCE:])) if self._misses else 0.0
+
+    def _try(self, pick: _Pick) -> tuple[float | None, float | None]:
+        """Try a layout, if its weights alone fit, and learn from it: its bytes, if it can be, and cycles, if timed.
+
+        Bytes are beside those that are reserved.
+        """
+        setup, candidates = self._setup, pick.family.candidates
+        layout = candidates.layouts[pick.number]
+        products = setup.products(layout)
+        candidates.open[pick.number] = False
+        trials: list[Trial] = []
+        try:
+            needed = setup.least_bytes(layout, products[-1])
+            if setup.allows(needed):
+                trials = setup.deciding_trials(layout, products, self._fastest_cycles)
+        except (BadMesh, DoesNotFit) as error:
+            self.errors.append(error)
+            return None, None
+        self._cut += not trials
+        self.trials += trials
+        needed = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed)
+        cycles = min((trial.dominant_cycles for trial in trials if trial.dominant_cycles is not None), default=None)
+        free_of_reserved = needed - setup.reserved_bytes
+        pick.family.learn(pick.number, free_of_reserved, cycles)
+        return free_of_reserved, cycles
+
+    def try_placements(self) -> None:
+        """Try the fastest layout with the other placements of experts."""
+        best, setup = self.fastest, self._setup
+        if best is not None and best.layout.experts is None:
+            for other in setup.with_other_expert_placements([best.layout]):
+                self._try_other(other, best.prefill, self._fastest_cycles)
+
+    def try_groups(self, counts: Sequence[int]) -> None:
+        """Try the fastest layout with other groups in its all-reduces."""
+        best, setup = self.fastest, self._setup
+        if best is None:
+            return
+        shortest = setup.shortest_line(best.layout, best.prefill)
+        for groups in counts:
+            if groups <= shortest and groups != setup.options.groups:
+                self._try_other(best.layout._replace(groups=groups), best.prefill)
+
+    def _try_other(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> None:
+        """Try the fastest layout changed, where it can be."""
+        try:
+            self.trials.append(self._setup.trial(layout, prefill, worth_cycles))
+        except (BadMesh, DoesNotFit) as error:
+            self.errors.append(error)
+
+
+def _first(picks: Iterable[_Pick | None]) -> _Pick | None:
+    """The pick of the least forecast."""
+    return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)

@@ -1,0 +1,219 @@
+"""Remedies for a model that does not fit: each suggestion was compiled before it is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from wse.compiler.options import Options
+from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.search.misfits import Misfits
+from wse.compiler.search.search import fits
+from wse.compiler.strategies import strategy
+from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import stored_bytes
+from wse.number_formats import CODINGS, ELEMENT_BYTES
+from wse_mappings.cuts.expert_groups import OWN, SPREAD
+from wse_mappings.strategies.catalogue import bundled_strategies
+
+MOST_WAFERS = 256
+NARROWER = ("float16", "int8", "int4")
+"""Types of weights that are suggested, the first that fits."""
+
+
+def smallest_square(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
+) -> int | None:
+    """The side of the smallest square mesh from ``at_least`` on that holds the model; None without one."""
+    largest = min(wafer.mesh_rows, wafer.mesh_cols)
+    least = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
+    for side in range(max(at_least, least, 1), largest + 1):
+        if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
+            return side
+    return None
+
+
+def smallest_mesh(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
+) -> tuple[int, int] | None:
+    """Rows and columns of the smallest mesh that holds the model, None without one.
+
+    A square where one does; beyond the largest square the whole shorter side and as much of the longer as it takes.
+    """
+    side = smallest_square(spec, wafer, software, options, at_least)
+    if side is not None:
+        return side, side
+    short, long = sorted((wafer.mesh_rows, wafer.mesh_cols))
+
+    def shape(length: int) -> tuple[int, int]:
+        return (length, short) if wafer.mesh_rows == long else (short, length)
+
+    def good(length: int) -> bool:
+        return fits(spec, mesh_on(wafer, *shape(length)), software, replace(options, region=None))
+
+    if long == short or not good(long):
+        return None
+    low, high = short, long  # low does not fit, high does
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(middle) else (middle, high)
+    return shape(high)
+
+
+def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
+    """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
+    least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    fewest = _fewest_from(max(1, least), spec, wafer, software, options, whole_layers=False)
+    return _most_wafers(spec) if fewest is None else fewest
+
+
+def fewest_wafers_for_whole_layers(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+) -> int | None:
+    """The fewest wafers, more than are asked for, that hold the model and no part of a layer; None where none do."""
+    return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
+
+
+def _fewest_from(
+    least: int, spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, *, whole_layers: bool
+) -> int | None:
+    """The fewest wafers, ``least`` or more, that hold the model; None where none do."""
+    misfits = Misfits()
+
+    def good(wafers: int) -> bool:
+        request = replace(options, wafers=wafers)
+        return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
+
+    return _first_good(range(least, _most_wafers(spec) + 1), good)
+
+
+def _most_wafers(spec: ModelSpec) -> int:
+    """The most wafers that are tried: each has a layer at least."""
+    return min(spec.layer_count, MOST_WAFERS)
+
+
+def fewer_prompts(users: int) -> str:
+    """The remedy of fewer users, ``users``, where each brings a prompt."""
+    return "a single prompt" if users == 1 else f"at most {users} prompts"
+
+
+def remedies(
+    spec: ModelSpec,
+    whole: WaferSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    fewer_users: Callable[[int], str] = fewer_prompts,
+) -> list[str]:
+    """Options that would make it fit, each the smallest change of its kind. ``whole`` is the wafer at full size.
+
+    ``fewer_users`` says how to ask for so many users.
+    """
+
+    def holds(**changes: Any) -> bool:
+        """Whether the request with some options changed fits on the same mesh."""
+        return fits(spec, wafer, software, replace(options, **changes))
+
+    as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
+    larger = None if as_listed else _larger(spec, whole, wafer, software, options)
+    most_wafers = _most_wafers(spec)
+    more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
+    wafers = _first_good(more_wafers, lambda n: holds(wafers=n))
+    mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, holds)
+    dtype = _narrower(spec, options, holds)
+    spread = options.experts == OWN and holds(experts=SPREAD)
+    context = largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
+    users = largest_good(1, options.batch, lambda n: holds(prompt_tokens=options.prompt_tokens[:n]))
+    suggestions = (
+        larger,
+        None if wafers is None else f"--wafers {wafers}",
+        mapping,
+        dtype,
+        "--experts spread" if spread else None,
+        None if context is None else f"--context {context}",
+        None if users is None else fewer_users(users),
+        _shorter_pass(options, holds),
+    )
+    return [suggestion for suggestion in suggestions if suggestion is not None]
+
+
+def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
+    """A pass over fewer tokens of one user, or none, where one is asked for."""
+    tokens = largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
+    if tokens is not None:
+        return f"--verify-tokens {tokens}"
+    return "no --verify-tokens" if options.verify_tokens and holds(verify_tokens=0) else None
+
+
+def _larger(
+    spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+) -> str | None:
+    """The smallest larger mesh that holds the model, or, where the user chose one, the smallest square region."""
+    rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
+    least = min(rows, cols)
+    if options.region is None:
+        mesh = smallest_mesh(spec, whole, software, options, at_least=least)
+        return f"--mesh {mesh[0]}x{mesh[1]}" if mesh is not None and mesh[0] * mesh[1] > rows * cols else None
+
+    def good(side: int, on: WaferSpec) -> bool:
+        return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
+
+    side = _first_good(range(least, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
+    if side is not None:
+        return f"--region {side}x{side}"
+    low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole.mesh_rows, whole.mesh_cols)
+    side = _first_good(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole, n, n)))
+    return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
+
+
+def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
+    """The mapping that tries all others, on the fewest wafers ``below`` some; None where it was asked for."""
+    if strategy(options.mapping).tries_others:
+        return None
+    name = next(name for name, other in bundled_strategies().items() if other.tries_others)
+    wafers = _first_good(range(options.wafers, below), lambda n: holds(mapping=name, listed=(), wafers=n))
+    if wafers is None:
+        return None
+    return f"--mapping {name}" + (f" --wafers {wafers}" if wafers > options.wafers else "")
+
+
+def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:
+    """The widest narrower type of weights that fits, with what it needs besides."""
+    for dtype in narrower_types(options.dtype):
+        activations = (options.activations or spec.dtype) if dtype in CODINGS else None
+        if holds(dtype=dtype, activations=activations, accumulate="float32"):
+            return f"--dtype {dtype}" + (" --accumulate float32" if options.accumulate != "float32" else "")
+    return None
+
+
+def narrower_types(dtype: str) -> list[str]:
+    """The types of weights that are suggested in place of a type, the widest first."""
+    return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
+
+
+def _bits(dtype: str) -> int:
+    return CODINGS[dtype].bits if dtype in CODINGS else 8 * ELEMENT_BYTES[dtype]
+
+
+def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
+    """PEs on all wafers below which not even the weights can fit."""
+    free = wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
+    return stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / max(free, 1)
+
+
+def _first_good(values: range, good: Callable[[int], bool]) -> int | None:
+    return next((value for value in values if good(value)), None)
+
+
+def largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None:
+    """The largest good value from ``low`` to below ``high``, all below it being good too; None where none is."""
+    if low >= high or not good(low):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if good(middle) else (low, middle)
+    return low

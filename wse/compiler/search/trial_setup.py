@@ -1,0 +1,376 @@
+"""Trials in small of a layout and a product: the bytes that they need, how long a token takes, and prompts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+from wse.arrays import F64
+from wse.compiler.demand import demand_of
+from wse.compiler.options import (
+    DECODE,
+    FITTED_TREES,
+    FUSED,
+    MESH_GEMM_OWN,
+    MODEL,
+    PREFILL_PRODUCTS,
+    REPORT,
+    THIN_GEMM,
+    VERIFY,
+    Choice,
+    Options,
+    Rewrites,
+    Trees,
+    unsupported_on_mesh,
+)
+from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.rewrites.recipes import rewrites_of
+from wse.compiler.search.condense import CondensedModel, commonest_layers, condense
+from wse.compiler.search.misfits import Misfits
+from wse.compiler.search.sizes import chunk_sizes
+from wse.compiler.search.trial import ChunkTime, PromptTime, Timer, Trial
+from wse.compiler.strategies import strategies, strategy
+from wse.errors import BadInput, DoesNotFit
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program.program import Program
+from wse_mappings.cuts.expert_groups import AUTO
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.strategies.strategy import Demand, Layout
+
+SMALLEST_HEAD_CHUNK = 16
+"""Vocabulary entries of a column at once, at least: fewer would only add launches."""
+
+SMALL_CHUNK = 8
+"""Tokens of a prompt at once in a trial that tells how chunks grow; as many on a row where they lie on rows."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrialSetup:
+    """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
+
+    ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
+    they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
+    all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With ``whole_layers`` no layer
+    is cut.
+    """
+
+    spec: ModelSpec
+    wafer: WaferSpec
+    software: SoftwareProfile
+    options: Options
+    rewrites: Rewrites
+    verify_rewrites: Rewrites | None = None
+    attention_cols: int = 0
+    timing: Timer | None = None
+    misfits: Misfits = field(default_factory=Misfits)
+    whole_layers: bool = False
+
+    @cached_property
+    def demand(self) -> Demand:
+        """The request as strategies see it."""
+        return demand_of(self.spec, self.wafer, self.options)
+
+    def demand_with(self, experts: str | None) -> Demand:
+        """The request as strategies see it, with experts placed so; None: as was asked for."""
+        if experts is None:
+            return self.demand
+        return demand_of(self.spec, self.wafer, replace(self.options, experts=experts))
+
+    @cached_property
+    def fits_trees(self) -> bool:
+        """Whether the groups of all-reduces are fitted to the words of each, once a layout is chosen."""
+        return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
+
+    @cached_property
+    def reserved_bytes(self) -> int:
+        """Bytes of a PE that no layout can use."""
+        return reserved_bytes(self.wafer, self.software)
+
+    def layouts(self) -> list[Layout]:
+        """The layouts of the mapping that was asked for, each once, the fewest regions first.
+
+        Raises:
+            BadInput: it has none.
+        """
+        mapping = self.options.mapping
+        chosen = strategy(mapping)
+        other_mappings = [name for name in strategies() if name != mapping] if chosen.tries_others else []
+        layouts = chosen.layouts(self.demand, [strategies()[name] for name in other_mappings])
+        if not (distinct := list(dict.fromkeys(layouts))):
+            message = f"--mapping {mapping}: has no layout for this model and mesh; name another of `wse mappings`"
+            raise BadInput(message)
+        return distinct
+
+    def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
+        """The layouts to try where some have no room: with other placements of experts, then with layers in parts."""
+        placed = self.with_other_expert_placements(layouts)
+        return [others for others in (placed, self.with_cut_blocks(placed or layouts)) if others]
+
+    def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
+        """The layouts with feed-forward blocks cut into the parts that the mapping tries where these have no room.
+
+        The released schedule has whole layers; blocks whose output is normalised as a whole are never cut.
+        """
+        one_wafer, stay_whole = self.options.wafers == 1, self.whole_layers or self.spec.post_norms
+        if self.demand.as_released or self.options.scope != MODEL or one_wafer or stay_whole:
+            return []
+        counts = strategy(self.options.mapping).block_parts
+        return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
+
+    def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
+        """The layouts with the other placements of experts that the mapping tries where these have no room.
+
+        The released schedule has the placement that is asked for alone.
+        """
+        if self.options.experts != AUTO or self.spec.experts is None or self.demand.as_released:
+            return []
+        placements = strategy(self.options.mapping).expert_placements
+        return [layout._replace(experts=placement) for placement in placements for layout in layouts]
+
+    def products(self, layout: Layout) -> tuple[str, ...]:
+        """Products of prefill to try on regions of that shape, the least demanding last; none where the one asked for
+        needs another shape.
+
+        Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
+        """
+        unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
+        products = unasked if self.options.prefill is None else [self.options.prefill]
+        squares = layout.has_equal_squares(self.demand) and not unsupported_on_mesh(
+            self.spec, replace(self.options, mapping=layout.mapping)
+        )
+        return tuple(product for product in products if squares or product == THIN_GEMM)
+
+    def options_on(self, layout: Layout) -> Options:
+        """The request with the mapping of a layout, its groups, and its placement of experts."""
+        groups = self.options.groups if layout.groups is None else layout.groups
+        experts = self.options.experts if layout.experts is None else layout.experts
+        return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
+
+    def least_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
+        """The least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""
+        options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
+        return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
+
+    def smallest_head_chunk(self, layout: Layout) -> int:
+        """Vocabulary entries of a column whose logits take no more room than what gate and up make in a layer."""
+        spec, (_, cols) = self.spec, layout.region(self.demand)
+        routed = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
+        return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, routed) // cols)
+
+    def trial(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
+        """A trial in small, timed if that is asked for and it fits.
+
+        1. With a token of the prompt at once: what a PE needs, and what a decoded token takes. Where one of the stages
+           is as one that did not fit, what that needed.
+        2. If prompts that are read so take longer than what is generated, with a small chunk too: bytes and cycles are
+           about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes. Not where
+           what is generated takes more than ``worth_cycles`` alone: then it is what counts.
+
+        Raises:
+            BadMesh: the mesh has no room for the regions.
+        """
+        # 1. A token at once.
+        trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
+        small = self._condense(layout, prefill, 1)
+        if not self.allows(known := self.misfits.needed_bytes(small)):
+            return replace(trial, needed_bytes=known)
+        try:
+            allocated, of_stages = _allocated(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill))
+        except DoesNotFit:
+            return trial
+        self.misfits.learn(small, of_stages, self.wafer.sram_bytes_per_pe)
+        needed = max(of_stages)
+        trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
+        if self.timing is None or allocated is None:
+            return trial
+        small, program = allocated, self._amid_prompt(allocated.program())
+        step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
+        first, decoded = _chunk_time(small, program, of_chunk), small.sum_over_model(program, program.decode, of_token)
+        prompts = PromptTime(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
+        trial = replace(trial, token_cycles=decoded)
+        generated = decoded * self.timing.new_tokens
+        if generated > worth_cycles:
+            return replace(trial, prompts=prompts, dominant_cycles=generated)
+        # 2. A small chunk.
+        trial = self._time_prompts(trial, prompts)
+        return self.with_chunk(trial) if prompts.cycles > generated else trial
+
+    def deciding_trials(self, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
+        """The trials of a layout with its products, the least demanding last, up to the one that it is ranked by.
+
+        The least demanding comes first. Another product makes prompts faster, which count where they take longer than
+        what is generated. Errors and ``worth_cycles`` as of `trial`.
+        """
+        trials: list[Trial] = []
+        for product in reversed(products):
+            trials.append(self.trial(layout, product, worth_cycles))
+            generated = self._generated_cycles(trials[-1])
+            if generated is not None and trials[-1].dominant_cycles == generated:
+                break
+        return trials
+
+    def _generated_cycles(self, trial: Trial) -> float | None:
+        """The cycles that all generated tokens of a trial take, if it was timed."""
+        if self.timing is None or trial.token_cycles is None:
+            return None
+        return trial.token_cycles * self.timing.new_tokens
+
+    def request_cycles(self, trial: Trial) -> float:
+        """The cycles of prompts and generated tokens of a trial; 0 where it was not timed."""
+        return (self._generated_cycles(trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
+
+    def _time_prompts(self, trial: Trial, prompts: PromptTime) -> Trial:
+        """A trial whose token was timed, with the time of prompts."""
+        dominant_cycles = max(prompts.cycles, self._generated_cycles(trial) or 0.0)
+        return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
+
+    def fastest_product_first(self, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
+        """The trials of a layout with all its products, with about their best chunks, by what all prompts take then.
+
+        With the ``preferred`` product alone where the layout has that. As they are where they were not timed.
+        """
+        if any(trial.prompts is None for trial in trials):
+            return list(trials)
+        layout, tried = trials[0].layout, {trial.prefill: trial for trial in trials}
+        products = self.products(layout)
+        all_trials = [
+            tried[product] if product in tried else self.trial(layout, product)
+            for product in ([preferred] if preferred in products else products)
+            if product is not None
+        ]
+        timed = [self.with_chunk(trial) for trial in all_trials if trial.prompts is not None]
+        return sorted(timed, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
+
+    def with_chunk(self, trial: Trial) -> Trial:
+        """A timed trial with about the best chunk of those that fit, by the bytes and cycles of one token on a row.
+
+        Larger chunks take fewer cycles a token; smaller ones follow each other sooner through the stages.
+        """
+        assert trial.prompts is not None
+        step, longest = self.row_tokens(trial.layout, trial.prefill), max(self.options.prompt_tokens)
+        tokens = min(SMALL_CHUNK * step, longest)
+        further = ceil_div(tokens, step) - 1
+        if not further or trial.prompts.sized:
+            return trial
+        small = self._condense(trial.layout, trial.prefill, tokens).allocate()
+        needed, program = max(small.needed_bytes()), self._amid_prompt(small.program())
+        (of_chunk,) = self._by_step(program, (0,))
+        first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
+        bytes_of_row = (needed - trial.needed_bytes) / further
+        sizes = chunk_sizes(longest, step)
+        free = self.wafer.sram_bytes_per_pe - trial.needed_bytes
+        fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
+        prompts = []
+        for size in fitting:
+            rows = (ceil_div(size, step) - 1) / further
+            time = ChunkTime(*(one + rows * (other - one) for one, other in zip(first, longer, strict=True)))
+            cycles = time.of_all(sum(self.options.prompt_tokens) / size)
+            prompts.append(PromptTime(cycles, size, first, sized=True))
+        return self._time_prompts(trial, min(prompts))
+
+    def commonest_layers(self, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> CondensedModel:
+        """The commonest layer of each kind, for a decoded token, a pass over several of one user, or a chunk of so many
+        ``tokens`` of a prompt.
+        """
+        options, choice = self.least_choice(layout, prefill, tokens)
+        verify_tokens = options.verify_tokens if phase == VERIFY else 0
+        of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
+        return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).place()
+
+    def layers_cycles(self, layers: CondensedModel, rewrites: Rewrites, trees: Trees = ()) -> float | None:
+        """About what the layers take with some rewrites, by the commonest of each kind; None where colours run out."""
+        try:
+            small = layers.with_rewrites(rewrites, trees).allocate()
+        except DoesNotFit:
+            return None
+        program = small.program()
+        return small.sum_over_model(program, program.phases[0], self._by_step(program, (0,))[0])
+
+    def allows(self, needed: float) -> bool:
+        """Whether a PE may be asked to hold so many bytes."""
+        return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
+
+    def _condense(self, layout: Layout, prefill: str, tokens: int) -> CondensedModel:
+        """The condensed model with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
+        return condense(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
+
+    def _by_step(self, program: Program, phases: Sequence[int]) -> list[F64]:
+        """Cycles of the steps of some phases of a Program in small."""
+        assert self.timing is not None
+        return self.timing.by_step(program, phases)
+
+    def _amid_prompt(self, program: Program) -> Program:
+        """A Program in small with its first chunk in the middle of the longest prompt, behind what is cached there."""
+        chunk, *others = program.phases
+        before = ceil_div(max(self.options.prompt_tokens) - chunk.tokens, 2)
+        return replace(program, phases=(replace(chunk, cached=before), *others))
+
+    def row_tokens(self, layout: Layout, prefill: str) -> int:
+        """Tokens of which a row of a region holds one each."""
+        return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
+
+    def least_bytes(self, layout: Layout, prefill: str) -> int:
+        """Bytes that the fullest PE needs at least: a small part of the work of a trial. Errors as of `trial`."""
+        return self._condense(layout, prefill, 1).least_bytes()
+
+    def shortest_line(self, layout: Layout, prefill: str) -> int:
+        """PEs in the shortest row or column of any region."""
+        plans = self._condense(layout, prefill, 1).state.plans
+        return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
+
+    def widest_region(self, layout: Layout, prefill: str) -> int:
+        """Columns of the widest region with attention."""
+        plans = self._condense(layout, prefill, 1).state.plans
+        return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
+
+    def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
+        """Everything chosen: a layout, a product, tokens of a prompt and entries of the vocabulary at once."""
+        return Choice(
+            bands=layout.bands,
+            per_band=layout.per_band,
+            turned=layout.turned,
+            mesh=layout.mesh,
+            block_parts=layout.block_parts,
+            prefill=prefill,
+            prefill_chunk=prefill_chunk,
+            head_chunk=head_chunk,
+            rewrites=self.rewrites,
+            verify_rewrites=self.verify_rewrites,
+            attention_cols=self.attention_cols if self.narrows_attention(prefill) else 0,
+        )
+
+    def narrows_attention(self, prefill: str) -> bool:
+        """Whether attention may be on some columns of a region alone.
+
+        Products on the mesh need all. The released schedule, and layers that are timed as released, have all.
+        """
+        return prefill == THIN_GEMM and self.options.schedule == FUSED and self.options.scope == MODEL
+
+
+def _keeps_layers(layout: Layout) -> bool:
+    """Whether a mapping has each layer at one place, ops and experts."""
+    mapping = strategy(layout.mapping)
+    return not (mapping.spans_wafers or mapping.experts_apart)
+
+
+def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkTime:
+    """The time of the first chunk in the whole."""
+    phase = program.phases[0]
+    return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))
+
+
+@lru_cache(maxsize=8)  # what did not fit on the fewest wafers is tried on them again
+def _allocated(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
+) -> tuple[CondensedModel | None, tuple[int, ...]]:
+    """A condensed model, allocated, None where it does not fit and must; and the bytes that each of its stages needs.
+
+    Raises DoesNotFit where colours run out.
+    """
+    small = condense(spec, wafer, software, options, choice).allocate()
+    needed = tuple(small.needed_bytes())
+    fits = max(needed) <= wafer.sram_bytes_per_pe or options.capacity == REPORT
+    return small if fits else None, needed

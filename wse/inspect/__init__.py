@@ -1,1 +1,0 @@
-"""Views of traces: queries, print-outs, exports and the page; none of it imports the compiler or the Program."""

@@ -1,0 +1,255 @@
+"""Attention over the cache slots of a PE: T slots of its row, F features of its column's heads.
+
+H query heads are Hk times the ``queries_per_kv`` of queries that use one kv head.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.program.isa.kernel import Kernel
+from wse.program.isa.operands import acc, act, f32, numbers, wgt
+from wse.program.isa.pe_costs import PeCosts
+from wse_mappings.cuts.split import ceil_div
+
+
+def _products(M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> int:
+    return M * Hk * queries_per_kv * F * T
+
+
+def _scores(M: int, H: int, T: int) -> int:
+    return M * H * T
+
+
+def _scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:
+    heads = M * Hk * queries_per_kv
+    zero = 0.0 if add else c.vector(heads * T, c.acc)
+    return zero + heads * (c.loop + c.rows(F, T, c.mac))
+
+
+def _max_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
+    return M * H * (c.vector(T, c.f32) + c.vector(T, c.largest))
+
+
+def _exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
+    one_head = 2 * c.vector(T, c.f32) + T * c.function + c.vector(T, c.convert)
+    return M * H * (c.loop + one_head)
+
+
+def _scores_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:
+    zero = 0.0 if add else c.vector(M * Hk * queries_per_kv * T, c.acc)
+    return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
+
+
+def _max_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
+    return c.vector(M * H * T, c.f32) + c.loop + T * c.strided_vector(M * H, c.largest)
+
+
+def _exp_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
+    neighbours = c.vector(M * H * T, c.f32) + c.vector(M * H * T, c.convert)
+    return neighbours + M * H * T * c.function + 2 * (c.loop + T * c.strided_vector(M * H, c.f32))
+
+
+def _values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    zero = c.vector(M * Hk * queries_per_kv * F, c.acc)
+    return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
+
+
+def _round_cycles(c: PeCosts, n: int) -> float:
+    """Times log2(e), plus and minus the float32 that has no fraction left, no less than the least, times ln 2."""
+    return 4 * c.vector(n, c.f32) + c.vector(n, c.largest)
+
+
+def _powers_cycles(c: PeCosts, heads: int) -> float:
+    """Differences times log2(e) as whole numbers, no less than the least, shifted to where a float32 has its exponent;
+    and the sums times these."""
+    whole = 2 * c.vector(heads, c.f32) + c.vector(heads, c.largest) + c.vector(heads, c.convert)
+    return whole + c.vector(heads, c.half) + c.vector(heads, c.shift) + c.vector(heads, c.f32)
+
+
+def _rescale_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
+    return _powers_cycles(c, M * H) + M * H * (c.loop + c.vector(F, c.scale_acc))
+
+
+def _rescale_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
+    return _powers_cycles(c, M * H) + c.loop + F * c.strided_vector(M * H, c.scale_acc)
+
+
+def _finish_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
+    return M * H * (c.loop + c.function + c.vector(F, c.convert))
+
+
+def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
+    return M * H * c.function + c.loop + F * c.strided_vector(M * H, c.convert)
+
+
+def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
+    """Cycles of the largest share of a set of columns, and of zeros for the others."""
+    columns_of_group = columns // groups
+    weights = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
+    in_a_row = min(weights, T)
+    vectors = c.loop + 2 * c.vector(in_a_row, c.f32) + c.vector(in_a_row, c.convert)
+    return c.vector(M * H * T, c.act) + weights * c.function + ceil_div(weights, max(1, T)) * vectors
+
+
+def _values_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    heads = M * Hk * queries_per_kv
+    return c.vector(heads * F, c.acc) + heads * (c.loop + c.rows(T, F, c.mac))
+
+
+def _online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    heads = M * Hk * queries_per_kv
+    weights = c.vector(T, c.f32) + c.vector(T, c.largest) + (T + 1) * c.function
+    values = c.vector(F, c.acc) + c.rows(T, F, c.mac)
+    return heads * (c.loop + weights + values)
+
+
+def _max(name: str, entries: str) -> Kernel:
+    """The largest visible score of a head; ``entries`` are the numbers that say which entries the scores are with."""
+    return Kernel(
+        name=name,
+        operands=(acc("scores", "M H T"), f32("out", "M H", output=True), *numbers(f"M H T scale_pico {entries}")),
+        work=_scores,
+        operation_ps=300,
+        cycles=_max_cycles,
+        cycles_over_heads=_max_cycles_over_heads,
+        counters=True,
+    )
+
+
+def _exp(name: str, entries: str) -> Kernel:
+    """The weights of a softmax and their sum; ``entries`` as of `_max`."""
+    return Kernel(
+        name=name,
+        operands=(
+            acc("scores", "M H T"),
+            f32("maxima", "M H"),
+            act("out", "M H T", output=True, over="scores"),
+            f32("sums", "M H", output=True),
+            *numbers(f"M H T scale_pico {entries}"),
+        ),
+        work=_scores,
+        operation_ps=800,
+        cycles=_exp_cycles,
+        cycles_over_heads=_exp_cycles_over_heads,
+        counters=True,
+    )
+
+
+ATTENTION: Final = (
+    Kernel(
+        name="kv_append",
+        operands=(
+            act("k"),  # of as many tokens as are at hand; ``tokens`` is the most that a row stores of them
+            act("v"),
+            act("k_cache", "capacity E"),
+            act("v_cache", "capacity Ev"),
+            *numbers("E Ev capacity tokens stride"),
+        ),
+        work=lambda E: E,
+        cycles=lambda c, E, Ev, tokens: tokens * (c.loop + c.vector(E, c.act) + c.vector(Ev, c.act)),
+        counters=True,
+    ),
+    Kernel(
+        name="attention_scores",
+        operands=(
+            act("q", "M Hk queries_per_kv F"),
+            act("k", "capacity Hk F"),
+            acc("out", "M Hk queries_per_kv T", output=True),
+            *numbers("M Hk queries_per_kv F T capacity add"),
+        ),
+        macs=_products,
+        read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
+        cycles=_scores_cycles,
+        cycles_over_heads=_scores_cycles_over_heads,
+        counters=True,
+    ),
+    _max("attention_max", "window chunk capacity"),
+    _exp("attention_exp", "window chunk capacity"),
+    Kernel(
+        name="attention_exp_share",
+        operands=(
+            acc("scores", "M H T"),
+            f32("maxima", "M H"),
+            act("out", "M H T", output=True, over="scores"),
+            *numbers("M H T scale_pico window chunk capacity first_col columns groups sharers"),
+        ),
+        work=_scores,
+        operation_ps=1600,
+        cycles=_exp_share_cycles,
+        counters=True,
+    ),
+    Kernel(
+        name="softmax_sums",
+        operands=(act("x", "M H T"), f32("sums", "M H", output=True), *numbers("M H T")),
+        work=_scores,
+        cycles=lambda c, M, H, T: M * H * (c.loop + c.vector(T, c.f32)),
+        cycles_over_heads=lambda c, M, H, T: c.loop + T * c.strided_vector(M * H, c.f32),
+    ),
+    _max("attention_max_by_column", "window chunk"),
+    _exp("attention_exp_by_column", "window chunk"),
+    Kernel(
+        name="attention_values",
+        operands=(
+            act("p", "M Hk queries_per_kv T"),
+            act("v", "capacity Hk F"),
+            acc("out", "M Hk queries_per_kv F", output=True),
+            *numbers("M Hk queries_per_kv F T capacity"),
+        ),
+        macs=_products,
+        read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
+        cycles=_values_cycles,
+        cycles_over_heads=_values_cycles_over_heads,
+        counters=True,
+    ),
+    Kernel(
+        name="attention_online",
+        operands=(
+            acc("scores", "M Hk queries_per_kv T"),
+            act("v", "T Hk F"),
+            f32("maxima", "M Hk queries_per_kv", output=True),
+            f32("sums", "M Hk queries_per_kv", output=True),
+            acc("out", "M Hk queries_per_kv F", output=True),
+            *numbers("M Hk queries_per_kv F T scale_pico window chunk round ring"),
+        ),
+        macs=_products,
+        read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
+        operation_ps=300,
+        cycles=_online_cycles,
+        counters=True,
+    ),
+    Kernel(
+        name="sink_sums",
+        operands=(f32("sums", "M H"), f32("maxima", "M H"), wgt("sinks", "H"), *numbers("M H")),
+        work=lambda M, H: M * H,
+        operation_ps=500,
+        cycles=lambda c, M, H: M * (c.loop + H * c.function + 2 * c.vector(H, c.f32)),
+    ),
+    Kernel(
+        name="sink_weights",
+        operands=(f32("maxima", "M H"), wgt("sinks", "H"), f32("out", "M H", output=True), *numbers("M H")),
+        work=lambda M, H: M * H,
+        operation_ps=500,
+        cycles=lambda c, M, H: M * (c.loop + H * c.function + c.vector(H, c.f32)),
+    ),
+    Kernel(
+        name="round_maxima",
+        operands=(f32("x", "n"), *numbers("n")),
+        work=lambda n: n,
+        cycles=_round_cycles,
+    ),
+    Kernel(
+        name="softmax_rescale",
+        operands=(f32("own", "M H"), f32("maxima", "M H"), f32("sums", "M H"), acc("x", "M H F"), *numbers("M H F")),
+        work=lambda M, H, F: M * H * F,
+        cycles=_rescale_cycles,
+        cycles_over_heads=_rescale_cycles_over_heads,
+    ),
+    Kernel(
+        name="attention_finish",
+        operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", output=True, over="x"), *numbers("M H F")),
+        work=lambda M, H, F: M * H * F,
+        cycles=_finish_cycles,
+        cycles_over_heads=_finish_cycles_over_heads,
+    ),
+)

@@ -1,0 +1,264 @@
+"""Products with the experts that tokens were routed to, pair by pair of a token and one of its experts.
+
+A column holds ``local_experts`` and works on at most P pairs, whose list is a count and three values for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from wse.number_formats import CODINGS
+from wse.program.isa.kernel import Kernel
+from wse.program.isa.linear import blocks_bytes, one_expert_cycles, power_cycles, run_cycles, tile_bytes
+from wse.program.isa.operands import acc, act, f32, numbers, raw, wgt
+from wse.program.isa.pe_costs import PeCosts
+
+_FP8: Final = CODINGS["fp8"].number
+_MXFP4: Final = CODINGS["mxfp4"].number
+_NAMES: Final = tuple(CODINGS)
+
+
+def _products(P: int, K: int, N: int) -> int:
+    return P * K * N
+
+
+def _pair_list(P: int) -> int:
+    return 1 + 3 * P
+
+
+def _code_rows(K: int, coding: int) -> int:
+    """Rows of bytes that K rows of codes take."""
+    return CODINGS[_NAMES[coding]].code_bytes(K, 1)
+
+
+def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
+    return (_code_rows(K, coding) - 1) * k_stride + local_experts * N
+
+
+def _list_cycles(c: PeCosts, count: int) -> float:
+    """A turn of a loop over pairs, each with its token, expert and weight read one by one."""
+    return count * (c.loop + 3 * c.vector(1, c.f32))
+
+
+def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: int) -> float:
+    """Cycles of comparing all pairs one by one, and of writing those that are held.
+
+    Where a column holds all experts, tokens, ids and weights are copied as vectors, to every third place of the list.
+    """
+    if groups * stretches > 1:
+        return _list_cycles(c, M * A) + _list_cycles(c, P)
+    return c.vector(1, c.f32) + M * c.strided_vector(A, c.f32) + 2 * c.strided_vector(M * A, c.f32)
+
+
+def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
+    """Cycles with all pairs, of which each has a ``product`` of so many cycles."""
+    weighing = c.vector(N, c.acc) if weighted else 0.0
+    return _list_cycles(c, P) + P * (c.vector(N, c.acc) + product + weighing)
+
+
+def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
+    """Cycles with all pairs, of which each has a ``product`` of so many cycles."""
+    weighing = c.vector(K, c.act) if weighted else 0.0
+    return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
+
+
+def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
+    """Cycles with all pairs, of which a token's are of different experts: few of them are in the PE's share."""
+    added = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
+    return _list_cycles(c, P) + added * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
+
+
+def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
+    """Bytes of the tiles that are read: one tile a pair, but no more than the column holds."""
+    return min(P, local_experts) * K * N * b["wgt"]
+
+
+def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, coding: int, G: int) -> int:
+    return min(P, local_experts) * tile_bytes(_NAMES[coding], b, K, N, G)
+
+
+def _mxfp4_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int) -> int:
+    return min(P, local_experts) * tile_bytes("mxfp4", b, K, N, G)
+
+
+def _fp8_blocks_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int, B: int) -> int:
+    return min(P, local_experts) * blocks_bytes(b, K, N, G, B)
+
+
+def _mxfp4_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
+    return one_expert_cycles(c, _MXFP4, K, N, rows) + power_cycles(c, N, G)
+
+
+def _fp8_blocks_cycles(c: PeCosts, K: int, N: int, G: int, B: int, rows: int) -> float:
+    return one_expert_cycles(c, _FP8, K, N, rows) + run_cycles(c, N, G, B)
+
+
+EXPERTS: Final = (
+    Kernel(
+        name="expert_pairs",
+        operands=(
+            f32("ids", "M A"),
+            f32("weights", "M A"),
+            f32("pairs", _pair_list, output=True),
+            *numbers("M A P experts groups columns stretches"),
+        ),
+        work=lambda M, A: M * A,
+        cycles=_pairs_cycles,
+    ),
+    Kernel(
+        name="expert_in",
+        operands=(
+            act("x", "M K"),
+            wgt("w", lambda K, N, local_experts, k_stride: (K - 1) * k_stride + local_experts * N),
+            f32("pairs", _pair_list),
+            acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
+            *numbers("P M K N local_experts k_stride out_stride weighted columns"),
+        ),
+        macs=_products,
+        read_bytes=_tiles_bytes,
+        cycles=lambda c, P, K, N, weighted: _in_cycles(c, c.rows(K, N, c.mac), P, N, weighted),
+    ),
+    Kernel(
+        name="expert_out",
+        operands=(
+            act("x", "P K"),
+            wgt("w", "K local_experts N"),
+            f32("pairs", _pair_list),
+            acc("out", "M N", output=True),
+            *numbers("P M K N local_experts weighted columns"),
+        ),
+        macs=_products,
+        read_bytes=_tiles_bytes,
+        cycles=lambda c, P, M, K, N, weighted: _out_cycles(c, c.rows(K, N, c.mac), P, M, K, N, weighted),
+    ),
+    Kernel(
+        name="expert_in_quantised",
+        operands=(
+            act("x", "M K"),
+            raw("w", _coded_tile_extent),
+            raw("groups", "K"),
+            wgt("scale", lambda N, local_experts, k_stride, G: (G - 1) * k_stride + local_experts * N),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True, scratch=True),
+            acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
+            *numbers("P M K N local_experts k_stride out_stride weighted columns coding G rows"),
+        ),
+        macs=_products,
+        operation_ps=200,
+        read_bytes=_coded_tiles_bytes,
+        cycles=lambda c, P, K, N, weighted, coding, rows: _in_cycles(
+            c, one_expert_cycles(c, coding, K, N, rows), P, N, weighted
+        ),
+    ),
+    Kernel(
+        name="expert_in_mxfp4",
+        operands=(
+            act("x", "M K"),
+            raw("w", lambda K, N, local_experts, k_stride: _coded_tile_extent(K, N, local_experts, k_stride, _MXFP4)),
+            raw("groups", "K"),
+            raw("scale", lambda N, local_experts, k_stride, G: (G - 1) * k_stride + local_experts * N),
+            act("factors", "N", output=True, scratch=True),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True, scratch=True),
+            acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
+            *numbers("P M K N local_experts k_stride out_stride weighted columns G rows"),
+        ),
+        macs=_products,
+        operation_ps=300,
+        read_bytes=_mxfp4_bytes,
+        cycles=lambda c, P, K, N, weighted, G, rows: _in_cycles(c, _mxfp4_cycles(c, K, N, G, rows), P, N, weighted),
+    ),
+    Kernel(
+        name="expert_in_fp8_blocks",
+        operands=(
+            act("x", "M K"),
+            raw("w", lambda K, N, local_experts, k_stride: (K - 1) * k_stride + local_experts * N),
+            raw("groups", "K"),
+            raw("widths", "B"),
+            f32("scale", lambda B, local_experts, scale_stride, G: (G - 1) * scale_stride + local_experts * B),
+            act("factors", "N", output=True, scratch=True),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True, scratch=True),
+            acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
+            *numbers("P M K N local_experts k_stride scale_stride out_stride weighted columns G B rows"),
+        ),
+        macs=_products,
+        operation_ps=350,
+        read_bytes=_fp8_blocks_bytes,
+        cycles=lambda c, P, K, N, weighted, G, B, rows: _in_cycles(
+            c, _fp8_blocks_cycles(c, K, N, G, B, rows), P, N, weighted
+        ),
+    ),
+    Kernel(
+        name="expert_out_quantised",
+        operands=(
+            act("x", "P K"),
+            raw("w", lambda K, N, local_experts, coding: _code_rows(K, coding) * local_experts * N),
+            raw("groups", "K"),
+            wgt("scale", "G local_experts N"),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True, scratch=True),
+            acc("out", "M N", output=True),
+            *numbers("P M K N local_experts weighted columns coding G rows"),
+        ),
+        macs=_products,
+        operation_ps=200,
+        read_bytes=_coded_tiles_bytes,
+        cycles=lambda c, P, M, K, N, weighted, coding, rows: _out_cycles(
+            c, one_expert_cycles(c, coding, K, N, rows), P, M, K, N, weighted
+        ),
+    ),
+    Kernel(
+        name="expert_out_mxfp4",
+        operands=(
+            act("x", "P K"),
+            raw("w", lambda K, N, local_experts: _code_rows(K, _MXFP4) * local_experts * N),
+            raw("groups", "K"),
+            raw("scale", "G local_experts N"),
+            act("factors", "N", output=True, scratch=True),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True, scratch=True),
+            acc("out", "M N", output=True),
+            *numbers("P M K N local_experts weighted columns G rows"),
+        ),
+        macs=_products,
+        operation_ps=300,
+        read_bytes=_mxfp4_bytes,
+        cycles=lambda c, P, M, K, N, weighted, G, rows: _out_cycles(
+            c, _mxfp4_cycles(c, K, N, G, rows), P, M, K, N, weighted
+        ),
+    ),
+    Kernel(
+        name="expert_out_fp8_blocks",
+        operands=(
+            act("x", "P K"),
+            raw("w", "K local_experts N"),
+            raw("groups", "K"),
+            raw("widths", "B"),
+            f32("scale", "G local_experts B"),
+            act("factors", "N", output=True, scratch=True),
+            f32("pairs", _pair_list),
+            act("codes", "rows N", output=True, scratch=True),
+            acc("out", "M N", output=True),
+            *numbers("P M K N local_experts weighted columns G B rows"),
+        ),
+        macs=_products,
+        operation_ps=350,
+        read_bytes=_fp8_blocks_bytes,
+        cycles=lambda c, P, M, K, N, weighted, G, B, rows: _out_cycles(
+            c, _fp8_blocks_cycles(c, K, N, G, B, rows), P, M, K, N, weighted
+        ),
+    ),
+    Kernel(
+        name="expert_bias",
+        operands=(
+            acc("x", lambda P, M, N, parts, stride, by_token: ((M if by_token else P) - 1) * stride + parts * N),
+            wgt("bias", "parts share"),
+            f32("pairs", _pair_list),
+            *numbers("P M N parts local_experts stride by_token weighted share columns groups stretches"),
+        ),
+        work=lambda P, N, parts: P * parts * N,
+        cycles=_bias_cycles,
+    ),
+)

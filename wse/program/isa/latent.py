@@ -1,0 +1,91 @@
+"""Moves between vectors cut over rows and vectors cut over columns, for attention over a latent cache.
+
+A row has Hl of H heads; ``heads``, ``first`` and ``feature_ordinals`` are tables of ordinals, 0 for padding.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.program.isa.kernel import Kernel
+from wse.program.isa.operands import acc, act, f32, numbers
+from wse.program.isa.pe_costs import PeCosts
+
+
+def _placed_elements(M: int, H: int, n: int) -> int:
+    return M * H * n
+
+
+def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
+    return c.vector(M * H * n, c.acc) + M * Hl * (c.loop + c.vector(n, c.acc))
+
+
+def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
+    """Every feature that the column wants is compared with those of the row, and brought for all tokens at once."""
+    return c.vector(M * H * n, c.acc) + Hl * n * (c.loop + c.vector(M, c.acc))
+
+
+LATENT: Final = (
+    Kernel(
+        name="place_heads",
+        operands=(acc("x", "M Hl n"), f32("heads", "Hl"), acc("out", "M H n", output=True), *numbers("M H Hl n")),
+        work=_placed_elements,
+        cycles=_place_heads_cycles,
+    ),
+    Kernel(
+        name="place_rotated",
+        operands=(
+            acc("x", lambda M, Hl, K, stride: (M - 1) * stride + Hl * K),
+            f32("heads", "Hl"),
+            f32("first", ""),
+            f32("feature_ordinals", "n"),
+            acc("out", "M H n", output=True),
+            *numbers("M H Hl K n stride"),
+        ),
+        work=_placed_elements,
+        cycles=_place_rotated_cycles,
+    ),
+    Kernel(
+        name="pick_rotated",
+        operands=(
+            acc("x", "Hl K"),
+            f32("first", ""),
+            f32("feature_ordinals", "n"),
+            acc("out", "Hl n", output=True),
+            *numbers("Hl K n"),
+        ),
+        work=lambda Hl, n: Hl * n,
+        cycles=lambda c, Hl, n: c.vector(Hl * n, c.acc) + n * (c.loop + c.vector(Hl, c.acc)),
+    ),
+    Kernel(
+        name="set_heads",
+        operands=(act("x", "Hl n"), f32("heads", "Hl"), acc("out", "H n", output=True), *numbers("H Hl n")),
+        work=lambda Hl, n: Hl * n,
+        cycles=lambda c, Hl, n: Hl * (c.loop + c.vector(n, c.convert)),
+    ),
+    Kernel(
+        name="pick_heads",
+        operands=(act("x", "M H n"), f32("heads", "Hl"), act("out", "Hl M n", output=True), *numbers("M H Hl n")),
+        work=lambda M, Hl, n: M * Hl * n,
+        cycles=lambda c, M, Hl, n: Hl * M * (c.loop + c.vector(n, c.act)),
+    ),
+    Kernel(
+        name="finish_heads",
+        operands=(
+            acc("x", "M H n"),
+            f32("sums", "M H"),
+            f32("heads", "Hl"),
+            act("out", "Hl M n", output=True),
+            *numbers("M H Hl n"),
+        ),
+        work=lambda M, Hl, n: M * Hl * n,
+        cycles=lambda c, M, Hl, n: Hl * M * (c.loop + c.function + c.vector(n, c.convert)),
+    ),
+    Kernel(
+        name="turn_block",
+        operands=(act("x", "M K"), acc("out", "M N", output=True), *numbers("M K N first_col to_rows")),
+        work=lambda M, N: M * N,
+        operation_ps=1400,
+        cycles=lambda c, M, N: c.vector(M * N, c.acc) + M * (c.loop + c.vector(N, c.convert)),
+    ),
+)

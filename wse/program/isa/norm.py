@@ -1,0 +1,158 @@
+"""Normalisation: the sums of a PE's features, and the scaling once all PEs know the sums of all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.program.isa.kernel import Kernel
+from wse.program.isa.operands import acc, act, f32, numbers, wgt
+from wse.program.isa.pe_costs import PeCosts
+from wse_mappings.cuts.split import ceil_div
+
+
+def _features(M: int, K: int) -> int:
+    return M * K
+
+
+def _parts(M: int, n: int, parts: int) -> int:
+    return M * parts * n
+
+
+def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
+    """Cycles of the largest share of a group."""
+    return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
+
+
+def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
+    mean = 4 * c.vector(1, c.f32)
+    return M * (c.loop + 2 * c.function + mean + (4 + (offset != 0)) * c.vector(K, c.act))
+
+
+def _layer_scale_sums_cycles(c: PeCosts, M: int, N: int) -> float:
+    """Cycles of two multiply-adds an element: less mean times one vector, then times the scale and the other added."""
+    mean = 4 * c.vector(1, c.f32)
+    return M * (c.loop + 2 * c.function + mean + 2 * c.vector(N, c.scale_acc))
+
+
+NORM: Final = (
+    Kernel(
+        name="sum_squares",
+        operands=(act("x", "M K"), f32("sums", "M", output=True), *numbers("M K")),
+        work=_features,
+        cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square)),
+        cycles_over_heads=lambda c, M, K: c.loop + K * c.strided_vector(M, c.square),
+    ),
+    Kernel(
+        name="rms_scale",
+        operands=(
+            act("x", "M K"),
+            f32("sums", "M"),
+            wgt("gain", "K"),
+            act("out", "M K", output=True),
+            *numbers("M K size eps_atto offset"),
+        ),
+        work=_features,
+        operation_ps=300,
+        cycles=lambda c, M, K, offset: M * (c.loop + 2 * c.function + (2 + (offset != 0)) * c.vector(K, c.act)),
+        cycles_over_heads=lambda c, M, K, offset: (
+            c.loop + M * 2 * c.function + K * (2 + (offset != 0)) * c.strided_vector(M, c.act)
+        ),
+    ),
+    Kernel(
+        name="gain_sum_squares",
+        operands=(
+            act("x", "M K"),
+            acc("sums", "M", output=True),
+            wgt("gain", "K"),
+            act("out", "M K", output=True),
+            *numbers("M K offset"),
+        ),
+        work=_features,
+        cycles=lambda c, M, K, offset: M * (c.loop + c.vector(K, c.square) + (1 + (offset != 0)) * c.vector(K, c.act)),
+        cycles_over_heads=lambda c, M, K, offset: (
+            c.loop + K * (c.strided_vector(M, c.square) + (1 + (offset != 0)) * c.strided_vector(M, c.act))
+        ),
+    ),
+    Kernel(
+        name="rms_factors",
+        operands=(f32("sums", "M"), *numbers("M size eps_atto")),
+        work=lambda M: M,
+        operation_ps=3000,
+        cycles=lambda c, M: M * (c.loop + 2 * c.function),
+        cycles_over_heads=lambda c, M: c.loop + M * 2 * c.function,
+    ),
+    Kernel(
+        name="scale_heads",
+        operands=(acc("x", "M N"), f32("factors", "M"), *numbers("M N")),
+        work=lambda M, N: M * N,
+        cycles=lambda c, M, N: M * (c.loop + c.vector(N, c.scale_acc)),
+        cycles_over_heads=lambda c, M, N: c.loop + N * c.strided_vector(M, c.scale_acc),
+    ),
+    Kernel(
+        name="rms_scale_sums",
+        operands=(acc("x", "M N"), acc("sums", "M"), *numbers("M N size eps_atto")),
+        work=lambda M, N: M * N,
+        cycles=lambda c, M, N: M * (c.loop + 2 * c.function + c.vector(N, c.scale_acc)),
+    ),
+    Kernel(
+        name="rms_scale_share",
+        operands=(
+            acc("x", "M parts n"),
+            acc("sums", "M"),
+            *numbers("M n parts size eps_atto length groups"),
+        ),
+        work=_parts,
+        cycles=_scale_share_cycles,
+    ),
+    Kernel(
+        name="l2_scale",
+        operands=(act("x", "M K"), f32("sums", "M"), *numbers("M K size eps_atto")),
+        work=_features,
+        cycles=lambda c, M, K: M * (c.loop + 2 * c.function + c.vector(K, c.act)),
+        cycles_over_heads=lambda c, M, K: c.loop + M * 2 * c.function + K * c.strided_vector(M, c.act),
+    ),
+    Kernel(
+        name="moments",
+        operands=(act("x", "M K"), f32("sums", lambda M: 2 * M, output=True), *numbers("M K")),
+        work=_features,
+        cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square) + c.vector(K, c.f32)),
+    ),
+    Kernel(
+        name="gain_moments",
+        operands=(
+            act("x", "M K"),
+            acc("sums", lambda M: 2 * M, output=True),
+            wgt("gain", "K"),
+            act("out", "M K", output=True),
+            *numbers("M K"),
+        ),
+        work=_features,
+        cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square) + c.vector(K, c.f32) + c.vector(K, c.act)),
+    ),
+    Kernel(
+        name="layer_scale_sums",
+        operands=(
+            acc("x", "M N"),
+            acc("sums", lambda M: 2 * M),
+            f32("of_gain", "N"),
+            f32("of_bias", "N"),
+            *numbers("M N size eps_atto"),
+        ),
+        work=lambda M, N: M * N,
+        cycles=_layer_scale_sums_cycles,
+    ),
+    Kernel(
+        name="layer_scale",
+        operands=(
+            act("x", "M K"),
+            f32("sums", lambda M: 2 * M),
+            wgt("gain", "K"),
+            wgt("bias", "K"),
+            act("out", "M K", output=True),
+            *numbers("M K size eps_atto offset"),
+        ),
+        work=_features,
+        operation_ps=300,
+        cycles=_layer_scale_cycles,
+    ),
+)

@@ -1,0 +1,112 @@
+"""Positions in queries and keys: rotation of a head's first R features, and scaling."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.program.isa.kernel import Kernel
+from wse.program.isa.operands import PICO, acc, act, f32, numbers
+from wse.program.isa.pe_costs import PeCosts
+
+
+def _queries(M: int, Hq: int, F: int) -> int:
+    return M * Hq * F
+
+
+def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
+    return M * (Hq + 2 * Hk) * F
+
+
+def _pairs(R: int) -> int:
+    return R // 2
+
+
+def _turns(M: int, R: int, turned: int) -> int:
+    return M * R if turned else R // 2
+
+
+def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
+    """Cycles of a token's cosines and sines, and of their multiplier where it is not 1; none where they are there."""
+    if turned:
+        return 0.0
+    scaled = 0.0 if multiplier_pico == PICO else 2 * c.vector(R // 2, c.f32)
+    return R // 2 * (2 * c.function) + scaled
+
+
+def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int) -> float:
+    heads = Hq + Hk
+    rounding = c.vector((heads + Hk) * F, c.convert)
+    return M * (c.loop + _angles(c, R, multiplier_pico, turned) + heads * 6 * c.vector(R // 2, c.acc) + rounding)
+
+
+def _rope_cycles_over_heads(
+    c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int
+) -> float:
+    rounding = c.vector((Hq + 2 * Hk) * F, c.convert)
+    return M * (
+        c.loop + _angles(c, R, multiplier_pico, turned) + R // 2 * 6 * c.strided_vector(Hq + Hk, c.acc) + rounding
+    )
+
+
+def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
+    return M * (c.loop + _angles(c, R, multiplier_pico, turned) + R // 2 * 6 * c.strided_vector(H, c.act))
+
+
+def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
+    return M * (c.loop + _angles(c, R, multiplier_pico, turned) + H * 6 * c.vector(R // 2, c.act))
+
+
+ROTARY: Final = (
+    Kernel(
+        name="rope",
+        operands=(
+            acc("x", _projection_elements),
+            f32("frequency", _turns),
+            act("q", "M Hq F", output=True),
+            act("k", "M Hk F", output=True),
+            act("v", "M Hk F", output=True),
+            *numbers("M Hq Hk F R multiplier_pico turned"),
+        ),
+        work=_queries,
+        operation_ps=600,
+        cycles=_rope_cycles,
+        cycles_over_heads=_rope_cycles_over_heads,
+        counters=True,
+    ),
+    Kernel(
+        name="rotate",
+        operands=(act("x", "M H F"), f32("frequency", _turns), *numbers("M H F R multiplier_pico turned")),
+        work=lambda M, H, F: M * H * F,
+        operation_ps=450,
+        cycles=_rotate_cycles,
+        cycles_over_heads=_rotate_cycles_over_heads,
+        counters=True,
+    ),
+    Kernel(
+        name="rotary_turns",
+        operands=(f32("frequency", _pairs), f32("out", "M R", output=True), *numbers("M R multiplier_pico")),
+        work=lambda M, R: M * R,
+        operation_ps=5000,
+        cycles=lambda c, M, R, multiplier_pico: M * (c.loop + _angles(c, R, multiplier_pico)),
+        counters=True,
+    ),
+    Kernel(
+        name="split_heads",
+        operands=(
+            acc("x", _projection_elements),
+            act("q", "M Hq F", output=True),
+            act("k", "M Hk F", output=True),
+            act("v", "M Hk F", output=True),
+            *numbers("M Hq Hk F"),
+        ),
+        work=_queries,
+        cycles=lambda c, M, Hq, Hk, F: M * (c.loop + c.vector((Hq + 2 * Hk) * F, c.convert)),
+    ),
+    Kernel(
+        name="scale_queries",
+        operands=(act("x", "M n"), *numbers("M n coefficient_pico tokens")),
+        work=lambda M, n: M * n,
+        cycles=lambda c, M, n: M * (c.loop + 2 * c.function + c.vector(n, c.act)),
+        counters=True,
+    ),
+)

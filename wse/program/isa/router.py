@@ -1,0 +1,109 @@
+"""A router of experts, the same on every PE: scores of E experts for each of M tokens, and the choice of A of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from wse.program.isa.kernel import Kernel
+from wse.program.isa.operands import acc, f32, numbers
+from wse.program.isa.pe_costs import PeCosts
+from wse_mappings.cuts.split import ceil_div
+
+
+def _scores(M: int, E: int) -> int:
+    return M * E
+
+
+def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
+    """Sigmoid: exp and a division an element. Softmax: exp alone, and passes for maximum, difference, sum and scale."""
+    exps, passes = E * c.function, c.vector(E, c.f32)
+    if sigmoid:
+        return M * (c.loop + 2 * exps + passes)
+    return M * (c.loop + c.vector(E, c.largest) + exps + c.function + 3 * passes)
+
+
+def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -> float:
+    """Cycles of two maxima of each group, a maximum over the groups for each chosen one, and a pass that masks."""
+    maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.largest))
+    return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
+
+
+def blocks_of_outputs(E: int) -> int:
+    """Blocks that outputs are cut into for choosing."""
+    return math.isqrt(E)
+
+
+def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
+    """Cycles of the choices, in blocks where that takes fewer; then of the sum, its inverse and the scaling."""
+    division = c.vector(A, c.f32) + c.function if normalised else 0.0
+    choices = min(_choices_cycles(c, E, A, blocks) for blocks in (1, blocks_of_outputs(E)))
+    return M * (choices + division + c.vector(A, c.f32))
+
+
+def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
+    """Cycles of the maximum of each block, and for each choice but the last of that of its block once more.
+
+    A choice finds the best block, where there are several, and then its place there.
+    """
+    size = ceil_div(E, blocks)
+    maxima = (blocks + A - 1) * c.vector(size, c.largest)
+    block = c.vector(blocks, c.largest) + c.vector(blocks, c.f32) if blocks > 1 else 0.0
+    return (blocks + A) * c.loop + maxima + A * (block + c.vector(size, c.f32))
+
+
+ROUTER: Final = (
+    Kernel(
+        name="router_place",
+        operands=(acc("x", "M n"), acc("out", "M E", output=True), *numbers("M n E first columns zeros")),
+        work=_scores,
+        operation_ps=600,
+        cycles=lambda c, M, n, E, zeros: zeros * c.vector(M * E, c.acc) + M * (c.loop + c.vector(n, c.acc)),
+    ),
+    Kernel(
+        name="router_scores",
+        operands=(acc("x", "M E"), f32("out", "M E", output=True), *numbers("M E sigmoid")),
+        work=_scores,
+        operation_ps=700,
+        cycles=_scores_cycles,
+    ),
+    Kernel(
+        name="router_correct",
+        operands=(f32("x", "M E"), f32("correction", "E"), f32("out", "M E", output=True), *numbers("M E")),
+        work=_scores,
+        cycles=lambda c, M, E: M * (c.loop + c.vector(E, c.f32)),
+    ),
+    Kernel(
+        name="router_limit",
+        operands=(
+            f32("x", "M E"),
+            f32("out", "M E", output=True, over="x"),
+            *numbers("M E groups chosen_groups"),
+            f32("group_scores", "groups", output=True),
+        ),
+        work=_scores,
+        operation_ps=2500,
+        cycles=_limit_cycles,
+    ),
+    Kernel(
+        name="router_choose",
+        operands=(
+            f32("choice", "M E"),
+            f32("scores", "M E"),
+            f32("ids", "M A", output=True),
+            f32("weights", "M A", output=True),
+            f32("maxima", blocks_of_outputs, output=True),
+            *numbers("M E A normalised scale_pico"),
+        ),
+        work=lambda M, E, A: M * E * A,
+        operation_ps=1800,
+        cycles=_choose_cycles,
+    ),
+    Kernel(
+        name="chosen_softmax",
+        operands=(f32("ids", "M A"), f32("weights", "M A"), *numbers("M A scale_pico")),
+        work=lambda M, A: M * A,
+        operation_ps=600,
+        cycles=lambda c, M, A: M * (c.loop + (A + 1) * c.function + 3 * c.vector(A, c.f32)),
+    ),
+)

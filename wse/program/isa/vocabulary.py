@@ -1,0 +1,47 @@
+"""The two ends of a model: looking token ids and positions up in their tables, and the arg max over the logits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.program.isa.kernel import Kernel
+from wse.program.isa.operands import acc, f32, numbers, wgt
+from wse.program.isa.pe_costs import PeCosts
+
+
+def _features(M: int, K: int) -> int:
+    return M * K
+
+
+def _row_cycles(c: PeCosts, M: int, K: int) -> float:
+    return M * (c.loop + c.vector(K, c.acc))
+
+
+VOCABULARY: Final = (
+    Kernel(
+        name="embedding_lookup",
+        operands=(f32("ids", "M"), wgt("table", "V K", reads="M K"), acc("out", "M K", output=True), *numbers("M K V")),
+        work=_features,
+        operation_ps=1100,
+        cycles=_row_cycles,
+    ),
+    Kernel(
+        name="add_positions",
+        operands=(acc("x", "M K"), wgt("table", "V K", reads="M K"), *numbers("M K V row")),
+        work=_features,
+        cycles=_row_cycles,
+        counters=True,
+    ),
+    Kernel(
+        name="argmax_fold",
+        operands=(acc("logits", "n"), f32("pair", lambda: 2), *numbers("n V first vocabulary fold")),
+        work=lambda n: n,
+        cycles=lambda c, n: c.vector(n, c.largest) + c.vector(n, c.f32) + c.loop,
+    ),
+    Kernel(
+        name="pair_indices",
+        operands=(f32("pairs", lambda n: 2 * n), f32("out", "n", output=True), *numbers("n")),
+        work=lambda n: n,
+        cycles=lambda c, n: c.vector(n, c.f32),
+    ),
+)

@@ -1,0 +1,68 @@
+"""Tables as HTML, for notebooks: every text escaped, numbers at the right, the best of a column marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any, Final
+
+from wse.reports.table import Column, Row, Table, value_of
+
+_STYLE: Final = """
+.wse table { border-collapse: collapse; margin: 0 0 1.2em; border: none; }
+.wse caption { caption-side: top; text-align: left; font-weight: bold; color: inherit; padding: 0.2em 0;
+  white-space: nowrap; }
+.wse caption small { font-weight: normal; opacity: 0.7; margin-left: 0.7em; }
+.wse th, .wse td { text-align: left; padding: 0.1em 1em 0.1em 0; border: none; white-space: pre; background: none; }
+.wse th { border-bottom: 1px solid; font-weight: normal; opacity: 0.7; }
+.wse .number { text-align: right; }
+.wse .prose { white-space: normal; max-width: 60em; }
+"""
+
+
+def tables_as_html(tables: Sequence[Table]) -> str:
+    """Tables below each other, each under its title, in colours of the notebook."""
+    return "\n".join(['<div class="wse">', f"<style>{_STYLE}</style>", *map(table_as_html, tables), "</div>"])
+
+
+def table_as_html(table: Table) -> str:
+    """A table as one ``<table>`` element."""
+    caption = f"<caption>{escape(table.title)}{_note(table.note)}</caption>" if table.title else ""
+    titled = any(column.title for column in table.columns)
+    head = f"<thead><tr>{''.join(map(_heading, table.columns))}</tr></thead>\n" if titled else ""
+    bests = [column.best_value(table.rows) for column in table.columns]
+    body = "\n".join(_row(table, row, bests) for row in table.rows)
+    return f"<table>{caption}{head}<tbody>{body}</tbody>{_footer(table)}</table>"
+
+
+def _note(note: str) -> str:
+    return f" <small>{escape(note)}</small>" if note else ""
+
+
+def _heading(column: Column) -> str:
+    doc = f' title="{escape(column.doc)}"' if column.doc else ""
+    return f'<th scope="col"{_kind(column)}{doc}>{escape(column.title)}</th>'
+
+
+def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
+    return f"<tr>{''.join(_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True))}</tr>"
+
+
+def _cell(column: Column, row: Row, best: Any) -> str:
+    value = value_of(row, column.key)
+    text = escape(str(column.text(row)))
+    marked = f"<b>{text}</b>" if best is not None and value == best else text
+    return f"<td{_kind(column)}>{marked}</td>"
+
+
+def _kind(column: Column) -> str:
+    """The class of a column's cells."""
+    return ' class="number"' if column.numeric else ' class="prose"' if column.wraps else ""
+
+
+def _footer(table: Table) -> str:
+    """The lines below the rows, as wide as the table."""
+    span = len(table.columns)
+    texts = (escape(f"{name} {text}".strip()) for name, text in table.footer)
+    rows = "".join(f'<tr><td class="prose" colspan="{span}">{text}</td></tr>' for text in texts)
+    return f"<tfoot>{rows}</tfoot>" if rows else ""

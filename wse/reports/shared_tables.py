@@ -1,0 +1,104 @@
+"""Tables that results of studies and views of traces share: cycles by cause, SRAM by use, load of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable
+
+Name = TypeVar("Name", bound=str)
+
+CAUSES: Final[dict[str, str]] = {
+    "compute": "vector operations in the PEs",
+    "launch": "starting steps and messages",
+    "hops": "words on their way between PEs",
+    "relays": "PEs passing words on in code",
+    "crossing": "streams from wafer to wafer",
+    "host": "to the host computer and back",
+}
+"""Causes of cycles in plain words."""
+USES: Final[dict[str, str]] = {
+    "code": "code, stack, runtime",
+    "weights": "weights",
+    "kv": "KV cache",
+    "activations": "activations",
+    "buffers": "transfer buffers",
+    "free": "free",
+}
+"""Uses of SRAM in plain words."""
+
+
+def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
+    """Cycles of a generated token by cause, the largest first, and below them the causes that have none."""
+    total = sum(by.values()) or 1.0
+    rows = [
+        {"cause": cause, "share": cycles / total, "cycles": cycles, "meaning": CAUSES.get(cause, "")}
+        for cause, cycles in sorted(by.items(), key=lambda item: -item[1])
+        if cycles
+    ]
+    bar_width = 14 if width < NARROW else 32
+    columns = (
+        Column(key="cause"),
+        Column(key="bar", cell=lambda row: bar(row["share"], bar_width, row["cause"]), priority=1),
+        number("share", formatter=percent),
+        number("cycles"),
+        Column(key="meaning"),
+    )
+    unused = [cause for cause, cycles in by.items() if not cycles]
+    footer = [("none", ", ".join(unused))] if unused else []
+    return Table(columns=columns, rows=rows, title="Where the cycles of a generated token go", footer=footer)
+
+
+def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:
+    """Bytes by use on one PE, as bars."""
+    total = sum(uses.values())
+    rows = [{"use": use, "bytes": bytes_, "fraction": bytes_ / total} for use, bytes_ in uses.items()]
+    bar_width = 24 if width < NARROW else 40
+    columns = (
+        Column(key="use", formatter=lambda use: USES.get(use, use)),
+        Column(key="bar", cell=lambda row: bar(row["fraction"], bar_width, row["use"]), priority=1),
+        number("bytes", formatter=lambda bytes_: f"{count(bytes_)} B"),
+        number("fraction", formatter=percent),
+    )
+    return Table(columns=columns, rows=rows, title=title, note=note)
+
+
+def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) -> str:
+    """``8x8 PEs of wse2 at 850 MHz``."""
+    multiple = "" if wafers == 1 else f"{plural(wafers, 'wafer')}, each "
+    mesh = f"{rows}x{cols} = {plural(rows * cols, 'PE')}"
+    return f"{multiple}{mesh} of {printable(name)} at {hertz(clock_hz)}"
+
+
+def setting_texts(values: Mapping[str, float]) -> list[str]:
+    """Numbers of a wafer or of software as ``--set`` takes them."""
+    return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
+
+
+def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
+    """A line on a machine, with the numbers of it that are not its files', which ``inputs`` has by ``wafer.NAME``."""
+    replaced = {name: value for name, value in inputs.items() if name.startswith(("wafer.", "software."))}
+    return ", ".join([text, *setting_texts(replaced)])
+
+
+def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
+    """The balance of experts: the expert with the largest share of its layer's tokens, and experts without any.
+
+    Args:
+        load: By layer its index ``layer`` and the tokens of each expert, of the ``prompt`` and ``generated``.
+    """
+    rows = []
+    for phase, label in (("prompt", "of the prompt"), ("generated", "of generated tokens")):
+        busy_layers = [layer for layer in load if sum(layer[phase])]
+        if not busy_layers:
+            continue
+        busiest = max(busy_layers, key=lambda layer: max(layer[phase]) / sum(layer[phase]))
+        tokens = busiest[phase]
+        share, even = percent(max(tokens) / sum(tokens)), percent(1 / len(tokens))
+        expert = f"expert {tokens.index(max(tokens))} of layer {busiest['layer']}"
+        experts = [tokens for layer in load for tokens in layer[phase]]
+        idle = f"{count(experts.count(0))} of {plural(len(experts), 'expert')} got none"
+        rows += [(label, f"{share} to {expert}, {even} would be even"), ("", idle)]
+    return pair_table(rows, "Experts", "tokens that were routed to them")

@@ -1,0 +1,190 @@
+"""CLAIMS: what people say about fast inference, and `decide`, which lets computations decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from wse.errors import BadInput
+from wse.reports.progress import OnProgress, ignore
+from wse.studies.claims import chains, gpus, links, queues, residency, sram_chips, streaming
+from wse.studies.claims.claim import Claim
+from wse.studies.claims.laboratory import Laboratory
+from wse.studies.claims.result import ClaimsResult, Decided, claim_result
+
+ARTICLE: Final = "seangoedecke.com/fast-llm-inference, February 2026"
+BATCHING: Final = "the same author on batching and DeepSeek"
+THREADS: Final = "Hacker News 47022329, 44149238, 44141728, 42178761"
+ANALYST: Final = "an analyst's report"
+
+_OWN_LINK: Final = "wse compare llama-3-8b --wafers 1,2,4,8"
+
+CLAIMS: Final[tuple[Claim, ...]] = (
+    Claim(
+        number=1,
+        text="44 GB of SRAM hold some 20 billion parameters in 16 bits, 40 in 8, so a fast model has to be small.",
+        source=ARTICLE,
+        command="wse estimate llama-3.1-70b",
+        decide=residency.size_of_one_wafer,
+        is_drawn=False,
+    ),
+    Claim(
+        number=2,
+        text="A longer chain of wafers lowers a single user's tokens/s in proportion.",
+        source=THREADS,
+        command=_OWN_LINK,
+        decide=chains.longer_pipeline,
+    ),
+    Claim(
+        number=3,
+        text="Chaining wafers costs latency and not throughput.",
+        source=THREADS,
+        command="wse compare llama-3-8b --wafers 1,2,4,8 --mapping region --detail",
+        decide=chains.latency_not_throughput,
+    ),
+    Claim(
+        number=4,
+        text="Sharding a model over wafers gives its speed away, for links between them are far slower than SRAM.",
+        source=THREADS,
+        command="wse compare llama-3-8b --question pipeline-or-tensor",
+        decide=links.sharding,
+        is_drawn=False,
+    ),
+    Claim(
+        number=5,
+        text="No more than the residual stream crosses between wafers: 7,168 values a token of DeepSeek-V3.",
+        source=THREADS,
+        command="wse estimate deepseek-v3 --dtype fp8",
+        decide=links.residual_stream,
+        is_drawn=False,
+    ),
+    Claim(
+        number=6,
+        text="Four lanes of PCIe 4.0 between wafers would do.",
+        source=THREADS,
+        command="wse compare llama-3.1-70b --wafers 4 --link-bandwidth 8,32,150 --link-latency 500ns,5us,20us",
+        decide=links.slow_link,
+    ),
+    Claim(
+        number=7,
+        text="Chips of 230 MB serve models of a trillion parameters, so there is no limit to size.",
+        source=THREADS,
+        command="wse claims 7",
+        decide=sram_chips.many_small_chips,
+        is_drawn=False,
+    ),
+    Claim(
+        number=8,
+        text="A fast mode on GPUs is a smaller batch, whose user pays for the empty seats.",
+        source=ARTICLE,
+        command="wse estimate llama-3.1-70b --gpu h200 --gpus 8 --stack trtllm --dtype fp8",
+        decide=gpus.small_batches,
+    ),
+    Claim(
+        number=9,
+        text="The gain of a fast mode could as well be drafts, or newer hardware.",
+        source=f"{ARTICLE}; {THREADS}",
+        command="wse estimate deepseek-v3 --gpu b200 --gpus 8 --stack trtllm --dtype fp8 --batch 4 --draft deepseek-r1",
+        decide=gpus.drafts_or_hardware,
+        is_drawn=False,
+    ),
+    Claim(
+        number=10,
+        text="Users wait for the next bus: for a batch to come together before theirs begins.",
+        source=ARTICLE,
+        command="wse claims 10",
+        decide=queues.waiting_for_the_bus,
+    ),
+    Claim(
+        number=11,
+        text="Large mixtures have to run in large batches.",
+        source=BATCHING,
+        command="wse estimate deepseek-v3 --gpu b200 --gpus 8 --stack trtllm --dtype fp8",
+        decide=gpus.mixtures_want_users,
+    ),
+    Claim(
+        number=12,
+        text="Many stages stand idle unless many requests fill them.",
+        source=BATCHING,
+        command="wse estimate llama-3.1-70b --detail",
+        decide=chains.bubbles,
+    ),
+    Claim(
+        number=13,
+        text="A wafer's tokens/s are those of one query; all of its users together may get few.",
+        source=THREADS,
+        command="wse compare llama-3.1-70b",
+        decide=gpus.aggregate,
+    ),
+    Claim(
+        number=14,
+        text="A dense model of 400 billion parameters takes tens of wafers, half a megawatt, tens of millions.",
+        source=THREADS,
+        command="wse estimate llama-3.1-405b",
+        decide=residency.dense_400b,
+        is_drawn=False,
+    ),
+    Claim(
+        number=15,
+        text="Wafers that are fed from DRAM cannot do this.",
+        source=THREADS,
+        command="wse compare llama-3.1-70b --question sram-or-streaming",
+        decide=streaming.weights_from_outside,
+    ),
+    Claim(
+        number=16,
+        text="Wafers are fast with short contexts alone.",
+        source=ANALYST,
+        command="wse estimate llama-3.1-70b --context 131072 --prompt-len 130048",
+        decide=residency.short_context,
+    ),
+    Claim(
+        number=17,
+        text="The fast model is a smaller or a distilled one, because it has to fit.",
+        source=ARTICLE,
+        command="wse estimate llama-3.1-70b --dtype int4",
+        decide=residency.smaller_because_it_must,
+        is_drawn=False,
+    ),
+)
+
+
+def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> Decided:
+    """The findings of the claims with these numbers; of all where none is given.
+
+    Raises:
+        BadInput: there is no claim of a number.
+        DoesNotFit: a model that decides a claim fits no wafers, which none of the bundled ones does.
+    """
+    check_numbers(numbers)
+    wanted = [claim for claim in CLAIMS if not numbers or claim.number in numbers]
+    results, curves = [], {}
+    lab = Laboratory()
+    for done, claim in enumerate(wanted):
+        lab.on_work = partial(on_progress, done, len(wanted))
+        finding = claim.decide(lab)
+        results.append(claim_result(claim, finding))
+        if finding.curves is not None:
+            curves[claim.number] = finding.curves
+    on_progress(len(wanted), len(wanted), "")
+    return Decided(result=ClaimsResult(claims=tuple(results)), curves=curves)
+
+
+def check_drawn(numbers: Sequence[int]) -> None:
+    """Raise BadInput where these are not the number of one claim, or there is no plot of it."""
+    check_numbers(numbers)
+    if len(numbers) != 1:
+        message = "--png draws the plot of one claim: give its number, or --page for the plots of all"
+        raise BadInput(message)
+    if not CLAIMS[numbers[0] - 1].is_drawn:
+        message = f"--png: claim {numbers[0]} is decided by single numbers, there is nothing to draw; leave out --png"
+        raise BadInput(message)
+
+
+def check_numbers(numbers: Sequence[int]) -> None:
+    """Raise BadInput where there is no claim of a number."""
+    for number in numbers:
+        if not 1 <= number <= len(CLAIMS):
+            message = f"claim {number}: give the number of a claim, 1 to {len(CLAIMS)}"
+            raise BadInput(message)

@@ -1,0 +1,48 @@
+"""The plot of a claim: its curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from wse.reports.output_file import write_output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from wse.studies.claims.claim import Curves
+
+DPI: Final = 110
+
+
+def write_plot(curves: Curves, n: int, path: Path) -> None:
+    """Draw the curves of claim ``n`` as a PNG image. Raises BadInput where the file cannot be written."""
+    write_output("--png", path, image_of(curves, f"Claim {n}"))
+
+
+def image_of(curves: Curves, title: str) -> bytes:
+    """The curves of a claim as a PNG image."""
+    from wse.reports.figure import png_of
+
+    return png_of(_figure_of(curves, title), DPI)
+
+
+def _figure_of(curves: Curves, title: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = drawn.add_subplot()
+    for name, points in curves.lines.items():
+        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=name)
+    axes.set(xlabel=curves.x, ylabel=curves.y, title=title)
+    if curves.log_x:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}")
+    if curves.log_y:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+    return drawn

@@ -1,0 +1,85 @@
+"""The page of a comparison of wafers and GPUs, as one file: verdict, tables, and both drawings with tooltips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from wse.reports.terminal import plural, printable
+from wse.studies.compare.curve.plot import PANELS, SPEED, best_machines
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.row import CurveRow
+from wse.studies.compare.curve.summary import assumption_texts
+from wse.studies.compare.curve.tables import LINE
+from wse.studies.compare.page.page import comparison_page
+from wse.studies.compare.summary import input_texts
+from wse.studies.compare.tables import IMPOSSIBLE
+from wse.studies.results.published import PublicPoint
+
+NOTE: Final = (
+    "Lines join the users of a machine, dashed ones of GPUs; grey ones are of wafers that others surpass. Rings are "
+    "tiers: whole ones plain, dashed ones fast. Diamonds are published speeds with a price, ticks at the top those "
+    "without."
+)
+
+
+def curve_as_html(result: CurveResult) -> bytes:
+    """The page, UTF-8."""
+    best = best_machines(result.rows)
+    return comparison_page(
+        title=result.title,
+        verdict=result.verdict,
+        tables=result.tables(detail=True),
+        series=best,
+        curves=[
+            {
+                "title": label,
+                "across": SPEED,
+                "lines": [
+                    _line(result.rows, machine, key) for machine in dict.fromkeys(r.machine for r in result.rows)
+                ],
+                "public": [_public(point, key) for point in result.public],
+            }
+            for key, label in PANELS
+        ],
+        curves_title="Speed of a user against the cost of a token",
+        curves_note=NOTE,
+        lists=[
+            (IMPOSSIBLE, [*(result.impossible or {}).items()]),
+            ("Assumptions", assumption_texts(result)),
+            ("Sources of published speeds", _sources(result.public)),
+            ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
+        ],
+    )
+
+
+def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
+    """The line of a machine as the script draws it."""
+    own = [row for row in rows if row.machine == machine]
+    return {"series": machine, "kind": own[0].kind, "points": [_point(row, key) for row in own]}
+
+
+def _point(row: CurveRow, key: str) -> dict[str, Any]:
+    numbers = [f"{column.title}: {column.text(row)}" for column in LINE if column.numeric]
+    lines = [row.machine, *([f"{row.tier} tier"] if row.tier else []), *numbers]
+    return {"x": row.tokens_per_s_per_user, "y": getattr(row, key), "tier": " ".join(row.tiers) or None, "lines": lines}
+
+
+def _public(point: PublicPoint, key: str) -> dict[str, Any]:
+    """A published speed; without a value where it has no price, or the drawing is of joules."""
+    price = point.usd_per_million_tokens if key == PANELS[0][0] else None
+    chips = [] if point.chips is None else [plural(point.chips, "chip")]
+    told = [f"{point.tokens_per_s_per_user:,g} tokens/s of a user", *([f"{price:,g} USD a million"] if price else [])]
+    lines = [printable(point.system), *chips, printable(point.model), *told, f"{point.by}, {printable(point.date)}"]
+    return {"x": point.tokens_per_s_per_user, "y": price, "lines": lines}
+
+
+def _sources(public: Sequence[PublicPoint]) -> list[tuple[str, str]]:
+    """Service and addresses of each speed."""
+    return [
+        (
+            f"{printable(point.system)}, {point.tokens_per_s_per_user:,g} tokens/s",
+            " and ".join(dict.fromkeys(printable(text) for text in (point.source, point.price_source) if text)),
+        )
+        for point in public
+    ]

@@ -1,0 +1,55 @@
+"""The rows of a machine in a comparison of speed and cost: numbers of users, and the tiers."""
+
+from __future__ import annotations
+
+from wse.serving.plan import users_at_speed
+from wse.serving.tiers import FAST_TIMES
+from wse.studies.compare.curve.row import FAST, PLAIN, TIER_SEPARATOR, CurveRow
+from wse.studies.compare.machine import Machine
+from wse.studies.results.operating_points import user_counts
+
+
+def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
+    """Return the operating points of a machine, the fewest users first.
+
+    Users are powers of two up to those that saturate the machine or have room, and those of the tiers.
+
+    Args:
+        machine: The machine, with room for one user at least.
+        plain_tokens_per_s: Speed of the plain tier, tokens/s per user.
+    """
+    users = machine.useful_users
+    speeds = {PLAIN: plain_tokens_per_s, FAST: FAST_TIMES * plain_tokens_per_s}
+    tiers = {tier: users_at_speed(machine.point, users, speed) for tier, speed in speeds.items()}
+    counts = sorted({*user_counts(users, users), *(count for count in tiers.values() if count)})
+    return tuple(
+        curve_row(machine, count, TIER_SEPARATOR.join(tier for tier, users in tiers.items() if users == count) or None)
+        for count in counts
+    )
+
+
+def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow:
+    """Return the operating point of some users on a machine as a row."""
+    point = machine.point(users)
+    cost, energy = point.usd_per_million_tokens, point.joules_per_token
+    assert cost is not None  # machines of a comparison have prices
+    assert energy is not None
+    return CurveRow(
+        machine=machine.text,
+        kind=machine.kind,
+        name=machine.name,
+        chips=machine.deployment.chips,
+        software=machine.software,
+        dtype=machine.dtype,
+        users=users,
+        ttft_s=point.ttft_s,
+        tokens_per_s_per_user=point.tokens_per_s_per_user or 0.0,
+        tokens_per_s=point.tokens_per_s,
+        usd_per_million_tokens=cost.value,
+        usd_per_million_tokens_low=cost.low,
+        usd_per_million_tokens_high=cost.high,
+        joules_per_token=energy.value,
+        joules_per_token_low=energy.low,
+        joules_per_token_high=energy.high,
+        tier=tier,
+    )

@@ -1,0 +1,65 @@
+"""CurveResult: wafers and GPUs side by side as the batch varies, published speeds, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import with_settings_text
+from wse.reports.table import Table
+from wse.reports.terminal import WIDEST, printable
+from wse.studies.compare.curve.row import CurveRow
+from wse.studies.compare.curve.tables import curve_tables
+from wse.studies.compare.machine import GPU, WAFER
+from wse.studies.compare.result import AssumptionResult, price_footer
+from wse.studies.results.placement import ModelResult
+from wse.studies.results.published import PublicPoint, PublishedSpeed, published_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveResult(Result):
+    """A model on wafers and on GPUs: tokens a second of a user, dollars and joules of a token, by users."""
+
+    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    note: Annotated[str | None, Doc("what was decided unasked: lengths, or an element type that no file states")] = None
+    model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
+    wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on, by machine")]
+    rows: Annotated[tuple[CurveRow, ...], Doc("wafers, then GPUs; of each machine the fewest users first")]
+    public: Annotated[tuple[PublicPoint, ...], Doc("published speeds of services of the model, the fastest first")]
+    published: Annotated[
+        tuple[PublishedSpeed, ...] | None,
+        Doc("published speeds of the model on these machines, and the ratio of the machine's fastest row to each"),
+    ] = None
+    impossible: Annotated[Mapping[str, str] | None, Doc("machines that cannot be, with the reason")] = None
+    verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the machines by rule")]
+
+    @property
+    def title(self) -> str:
+        """The model and the tokens, in a line."""
+        inputs = self.inputs
+        tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens"
+        types = {kind: ", ".join(dict.fromkeys(r.dtype for r in self.rows if r.kind == kind)) for kind in (WAFER, GPU)}
+        one_type = types[WAFER] == types[GPU]
+        machines = "wafers and GPUs" if one_type else f"wafers and as {types[GPU]} on GPUs"
+        machines = with_settings_text(machines, inputs)
+        return f"{printable(self.model.name)} as {types[WAFER]} on {machines}; {tokens}"
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Tiers, the rows that are best of their kind, and published speeds; all rows with ``detail``."""
+        published = () if self.published is None else (published_table(self.published),)
+        tables = curve_tables(
+            self.rows, self.public, self.inputs["plain_speed"], detail=detail, footer=price_footer(self.economics)
+        )
+        return (*tables, *published)
+
+    def plot(self) -> Figure:
+        """Dollars and joules of a token over tokens a second of a user: a figure of matplotlib."""
+        from wse.studies.compare.curve.plot import curve_figure
+
+        return curve_figure(self)

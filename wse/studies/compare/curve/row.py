@@ -1,0 +1,52 @@
+"""CurveRow: what some users at a time get on one machine, and what a token costs there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Final
+
+from wse.reports.result import Doc, Result
+
+PLAIN, FAST = "plain", "fast"
+"""Tiers: the most users that each get a plain service speed, and the most that each get `FAST_TIMES` that speed."""
+TIER_SEPARATOR: Final = ", "
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveRow(Result):
+    """Users of one machine at a time: an operating point."""
+
+    machine: Annotated[str, Doc("the machine, in words")]
+    kind: Annotated[str, Doc("`wafer` or `gpu`")]
+    name: Annotated[str, Doc("name of the wafer or GPU")]
+    chips: Annotated[int, Doc("wafers or GPUs")]
+    dtype: Annotated[str, Doc("element type of the weights of linear layers; of mixtures in 4 bits of the experts")]
+    software: Annotated[str, Doc("mapping on wafers, serving stack on GPUs")]
+    users: Annotated[int, Doc("users at a time: requests in flight")]
+    ttft_s: Annotated[float, Doc("mean time to first token", "s")]
+    tokens_per_s_per_user: Annotated[
+        float, Doc("output tokens of each user after the first, prompts of the others read meanwhile", "1/s")
+    ]
+    tokens_per_s: Annotated[float, Doc("output tokens of all users", "1/s")]
+    usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]
+    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price", "USD")]
+    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price", "USD")]
+    joules_per_token: Annotated[float, Doc("energy of an output token at the power of all chips", "J")]
+    joules_per_token_low: Annotated[float, Doc("the same at the low end of the power", "J")]
+    joules_per_token_high: Annotated[float, Doc("the same at the high end of the power", "J")]
+    tier: Annotated[
+        str | None,
+        Doc("`plain`: the most users at the plain service speed; `fast`: the most at 2.5 times that; or both"),
+    ] = None
+    best: Annotated[
+        bool, Doc("whether none of the same kind (wafers together, each GPU by itself) is as fast and cheaper")
+    ] = False
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """The tiers that the row is."""
+        return () if self.tier is None else tuple(self.tier.split(TIER_SEPARATOR))
+
+
+COLUMNS: Final = tuple(field.name for field in fields(CurveRow))
+"""The columns of CSV files, in their order."""

@@ -1,0 +1,66 @@
+"""The files that ``wse compare`` writes in addition to its report: paths checked first, content written last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from wse.reports.output_file import output_path, page_path, picture_path, write_output
+from wse.reports.result import Result
+from wse.reports.rows_csv import as_csv
+from wse.studies.compare.curve.page import curve_as_html
+from wse.studies.compare.curve.plot import curve_as_png
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.row import COLUMNS as CURVE_COLUMNS
+from wse.studies.compare.page.page import as_html, traces_as_html
+from wse.studies.compare.plan.result import COLUMNS as PLANNED_COLUMNS
+from wse.studies.compare.plan.result import PlanResult
+from wse.studies.compare.plot import as_png
+from wse.studies.compare.result import CompareResult
+from wse.tracing.query.compare import TracesResult
+from wse.tracing.query.comparison_row import COLUMNS
+
+Compared: TypeAlias = CompareResult | CurveResult | PlanResult | TracesResult
+"""What is compared: a model on wafers, on wafers and GPUs, or two runs."""
+
+
+_CHECKS: Final = {"png": picture_path, "html": page_path}
+
+
+def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
+    """The paths of the options that were given, by kind.
+
+    Raises:
+        BadInput: a path is empty, a folder or one of what is ``compared``, its folder is missing, or that of the plot
+            or page does not end in .png or .html.
+    """
+    inputs = [Path(name) for name in compared]
+    given = {kind: text for kind, text in files.items() if text is not None}
+    return {kind: _CHECKS.get(kind, output_path)(f"--{kind}", text, inputs=inputs) for kind, text in given.items()}
+
+
+def write_files(result: Compared, files: dict[str, Path]) -> None:
+    """Write a result to each file.
+
+    Raises:
+        BadInput: one cannot be written.
+    """
+    for kind, path in files.items():
+        write_output(f"--{kind}", path, _content(result, kind))
+
+
+def _content(result: Compared, kind: str) -> bytes:
+    if isinstance(result, PlanResult):  # whose rows alone are written, as the command line checks
+        return _csv(result.rows, PLANNED_COLUMNS)
+    if kind == "csv":
+        return _csv(result.rows, CURVE_COLUMNS if isinstance(result, CurveResult) else COLUMNS)
+    if kind == "png":
+        return curve_as_png(result) if isinstance(result, CurveResult) else as_png(result)
+    if isinstance(result, CurveResult):
+        return curve_as_html(result)
+    return traces_as_html(result) if isinstance(result, TracesResult) else as_html(result)
+
+
+def _csv(rows: Sequence[Result], columns: Sequence[str]) -> bytes:
+    return as_csv([row.to_dict() for row in rows], columns).encode()

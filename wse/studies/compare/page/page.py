@@ -1,0 +1,154 @@
+"""The page of a comparison as one file: the verdict, sortable tables, and drawings with tooltips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from wse.reports.colours import style_variables
+from wse.reports.inline_page import inline_page
+from wse.reports.table import Column, Table, value_of
+from wse.reports.terminal import plural
+from wse.studies.compare.plot import PANELS
+from wse.studies.compare.result import AssumptionResult, CompareResult
+from wse.studies.compare.summary import input_texts, runs
+from wse.studies.compare.tables import IMPOSSIBLE, detail_tables, link_text, mapping_text, reasons
+from wse.studies.compare.traces import CHANGED
+from wse.studies.compare.verdict import change_of_runs
+from wse.tracing.print.changes_table import KINDS, changes_table
+from wse.tracing.query.compare import TracesResult
+from wse.tracing.query.comparison_row import ComparisonRow
+from wse_traces.schema import CAUSES
+
+SHARED: Final = ("script/format.js", "script/elements.js")
+"""Scripts of the page of a trace that this page uses too."""
+
+
+def as_html(result: CompareResult) -> bytes:
+    """The page of a comparison of models, UTF-8."""
+    rows = result.possible
+    return comparison_page(
+        title=result.title,
+        verdict=result.verdict,
+        tables=result.tables(detail=True),
+        rows=rows,
+        stacks=[(f"{plural(row.wafers, 'wafer')}, {mapping_text(row)}", row) for row in result.best],
+        lists=[
+            (IMPOSSIBLE, reasons(result.rows)),
+            ("Assumptions", _assumptions(result.economics)),
+            ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
+        ],
+    )
+
+
+def traces_as_html(result: TracesResult) -> bytes:
+    """The page of two runs, UTF-8."""
+    changed = [
+        changes_table(changes, {kind: ""}, title=f"{CHANGED[phase]}, {text}")
+        for phase, changes in result.changes.items()
+        for kind, text in KINDS.items()
+        if text
+    ]
+    names = ("first run", "second run")
+    return comparison_page(
+        title=f"{result.rows[0].model}: two runs",
+        verdict=(change_of_runs(*result.rows),),
+        tables=[*detail_tables(result.rows, ()), *(table for table in changed if table.rows)],
+        stacks=list(zip(names, result.rows, strict=True)),
+        lists=[
+            ("Runs", list(zip(names, runs(result), strict=True))),
+            ("Prices", [("USD/Mtok", text) for text in result.prices]),
+        ],
+    )
+
+
+def comparison_page(
+    *,
+    title: str,
+    verdict: Sequence[str],
+    tables: Sequence[Table],
+    lists: Sequence[tuple[str, Sequence[tuple[str, str]]]],
+    rows: Sequence[ComparisonRow] = (),
+    stacks: Sequence[tuple[str, ComparisonRow]] = (),
+    series: Sequence[str] = (),
+    curves: Sequence[Mapping[str, Any]] = (),
+    curves_title: str = "",
+    curves_note: str = "",
+    command: str = "wse compare --detail",
+) -> bytes:
+    """The page of a comparison, UTF-8.
+
+    Args:
+        title: Its heading.
+        verdict: Sentences.
+        tables: Sortable tables; drawings come after the first.
+        lists: Names and texts under headings.
+        rows: What is drawn over wafers.
+        stacks: Rows whose cycles are drawn by cause.
+        series: Names that have a colour of their own in ``curves``.
+        curves: Drawings of values over values: title, across, lines and public points (``compare.js``).
+        curves_title: Their heading.
+        curves_note: What stands below them.
+        command: What prints the same numbers.
+    """
+    data = {
+        "tables": [_table(table) for table in tables],
+        "series": list(series) or list(dict.fromkeys(row.layout for row in rows)),
+        "curves": list(curves),
+        "curves_title": curves_title,
+        "curves_note": curves_note,
+        "panels": [{"title": label, "points": _points(rows, key)} for key, label in PANELS if rows],
+        "causes": CAUSES,
+        "stacks": [{"name": name, "cycles": row.cycles_by} for name, row in stacks if row.cycles_by is not None],
+    }
+    shared_folder, folder_of_page = files("wse.tracing.page"), files("wse.studies.compare.page")
+    scripts = [*((shared_folder / name) for name in SHARED), folder_of_page / "compare.js"]
+    return inline_page(
+        (folder_of_page / "page.html.j2").read_text(encoding="utf-8"),
+        script="\n".join(script.read_text(encoding="utf-8") for script in scripts),
+        style=style_variables()
+        + "\n".join((folder / "style.css").read_text(encoding="utf-8") for folder in (shared_folder, folder_of_page)),
+        data=data,
+        title=title,
+        verdict=verdict,
+        lists=lists,
+        command=command,
+    )
+
+
+def _table(table: Table) -> dict[str, Any]:
+    """A table as the script draws it."""
+    bests = [column.best_value(table.rows) for column in table.columns]
+    return {
+        "title": table.title,
+        "note": table.note,
+        "columns": [{"title": c.title, "doc": c.doc, "numeric": c.numeric, "wraps": c.wraps} for c in table.columns],
+        "rows": [
+            [_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True)] for row in table.rows
+        ],
+    }
+
+
+def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
+    value, text = value_of(row, column.key), str(column.text(row))
+    return {"text": text, "value": value if column.numeric else text, "best": best is not None and value == best}
+
+
+def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
+    """The points of a panel, each with the lines that are shown beside it."""
+    speed, *_ = detail_tables(rows, ())
+    points = []
+    for row in rows:
+        link = link_text(row)
+        numbers = [f"{c.title}: {c.text(row)}" for c in speed.columns if c.numeric and c.key != "wafers"]
+        where = f"{mapping_text(row)} on {plural(row.wafers, 'wafer')}{f', {link}' if link else ''}"
+        lines = [where, *numbers, *([row.limit] if row.limit else [])]
+        points.append(
+            {"wafers": row.wafers, "value": getattr(row, key), "series": row.layout, "link": link, "lines": lines}
+        )
+    return points
+
+
+def _assumptions(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
+    return [(name.replace("_", " "), assumed.text) for name, assumed in economics.items()]

@@ -1,0 +1,147 @@
+"""PlanResult: machines and replicas that serve users within limits, in the order of what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Final
+
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import with_settings_text
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import WIDEST, count, plural, printable, rate_and_latency, seconds, three_figures
+from wse.studies.compare.curve.tables import price
+from wse.studies.compare.result import AssumptionResult
+from wse.studies.compare.tables import IMPOSSIBLE
+from wse.studies.results.operating_points import DEFINITIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRow(Result):
+    """Wafers or GPUs with replicas at the operating point that comes nearest to what was asked for."""
+
+    kind: Annotated[str, Doc("`wafer` or `gpu`")]
+    name: Annotated[str, Doc("name of the wafer or GPU")]
+    software: Annotated[str, Doc("mapping on wafers, serving stack on GPUs")]
+    dtype: Annotated[str, Doc("element type of the weights")]
+    prompt_len: Annotated[int, Doc("tokens of a prompt")]
+    new_tokens: Annotated[int, Doc("output tokens of a request")]
+    chips: Annotated[int, Doc("wafers or GPUs of one replica")]
+    link_bytes_per_s: Annotated[
+        float | None, Doc("bandwidth of links between wafers where one was asked for", "B/s")
+    ] = None
+    link_latency_s: Annotated[float | None, Doc("latency of these links", "s")] = None
+    replicas: Annotated[int, Doc("replicas that share the users")]
+    users: Annotated[int, Doc("users at a time on all replicas: requests in flight")]
+    users_per_pass: Annotated[int | None, Doc("users of a pass through the stages; of wafers")] = None
+    max_users: Annotated[int, Doc("users whose KV caches fit on all replicas")]
+    keeps: Annotated[bool, Doc("whether the users have room and the limits are kept")]
+    excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
+    ttft_s: Annotated[float, Doc("mean time to first token", "s")]
+    tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
+    tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "1/s")] = None
+    tokens_per_s: Annotated[float, Doc("output tokens of all users", "1/s")]
+    usd_per_million_tokens: Annotated[float | None, Doc("price of a million output tokens, prompts included", "USD")]
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price", "USD")]
+    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price", "USD")]
+    joules_per_token: Annotated[float | None, Doc("energy of an output token", "J")] = None
+    pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")]
+
+    @property
+    def machine(self) -> str:
+        """The replicas, the chips of each and their software, and the link between wafers where one was asked for."""
+        chips = f"{self.chips:,} {printable(self.name)}, {printable(self.software)}"
+        if self.link_bytes_per_s is not None:
+            chips += f", {rate_and_latency(self.link_bytes_per_s, self.link_latency_s)}"
+        return chips if self.replicas == 1 else f"{self.replicas:,} x {chips}"
+
+
+COLUMNS: Final = tuple(field.name for field in fields(PlannedRow))
+"""The columns of CSV files, in their order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanResult(Result):
+    """Machines and replicas in an order: those that keep the limits by the objective, then the others by excess."""
+
+    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    targets: Annotated[Mapping[str, float], Doc("`ttft_s` and `tpot_s`, those that were given", "s")]
+    users: Annotated[int | None, Doc("users at a time that were asked for")] = None
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("price and power of a chip, by machine")]
+    tried: Annotated[int, Doc("machines that were tried, of all lengths")]
+    keeping: Annotated[int, Doc("those of them that keep the limits")]
+    rows: Annotated[tuple[PlannedRow, ...], Doc("the machines that were asked for, the best first")]
+    impossible: Annotated[Mapping[str, str] | None, Doc("machines that serve nobody, with the reason")] = None
+    verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences")]
+
+    @property
+    def title(self) -> str:
+        """The model with the type of its weights where all rows have the same, and the request, in a line."""
+        users = "" if self.users is None else f"{plural(self.users, 'user')} of "
+        dtype = f" as {self.rows[0].dtype}" if self._has_one_type else ""
+        lengths = dict.fromkeys(f"{row.prompt_len:,} + {row.new_tokens:,}" for row in self.rows)
+        text = f"{users}{printable(self.inputs['model'])}{dtype}, {' and '.join(lengths)} tokens"
+        return with_settings_text(text, self.inputs)
+
+    @property
+    def _has_one_type(self) -> bool:
+        """Whether the weights of all rows have the same type."""
+        return len({row.dtype for row in self.rows}) == 1
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Return the verdict, the machines with the definitions of their columns, and what serves nobody.
+
+        With ``detail`` there is a table of room, rates and energy of the machines too.
+        """
+        verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)
+        machines = Table(columns=self._columns(), rows=self.rows, title="Best first", footer=self._footer())
+        details = (Table(columns=self._detail_columns(), rows=self.rows, title="Room, rates and energy"),)
+        impossible = () if self.impossible is None else (pair_table([*self.impossible.items()], IMPOSSIBLE),)
+        return verdict, machines, *(details if detail else ()), *impossible
+
+    def _machine_columns(self) -> tuple[Column, ...]:
+        lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
+        machine = Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20)
+        return (lengths, machine) if len(self.inputs["lengths"]) > 1 else (machine,)
+
+    def _detail_columns(self) -> tuple[Column, ...]:
+        return (
+            *self._machine_columns(),
+            number("max_users", "room", count),
+            number("users_per_pass", "a pass", count),
+            number("tpot_s", "TPOT", seconds),
+            number("tokens_per_s", "tok/s", count),
+            number("joules_per_token", "J/token", three_figures),
+        )
+
+    def _columns(self) -> tuple[Column, ...]:
+        limited = self.targets or self.users is not None
+        keeps = Column(key="keeps", title="meets", formatter=lambda keeps: "yes" if keeps else "no")
+        return (
+            *self._machine_columns(),
+            Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
+            *([keeps] if limited else []),
+            number("users", "users", count),
+            number("ttft_s", "TTFT", seconds, priority=1),
+            number("tpot_s", "TPOT", seconds, priority=3),
+            number("tokens_per_s_per_user", "tok/s/user", count),
+            number("tokens_per_s", "tok/s", count, priority=5),
+            number("usd_per_million_tokens", "USD/Mtok", price),
+            number("range", "low to high", cell=_range, priority=2),
+            Column(key="pareto", formatter=lambda front: "◆" if front else ""),
+        )
+
+    def _footer(self) -> list[tuple[str, str]]:
+        hidden = self.tried - len(self.rows)
+        prices = [(f"{name}", assumed.text) for name, assumed in self.economics.items() if "usd_per_hour" in name]
+        return [
+            *DEFINITIONS,
+            ("◆", "no other row is faster for a user and no more expensive"),
+            *[(name, printable(text)) for name, text in prices],
+            *([("...", f"{plural(hidden, 'machine')} of {self.tried} not shown")] if hidden else []),
+        ]
+
+
+def _range(row: PlannedRow) -> str:
+    low, high = row.usd_per_million_tokens_low, row.usd_per_million_tokens_high
+    return "" if low is None or high is None else f"{price(low)} to {price(high)}"

@@ -1,0 +1,258 @@
+"""``wse compare MODEL --users 100 --tpot 20ms``: the machines and replicas that serve users within limits, ranked.
+
+On every number of wafers, and over every link that was asked for, the layouts that the search finds compete, with
+passes for several users too; on GPUs every number that holds the model and the cache of a user. Each of them has as
+many replicas as the users need, and the operating point of all replicas together decides. Machines that keep the limits
+come first, ordered by the objective; the others by how far they are off.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wse.errors import BadInput, DoesNotFit
+from wse.reports.progress import OnProgress, ignore
+from wse.request.compare_request import CompareRequest, WaferLink, check
+from wse.request.engine_option import THIS_MACHINE, EngineChoice
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.request.targets import read_lengths
+from wse.serving.goal import LATENCY, THROUGHPUT, Goal
+from wse.serving.operating_point import Deployment, RequestShape
+from wse.serving.plan import Plan, plan
+from wse.serving.prices import prices_without_gpus
+from wse.studies.compare.combination import Combination, with_link
+from wse.studies.compare.grid import all_outputs, combinations_of, fewest_wafers
+from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
+from wse.studies.compare.plan.result import PlannedRow, PlanResult
+from wse.studies.compare.plan.verdict import plan_verdict
+from wse.studies.compare.result import AssumptionResult
+from wse.studies.compare.rows import assumptions_of
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.choose_layout import ranked_layouts
+from wse.studies.estimate.rivals import WIDE
+from wse.studies.workers.engine_pool import Pool, engine_pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinationPlan:
+    """The best layouts of a combination as rows, one a link; or why it serves nobody, or the traceback of our bug."""
+
+    rows: tuple[PlannedRow, ...] = ()
+    reason: str = ""
+    bug: str = ""
+
+
+def plan_machines(
+    request: CompareRequest,
+    on_progress: OnProgress = ignore,
+    *,
+    jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
+) -> PlanResult:
+    """Rank machines and replicas for users and limits, for each of the lengths that are asked for.
+
+    Args:
+        request: Users, limits and machines; links between wafers are the wafer's own unless they are given.
+        on_progress: Called with (done, all, name).
+        jobs: Processes; all cores by default.
+        engine: Whose processes they are.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: no machine holds the model and the cache of one user.
+        WseBug: a combination ended in a bug of ours.
+    """
+    check(request)
+    targets = request.targets
+    lengths: Sequence[tuple[int | None, int | None]] = [(request.base.prompt_len, request.base.new_tokens)]
+    if targets.lengths is not None:
+        lengths = [read_lengths(text) for text in targets.lengths]
+    rows: list[PlannedRow] = []
+    tried_lengths: list[tuple[int, int]] = []
+    impossible: dict[str, str] = {}
+    economics: dict[str, AssumptionResult] = {}
+    with engine_pool(engine, jobs) as pool:
+        for at, (prompt_len, new_tokens) in enumerate(lengths):
+            one = replace(request, base=replace(request.base, prompt_len=prompt_len, new_tokens=new_tokens))
+
+            def shown(done: int, total: int, name: str, at: int = at) -> None:
+                on_progress(at * total + done, len(lengths) * total, name)
+
+            first, found, reasons = _wafer_rows(one, shown, pool)
+            beside, prices, other_reasons = _gpu_rows(one)
+            rows += with_pareto([*found, *beside])
+            economics |= assumptions_of(first.economics) | prices
+            tried_lengths.append((first.prompt_len, first.new_tokens))
+            of_lengths = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
+            impossible |= {of_lengths + name: reason for name, reason in (reasons | other_reasons).items()}
+    if not rows:
+        name, reason = next(iter(impossible.items()))
+        message = f"{name}: {reason}"
+        raise DoesNotFit(message)
+    rows.sort(key=lambda row: _rank(row, request.goal))
+    shown_rows = [row for row in rows if row.pareto or not targets.pareto]
+    return PlanResult(
+        inputs=_inputs(request, tried_lengths),
+        targets=targets.times(),
+        users=request.base.users,
+        economics=economics,
+        tried=len(rows),
+        keeping=sum(row.keeps for row in rows),
+        rows=tuple(shown_rows[: targets.top]),
+        impossible=impossible or None,
+        verdict=plan_verdict(rows, request.goal, tried_lengths),
+    )
+
+
+def _wafer_rows(
+    request: CompareRequest, on_progress: OnProgress, pool: Pool
+) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str]]:
+    """Return the request on the fewest wafers, the rows of all numbers of wafers, and reasons where there is none."""
+    price = prices_without_gpus(request.base.price, request.gpu or ())
+    own = replace(request, base=replace(request.base, price=price))
+    on_progress(0, 1, str(request.base.model))
+    _, first = fewest_wafers(own)
+    combinations = combinations_of(own, first)
+    outputs = all_outputs(own, combinations, plan_combination, on_progress, pool)
+    rows = dict.fromkeys(row for output in outputs.values() for row in output.rows)  # mappings may find the same layout
+    return first, [*rows], {str(name): output.reason for name, output in outputs.items() if output.reason}
+
+
+def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
+    """Return the layouts of a mapping on a number of wafers that come nearest to the goal of a request, one a link."""
+    base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
+    try:
+        prepared = prepare_estimate(base)
+        links: Sequence[WaferLink | None] = (None,)
+        if request.links_are_given and prepared.options.wafers > 1:
+            links = request.links(prepared.wafer)
+        return CombinationPlan(rows=tuple(_planned_wafers(prepared, link, request.goal) for link in links))
+    except (DoesNotFit, BadInput) as error:
+        return CombinationPlan(reason=str(error))
+    except Exception:
+        return CombinationPlan(bug=traceback.format_exc())
+
+
+def _planned_wafers(prepared: PreparedEstimate, link: WaferLink | None, goal: Goal) -> PlannedRow:
+    """Return the row of the layout that comes nearest to a goal; its link is named where one was asked for.
+
+    Raises:
+        DoesNotFit: the model, or the cache of one request, does not fit.
+    """
+    linked = with_link(prepared, link)
+    layouts = ranked_layouts(linked, compile_fastest(linked, WIDE), goal)
+    found = plan(layouts[0].deployment, goal) if layouts else None
+    if found is None:
+        raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
+    best = layouts[0].deployment
+    return planned_row(
+        best,
+        found,
+        kind=WAFER,
+        name=linked.wafer.name,
+        software=layouts[0].candidate.program.mapping_name,
+        dtype=linked.options.dtype,
+        users_per_pass=best.slots,
+        link=link,
+    )
+
+
+def _gpu_rows(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, AssumptionResult], dict[str, str]]:
+    """Return the rows of GPUs in every number that serves a user, what they cost, and why other numbers do not."""
+    serving, impossible = prepared_gpus(request)
+    rows: list[PlannedRow] = []
+    economics: dict[str, AssumptionResult] = {}
+    for machine in map(gpu_machine, serving):
+        economics |= assumptions_of(machine.deployment.economics, machine.name)
+        found = plan(machine.deployment, request.goal)
+        assert found is not None  # each has room for a user
+        row = planned_row(
+            machine.deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
+        )
+        rows.append(row)
+    return rows, economics, impossible
+
+
+def planned_row(
+    deployment: Deployment,
+    found: Plan,
+    *,
+    kind: Kind,
+    name: str,
+    software: str,
+    dtype: str,
+    users_per_pass: int | None = None,
+    link: WaferLink | None = None,
+) -> PlannedRow:
+    """Return a plan on a deployment as a row."""
+    point = found.point
+    cost, energy = point.usd_per_million_tokens, point.joules_per_token
+    return PlannedRow(
+        kind=kind,
+        name=name,
+        software=software,
+        dtype=dtype,
+        prompt_len=deployment.shape.prompt_tokens,
+        new_tokens=deployment.shape.new_tokens,
+        chips=deployment.chips,
+        link_bytes_per_s=None if link is None else link.bytes_per_s,
+        link_latency_s=None if link is None else link.latency_s,
+        replicas=point.replicas,
+        users=point.concurrency,
+        users_per_pass=users_per_pass,
+        max_users=point.replicas * deployment.max_concurrency,
+        keeps=found.meets,
+        excess=found.excess,
+        ttft_s=point.ttft_s,
+        tpot_s=point.tpot_s,
+        tokens_per_s_per_user=point.tokens_per_s_per_user,
+        tokens_per_s=point.tokens_per_s,
+        usd_per_million_tokens=None if cost is None else cost.value,
+        usd_per_million_tokens_low=None if cost is None else cost.low,
+        usd_per_million_tokens_high=None if cost is None else cost.high,
+        joules_per_token=None if energy is None else energy.value,
+        pareto=False,
+    )
+
+
+def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
+    """Return the rows, those marked that no row of the same lengths surpasses in speed of a user and cost."""
+    return [replace(row, pareto=not any(_surpasses(other, row) for other in rows)) for row in rows]
+
+
+def _surpasses(one: PlannedRow, other: PlannedRow) -> bool:
+    """Return whether a row is faster for a user or cheaper, and in neither worse."""
+    pairs = (
+        (one.tokens_per_s_per_user or 0.0, other.tokens_per_s_per_user or 0.0),
+        (-(one.usd_per_million_tokens or 0.0), -(other.usd_per_million_tokens or 0.0)),
+    )
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
+    if not row.keeps:
+        return True, row.excess
+    if goal.objective == LATENCY:
+        return False, row.ttft_s + (row.new_tokens - 1) * (row.tpot_s or 0.0)
+    if goal.objective == THROUGHPUT:
+        return False, -row.tokens_per_s
+    return False, row.usd_per_million_tokens or 0.0
+
+
+def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]]) -> dict[str, object]:
+    base = request.base
+    values = {
+        "model": str(base.model),
+        "wafer": str(base.wafer),
+        "mesh": base.mesh,
+        "users": base.users,
+        "replicas": request.replicas,
+        "objective": request.goal.objective,
+        "link_bandwidth": request.link_gb_per_s,
+        "link_latency": request.link_latency_us,
+        "gpu": [str(gpu) for gpu in request.gpu or ()] or None,
+        "lengths": [f"{prompt_len}/{new_tokens}" for prompt_len, new_tokens in lengths],
+    }
+    return {name: value for name, value in values.items() if value is not None}

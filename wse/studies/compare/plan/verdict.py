@@ -1,0 +1,115 @@
+"""The verdict on planned machines: the cheapest that keeps the limits, and wafers against GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from wse.reports.terminal import count, plural, seconds
+from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
+from wse.studies.compare.curve.tables import price
+from wse.studies.compare.machine import GPU, WAFER
+from wse.studies.compare.plan.result import PlannedRow
+
+BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest"}
+"""The machine that an objective puts first, in words."""
+
+
+def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    """Return the answer for each of the lengths.
+
+    Args:
+        rows: All machines that were tried, the best first.
+        goal: Users and limits that they were tried for.
+        lengths: Tokens of a prompt and output tokens that they were tried for.
+    """
+    of_lengths = ([row for row in rows if (row.prompt_len, row.new_tokens) == pair] for pair in lengths)
+    pairs = zip(lengths, of_lengths, strict=True)
+    return tuple(sentence for pair, group in pairs for sentence in _sentences(pair, group, goal))
+
+
+def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal) -> Iterator[str]:
+    where = f"{lengths[0]:,} + {lengths[1]:,} tokens"
+    if not rows:
+        yield f"{where}: no machine that was tried holds the model and the KV cache of one request."
+        return
+    best, keeping, limits = BEST[goal.objective], [row for row in rows if row.keeps], _limits(goal)
+    machines = plural(len(rows), "machine")
+    if goal.users is None and not limits:
+        served = " for one user" if goal.objective == LATENCY else ""
+        yield f"{where}: the {best} of {machines}{served} is {_text(rows[0])}."
+    elif keeping:
+        serve = "serves" if len(keeping) == 1 else "serve"
+        yield f"{where}: {len(keeping)} of {machines} {serve} {_users(goal)}{limits}; the {best} is {_text(rows[0])}."
+    else:
+        yield f"{where}: none of {machines} serves {_users(goal)}{limits}."
+    wafers, gpus = ([row for row in rows if row.kind == kind] for kind in (WAFER, GPU))
+    if wafers and gpus:
+        yield from _wafers_or_gpus(wafers[0], gpus[0], goal)
+    elif not keeping:
+        yield f"The nearest is {_near(rows[0], goal)}."
+
+
+def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterator[str]:
+    """Yield how the best of wafers and of GPUs compare, or how near those come that do not keep the limits."""
+    names: dict[str, str] = {WAFER: "wafers", GPU: "GPUs"}
+    for row in (wafers, gpus):
+        if not row.keeps:
+            yield f"No {names[row.kind]} do; the nearest is {_near(row, goal)}."
+    if not (wafers.keeps and gpus.keeps):
+        return
+    if goal.objective != COST:
+        yield f"The {BEST[goal.objective]} of wafers is {_text(wafers)}, that of GPUs {_text(gpus)}."
+        return
+    low, high = sorted((wafers, gpus), key=_usd)
+    certain = (low.usd_per_million_tokens_high or 0.0) < (high.usd_per_million_tokens_low or 0.0)
+    how = "at every price within the ranges" if certain else "at central prices; within their ranges it may be reversed"
+    yield (
+        f"A token costs {_ratio(_usd(high) / _usd(low))} times as much on {names[high.kind]} as on {names[low.kind]}: "
+        f"{_text(high)}, against {_text(low)}. That holds {how}."
+    )
+
+
+def _near(row: PlannedRow, goal: Goal) -> str:
+    """Return a machine that misses the goal, and by how much."""
+    latencies = (("TTFT", row.ttft_s, goal.ttft_s), ("TPOT", row.tpot_s, goal.tpot_s))
+    misses = [
+        f"{name} {seconds(latency_s)}, {_ratio(latency_s / limit_s)} times the limit"
+        for name, latency_s, limit_s in latencies
+        if limit_s is not None and latency_s is not None and latency_s > limit_s
+    ]
+    users = plural(row.users, "user")
+    if not misses:
+        return f"{row.machine}, which has room for {users}: {_ratio(row.excess)} times as many are asked for"
+    return f"{row.machine} with {' and '.join(misses)}, for {users}"
+
+
+def _ratio(times: float) -> str:
+    """Return a ratio with two decimals, or whole from a hundred on."""
+    return f"{times:,.0f}" if times >= 100 else f"{times:.2f}"
+
+
+def _limits(goal: Goal) -> str:
+    """Return the limits in words, with a blank before them; empty without any."""
+    limits = [("TTFT", goal.ttft_s), ("TPOT", goal.tpot_s)]
+    texts = [f"{name} {seconds(limit)}" for name, limit in limits if limit is not None]
+    return f" within {' and '.join(texts)}" if texts else ""
+
+
+def _users(goal: Goal) -> str:
+    if goal.users is not None:
+        return plural(goal.users, "user")
+    return "one user" if goal.objective == LATENCY else "users"
+
+
+def _text(row: PlannedRow) -> str:
+    """Return a machine with what users get and what a token costs."""
+    speed = "" if row.tokens_per_s_per_user is None else f"{count(row.tokens_per_s_per_user)} tokens/s a user, "
+    cost = f"{price(_usd(row))} USD ({price(row.usd_per_million_tokens_low or 0.0)} to " + (
+        f"{price(row.usd_per_million_tokens_high or 0.0)}) per million tokens"
+    )
+    return f"{row.machine} ({speed}TTFT {seconds(row.ttft_s)}, {cost})"
+
+
+def _usd(row: PlannedRow) -> float:
+    return row.usd_per_million_tokens or 0.0

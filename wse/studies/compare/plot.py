@@ -1,0 +1,145 @@
+"""Plots of a comparison: rates and dollars over wafers, by mapping and link; or cycles of two runs by cause and op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from wse.reports.colours import PLOT_SERIES
+from wse.studies.compare.tables import link_text
+from wse.tracing.query.changes import Change
+from wse.tracing.query.compare import TracesResult
+from wse.tracing.query.comparison_row import ComparisonRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from wse.studies.compare.result import CompareResult
+
+MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X", "<", ">", "p", "*", "h")
+PANELS: Final = (
+    ("tokens_per_s_per_user", "tokens/s of one user"),
+    ("tokens_per_s", "tokens/s of all users"),
+    ("usd_per_million_tokens", "USD for a million tokens of all users"),
+)
+"""Fields of rows that are drawn, with their titles."""
+BARS: Final = ("cause", "op")
+"""Kinds of change between two runs that are drawn."""
+LONGEST_TITLE: Final = 110
+LONGEST_NAME: Final = 30
+WIDE: Final = 20
+"""The largest over the smallest value from which on an axis is logarithmic."""
+
+
+def as_png(result: CompareResult | TracesResult) -> bytes:
+    """The plot of a comparison of models or of two runs as a PNG image."""
+    from wse.reports.figure import png_of
+
+    return png_of(runs_figure(result) if isinstance(result, TracesResult) else figure_of(result))
+
+
+def figure_of(result: CompareResult) -> Figure:
+    """The rows that can be as three panels over wafers: one user, all users, dollars."""
+    from wse.reports.figure import NotebookFigure
+
+    rows = result.possible
+    mappings = list(dict.fromkeys(row.layout for row in rows))
+    links = list(dict.fromkeys(link_text(row) for row in rows if link_text(row)))
+    figure = NotebookFigure(figsize=(14, 5), layout="constrained")
+    panels = figure.subplots(1, len(PANELS))
+    for axes, (key, label) in zip(panels, PANELS, strict=True):
+        for number, mapping in enumerate(mappings):
+            _lines(
+                axes,
+                key,
+                [row for row in rows if row.layout == mapping],
+                links,
+                PLOT_SERIES[number % len(PLOT_SERIES)],
+            )
+        _scale(axes, label, sorted({row.wafers for row in rows}))
+    figure.suptitle(_short(result.title), fontsize=10, parse_math=False)
+    figure.legend(handles=_legend(mappings, links), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    return figure
+
+
+def runs_figure(result: TracesResult) -> Figure:
+    """Cycles of each phase by cause and by op of both runs, where they differ."""
+    from wse.reports.figure import NotebookFigure
+
+    phases = list(result.changes)
+    figure = NotebookFigure(figsize=(13, 4.2 * len(phases)))
+    panels = figure.subplots(len(phases), len(BARS), squeeze=False)
+    for line, phase in zip(panels, phases, strict=True):
+        for axes, kind in zip(line, BARS, strict=True):
+            _bars(axes, [change for change in result.changes[phase] if change.kind == kind])
+            axes.set_title(f"{phase}: cycles by {kind}", fontsize=9)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=2, fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.04, 1, 1))
+    return figure
+
+
+def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[str], colour: str) -> None:
+    """A mapping's rows: a line for each link, from the one wafer that needs none where there is one."""
+    alone = [row for row in rows if not link_text(row)]
+    for number, link in enumerate(links):
+        points = sorted((*alone, *(row for row in rows if link_text(row) == link)), key=lambda row: row.wafers)
+        _line(axes, key, points, colour, MARKERS[number % len(MARKERS)])
+    if not links:
+        _line(axes, key, alone, colour, MARKERS[0])
+
+
+def _line(axes: Any, key: str, rows: Sequence[ComparisonRow], colour: str, mark: str) -> None:
+    across, up = [row.wafers for row in rows], [getattr(row, key) for row in rows]
+    axes.plot(across, up, color=colour, marker=mark, markersize=5, linewidth=0.9, alpha=0.8)
+
+
+def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
+    """Wafers on a logarithmic axis; values from 0, or on a logarithmic axis where they differ widely."""
+    axes.set(xscale="log", xlabel="wafers", title=label)
+    axes.title.set_fontsize(9)
+    axes.set_xticks(wafers, [f"{count:,}" for count in wafers])
+    axes.xaxis.minorticks_off()
+    values = [value for line in axes.lines for value in line.get_ydata()]
+    if max(values) > WIDE * min(values) > 0:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    for apply in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        apply(lambda value, _: f"{value:,.10g}")
+    axes.tick_params(labelsize=8, which="both")
+    axes.grid(visible=True, linewidth=0.3)
+
+
+def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    colours = [
+        Line2D([], [], color=PLOT_SERIES[number % len(PLOT_SERIES)], label=mapping)
+        for number, mapping in enumerate(mappings)
+    ]
+    marks = [
+        Line2D([], [], color="grey", linestyle="", marker=MARKERS[number % len(MARKERS)], label=link)
+        for number, link in enumerate(links)
+    ]
+    return [*colours, *marks]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
+
+
+def _bars(axes: Any, changes: Sequence[Change]) -> None:
+    """Draw bars of both runs beside each other for each name, the largest change on top."""
+    for number, (key, label) in enumerate((("first", "first run"), ("second", "second run"))):
+        places = [place + 0.4 * number for place in range(len(changes))]
+        values = [getattr(change, key) for change in changes]
+        axes.barh(places, values, height=0.38, color=PLOT_SERIES[number], label=label)
+    names = [change.name[:LONGEST_NAME] for change in changes]
+    axes.set_yticks([place + 0.2 for place in range(len(changes))], names, fontsize=8)
+    for text in axes.get_yticklabels():
+        text.set_parse_math(False)
+    axes.invert_yaxis()
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.tick_params(labelsize=8)
+    axes.grid(visible=True, axis="x", linewidth=0.3)

@@ -1,0 +1,127 @@
+"""CompareResult: the rows of a comparison of models, and the verdict on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from wse.hardware.number import Grade
+from wse.reports.html_table import tables_as_html
+from wse.reports.price import scale_note
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import with_settings_text
+from wse.reports.table import Table
+from wse.reports.terminal import WIDEST, printable
+from wse.studies.compare.streaming import STREAMED
+from wse.studies.compare.tables import best_table, detail_tables, verdict_table
+from wse.studies.results.placement import ModelResult
+from wse.studies.results.published import PublishedSpeed, published_table
+from wse.tracing.query.comparison_row import ComparisonRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssumptionResult(Result):
+    """A number that power and dollars rest on."""
+
+    value: Annotated[float, Doc("the number")]
+    unit: Annotated[str, Doc("its unit")]
+    grade: Annotated[Grade, Doc("its grade")]
+    source: Annotated[str, Doc("its source")]
+    range: Annotated[tuple[float, float] | None, Doc("lowest and highest")] = None
+
+    @property
+    def text(self) -> str:
+        """The number with its range, grade and source."""
+        low, _, high = self.low_value_high
+        return f"{self.value:,g} {self.unit}, from {low:,g} to {high:,g}, grade {self.grade}: {self.source}"
+
+    @property
+    def low_value_high(self) -> tuple[float, float, float]:
+        """Low end of the range, the number, and the high end."""
+        low, high = self.range or (self.value, self.value)
+        return low, self.value, high
+
+
+def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
+    """Return the lines below a table of costs: each price with its source, and what its ends do to the costs.
+
+    Args:
+        economics: Assumptions by key, such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
+    """
+    prices = {key.partition(".")[2] or "wafer": price for key, price in economics.items() if "_usd_per_hour" in key}
+    return [
+        ("USD/Mtok", printable(f"{scale_note(price.low_value_high, machine)}; {price.source}"))
+        for machine, price in prices.items()
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareResult(Result):
+    """A model on several numbers of wafers, mappings and links, and the verdict."""
+
+    question: Annotated[str | None, Doc("the question that was asked")] = None
+    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    note: Annotated[str | None, Doc("what was decided unasked: lengths, or an element type that no file states")] = None
+    model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
+    wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on")]
+    rows: Annotated[tuple[ComparisonRow, ...], Doc("all that was tried, mapping by mapping, the fewest wafers first")]
+    published: Annotated[
+        tuple[PublishedSpeed, ...] | None,
+        Doc("published speeds of the model on such wafers, and the ratio of the fastest row to each"),
+    ] = None
+    verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the rows by rule")]
+
+    @property
+    def title(self) -> str:
+        """The model, the wafer and the tokens, in a line."""
+        wafer, inputs = self.wafer, self.inputs
+        model = f"{printable(self.model.name)} as {self.model.dtype}"
+        machine = with_settings_text(f"{printable(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs", inputs)
+        batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
+        return f"{model} on {machine}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens{batch}"
+
+    @property
+    def possible(self) -> tuple[ComparisonRow, ...]:
+        """The rows of combinations that can be."""
+        return tuple(row for row in self.rows if row.possible)
+
+    @property
+    def best(self) -> tuple[ComparisonRow, ...]:
+        """The best rows of each number of wafers, the fewest first; of each link too where these count `by_link`.
+
+        Otherwise those of the first link alone, which is the wafers' own.
+        """
+        first: dict[str, object] = {}
+        for row in self.possible:
+            if row.wafers > 1:
+                first.setdefault(row.mapping, row.link)
+        by_link = self.by_link
+        best_rows = [r for r in self.possible if r.best and (by_link or r.wafers == 1 or r.link == first[r.mapping])]
+        return tuple(sorted(best_rows, key=lambda row: row.wafers))
+
+    @property
+    def by_link(self) -> bool:
+        """Whether each link has best rows of its own: links were given, or weights are streamed over them."""
+        return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Return the best rows, published speeds, and with ``detail`` all rows."""
+        published = () if self.published is None else (published_table(self.published),)
+        footer = price_footer(self.economics)
+        best = best_table(self.best, by_link=self.by_link, footer=footer)
+        return (best, *published, *(detail_tables(self.possible, footer) if detail else ()))
+
+    def _repr_html_(self) -> str:
+        """The verdict and the best rows."""
+        return tables_as_html((verdict_table(self.verdict), *self.tables()))
+
+    def plot(self) -> Figure:
+        """Tokens a second of one user and of all, and dollars, over wafers: a figure of matplotlib."""
+        from wse.studies.compare.plot import figure_of
+
+        return figure_of(self)

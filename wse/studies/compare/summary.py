@@ -1,0 +1,92 @@
+"""The output of ``wse compare``: the verdict on a model and the best rows, or two runs and what changed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any, Final, TextIO
+
+from rich.console import Console
+from rich.padding import Padding
+
+from wse.reports.table import pair_table
+from wse.reports.terminal import INDENT, console_on, heading, lines, plural, printable, rate_and_latency
+from wse.reports.terminal_table import print_table, print_tables, shown_columns
+from wse.studies.compare.result import CompareResult
+from wse.studies.compare.tables import IMPOSSIBLE, notes, reasons
+from wse.studies.compare.traces import trace_tables
+from wse.studies.compare.verdict import change_of_runs
+from wse.tracing.query.compare import TracesResult
+from wse.tracing.query.comparison_row import ComparisonRow
+
+KEY: Final = {
+    "1 user": "tokens/s alone",
+    "all users": "of those who saturate it or fit, prompts included",
+    "USD/Mtok": "of all users",
+    "TTFT": "alone",
+    "crossing": "of a token's time",
+}
+"""Columns of the best rows in a few words."""
+
+
+def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = False) -> None:
+    """Print a comparison of models: the verdict, the best rows, and with ``detail`` all rows, reasons and inputs."""
+    console = console_on(stream)
+    heading(console, result.title)
+    for sentence in (*result.verdict, *([result.note] if result.note else ())):
+        print_text(console, sentence)
+    best, *details = result.tables(detail=detail)
+    print_table(console, best)
+    titles = [column.title for column in shown_columns(console, best)]
+    print_text(console, "; ".join(f"{title}: {KEY[title]}" for title in titles if title in KEY), style="bright_black")
+    print_tables(console, details)
+    impossible = [row for row in result.rows if not row.possible and (detail or _stands_alone(row, result))]
+    if impossible:
+        print_table(console, pair_table(reasons(impossible), IMPOSSIBLE))
+    if detail:
+        columns = [column for table in details for column in shown_columns(console, table)]
+        print_table(console, pair_table(notes(columns), "Columns"))
+        heading(console, "Asked for")
+        print_text(console, ", ".join(input_texts(result.inputs)))
+    elif others := len(result.rows) - len(result.best) - len(impossible):
+        print_text(console, f"{plural(others, 'more row')} with --detail.", style="bright_black")
+
+
+def input_texts(inputs: Mapping[str, Any]) -> list[str]:
+    """The inputs, each as its name and value."""
+    texts = []
+    for name, value in inputs.items():
+        if name == "links":
+            links = [rate_and_latency(link["bytes_per_s"], link["latency_s"]) for link in value]
+            texts.append(f"links {' or '.join(links)}")
+        elif name != "links_given":
+            text = ", ".join(map(printable, value)) if isinstance(value, list) else printable(value)
+            texts.append(f"{name.replace('_', ' ')} {text}")
+    return texts
+
+
+def print_text(console: Console, text: str, style: str = "") -> None:
+    """Print a paragraph, indented; a number and its percent sign stay on one line."""
+    unbroken = printable(text).replace(" %", "\N{NO-BREAK SPACE}%")
+    paragraph = textwrap.fill(unbroken, console.width - INDENT, break_on_hyphens=False)
+    console.print(Padding(paragraph.replace("\N{NO-BREAK SPACE}", " "), (0, 0, 0, INDENT)), style=style or None)
+
+
+def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
+    """Whether no row can be on the wafers of a row that cannot, or none of its mapping on any number of wafers."""
+    possible = result.possible
+    return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)
+
+
+def print_traces(result: TracesResult, stream: TextIO) -> None:
+    """Print two runs side by side."""
+    console = console_on(stream)
+    heading(console, "Runs", "the same Program" if result.same_program else "")
+    print_text(console, change_of_runs(*result.rows))
+    lines(console, [(str(number), text) for number, text in enumerate(runs(result), start=1)])
+    print_tables(console, trace_tables(result))
+
+
+def runs(result: TracesResult) -> list[str]:
+    """The trace, the model and the mapping of each run."""
+    return [f"{printable(row.trace)}: {printable(row.model)}, {printable(row.mapping)}" for row in result.rows]

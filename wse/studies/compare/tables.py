@@ -1,0 +1,149 @@
+"""The tables of a comparison: the best rows, and all rows with their speed, their limits and their traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from wse.reports.result import docs_of
+from wse.reports.table import Column, Table
+from wse.reports.terminal import (
+    count,
+    in_bytes,
+    percent,
+    printable,
+    rate_and_latency,
+    seconds,
+    short_number,
+    three_figures,
+)
+from wse.tracing.query.comparison_row import ComparisonRow
+
+
+def _column(key: str, title: str, **settings: Any) -> Column:
+    """A column of rows of a comparison; described as the field is, unless ``doc`` is given."""
+    return Column(**{"key": key, "title": title, "doc": docs_of(ComparisonRow)[key].text, **settings})
+
+
+def _number(key: str, title: str, formatter: Callable[[Any], str], **settings: Any) -> Column:
+    return _column(key, title, formatter=formatter, numeric=True, **settings)
+
+
+def dollars(number: float) -> str:
+    """Dollars, with cents where they matter."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:,.2f}"
+
+
+def mapping_text(row: ComparisonRow) -> str:
+    """Return the mapping that was asked for, the objective of the layout, and the mapping that was chosen."""
+    mapping = row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}"
+    return printable(f"{mapping}{row.purpose}")
+
+
+def link_text(row: ComparisonRow) -> str:
+    """The link between wafers; empty for one wafer."""
+    if row.link_bytes_per_s is None:
+        return ""
+    return rate_and_latency(row.link_bytes_per_s, row.link_latency_s)
+
+
+def limit_text(row: ComparisonRow) -> str:
+    """The cause that takes most of a token's time, with its share where all causes are known."""
+    if row.limited_by is None or row.cycles_by is None:
+        return row.limited_by or ""
+    return f"{row.limited_by} {row.cycles_by[row.limited_by] / sum(row.cycles_by.values()):.0%}".replace("%", " %")
+
+
+def _all_users(row: ComparisonRow) -> str:
+    return f"{'' if row.tokens_per_s_exact else '≤ '}{count(row.tokens_per_s or 0.0)}"
+
+
+IMPOSSIBLE: Final = "Machines that cannot serve this"
+"""Title of the table of combinations without a row, with the reasons."""
+MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are spread", cell=mapping_text)
+DTYPE: Final = _column("dtype", "type", priority=5)
+WAFERS: Final = _number("wafers", "wafers", count, doc="")
+LINK: Final = _column("link_bytes_per_s", "link", doc="rate and latency of each link between wafers", cell=link_text)
+ONE_USER: Final = _number("tokens_per_s_per_user", "1 user", count, best="largest")
+USERS: Final = _number("users", "users", count)
+ALL_USERS: Final = _number("tokens_per_s", "all users", count, cell=_all_users, best="largest")
+DOLLARS: Final = _number("usd_per_million_tokens", "USD/Mtok", dollars, best="smallest", priority=1)
+TTFT: Final = _number("ttft_s", "TTFT", seconds, best="smallest", priority=3)
+CROSSING: Final = _number("crossing_fraction", "crossing", percent, priority=2)
+LIMITED_BY: Final = _column(
+    "limited_by",
+    "most time",
+    doc="the cause that takes most of a token's time, and its share",
+    cell=limit_text,
+    priority=4,
+)
+USERS_LIMITED_BY: Final = _column("users_limited_by", "users by", priority=4)
+PROMPT: Final = _number("prefill_tokens_per_s", "prompt", count, best="largest", priority=3)
+TRAFFIC: Final = (
+    CROSSING,
+    _number("wafer_link_bytes_per_token", "wafer links", in_bytes),
+    _number("host_bytes_per_token", "host", in_bytes),
+    _number("mesh_hops_per_token", "mesh hops", short_number, doc="of 32-bit words, likewise", priority=1),
+)
+RESOURCES: Final = (
+    _number("sram_fullest_pe_fraction", "SRAM", percent, priority=1),
+    _number("power_w", "power", lambda watts: f"{watts / 1e3:,.0f} kW", priority=2),
+    _number("joules_per_token", "energy", lambda joules: f"{three_figures(joules)} J", priority=2),
+)
+LIMIT: Final = _column("limit", "one user; all users", doc="", wraps=True)
+
+
+def verdict_table(verdict: Sequence[str]) -> Table:
+    """The verdict, a sentence a row."""
+    sentences = [{"sentence": sentence} for sentence in verdict]
+    return Table(columns=(Column(key="sentence", wraps=True),), rows=sentences, title="Verdict")
+
+
+def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence[tuple[str, str]]) -> Table:
+    """Return the best rows of each number of wafers, and of each link where links were given; prices below them."""
+    link = (LINK,) if by_link else ()
+    columns = (WAFERS, *link, MAPPING, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
+    title = "The best on each number of wafers" + (" and each link" if link else "")
+    note = "tokens/s; the best of a column is marked"
+    return Table(columns=columns, rows=rows, title=title, note=note, footer=footer)
+
+
+def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str]]) -> tuple[Table, ...]:
+    """Return tables of rows that can be: speed, users and cost, a token's traffic, SRAM and power, and limits.
+
+    Args:
+        rows: The rows.
+        footer: Lines below the table with costs: their prices.
+    """
+    link = (LINK,) if any(row.link_bytes_per_s is not None for row in rows) else ()
+    machine = (WAFERS, *link, MAPPING)
+    speed = (*machine, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, PROMPT, LIMITED_BY, USERS_LIMITED_BY)
+    by_limit: dict[str | None, ComparisonRow] = {}
+    for row in rows:
+        by_limit.setdefault(row.limit, row)
+    limits = [*by_limit.values()]
+    return (
+        Table(columns=speed, rows=rows, title="Speed, users and cost", footer=footer),
+        Table(columns=(*machine, *TRAFFIC), rows=rows, title="Traffic of a token"),
+        Table(columns=(*machine, *RESOURCES), rows=rows, title="SRAM, power and energy"),
+        Table(columns=(*machine, LIMIT), rows=limits, title="What limits", note="the first row of equal limits"),
+    )
+
+
+def notes(columns: Iterable[Column]) -> list[tuple[str, str]]:
+    """The meaning of some columns, each once."""
+    return list({column.title: (column.title, column.doc) for column in columns if column.doc}.values())
+
+
+def machine_text(row: ComparisonRow) -> str:
+    """The mapping and the number of wafers."""
+    return f"{mapping_text(row)} on {row.wafers:,}"
+
+
+def reasons(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
+    """The reasons why combinations cannot be, each once, behind its combinations."""
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row.reason is not None:
+            by_reason.setdefault(row.reason, []).append(machine_text(row))
+    return [(", ".join(machines), printable(reason)) for reason, machines in by_reason.items()]

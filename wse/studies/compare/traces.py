@@ -1,0 +1,50 @@
+"""TracesComparison: two executed runs side by side, as tables and as a figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wse.reports.html_table import tables_as_html
+from wse.reports.table import Table
+from wse.reports.terminal import WIDEST
+from wse.studies.compare.tables import detail_tables, verdict_table
+from wse.studies.compare.verdict import change_of_runs
+from wse.tracing.print.changes_table import changes_table
+from wse.tracing.query.compare import TracesResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CHANGED: Final = {
+    "prefill": "What changed in reading the prompts",
+    "decode": "What changed in a generated token",
+    "verify": "What changed in a pass over several tokens of one user",
+}
+"""Titles of the changes of each phase."""
+NOTE: Final = "in cycles; the largest of each kind first"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracesComparison(TracesResult):
+    """Two executed runs side by side, and what changed from the first to the second, with tables and a figure."""
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Both runs under the columns of a comparison, and the changes of each phase."""
+        return trace_tables(self)
+
+    def _repr_html_(self) -> str:
+        """The change from the first run to the second in words, and the tables."""
+        return tables_as_html((verdict_table((change_of_runs(*self.rows),)), *self.tables()))
+
+    def plot(self) -> Figure:
+        """Cycles of both runs by cause and op: a figure of matplotlib."""
+        from wse.studies.compare.plot import runs_figure
+
+        return runs_figure(self)
+
+
+def trace_tables(result: TracesResult) -> tuple[Table, ...]:
+    """Both runs under the columns of a comparison, and the changes of each phase."""
+    changes = (changes_table(changes, title=CHANGED[phase], note=NOTE) for phase, changes in result.changes.items())
+    return (*detail_tables(result.rows, [("USD/Mtok", text) for text in result.prices]), *changes)

@@ -1,0 +1,133 @@
+"""A CSV file that nobody has checked as columns of numbers and of words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadInput
+from wse.files import read_file, short_repr
+from wse.reports.terminal import plural
+
+LIMIT_BYTES: Final = 2**27
+MOST_ROWS: Final = 50_000
+MOST_COLUMNS: Final = 2_000
+MOST_CELLS: Final = 4_000_000
+LONGEST_CELL: Final = 2_000
+LONGEST_NAME: Final = 200
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableColumn:
+    """A column: numbers where every cell that is not empty is one, else words; None for an empty cell.
+
+    Attributes:
+        name: Its heading.
+        numbers: Its numbers; None for a column of words.
+        words: Its texts.
+    """
+
+    name: str
+    numbers: tuple[float | None, ...] | None
+    words: tuple[str | None, ...]
+
+    @property
+    def distinct(self) -> list[str]:
+        """The texts that it has, each once, in their order."""
+        return list(dict.fromkeys(word for word in self.words if word is not None))
+
+
+def read_csv(path: Path) -> tuple[TableColumn, ...]:
+    """The columns of a CSV file, in UTF-8, with a line of names.
+
+    Raises:
+        BadInput: it cannot be read, is no such table, or is larger than a page can show; with the line where one is at
+            fault.
+    """
+    text = _decoded(path)
+    lines = _lines(path, text)
+    names = _checked_names(path, next(lines, (1, []))[1])
+    rows: list[list[str]] = []
+    for number, cells in lines:
+        if not cells:
+            continue
+        if len(cells) != len(names):
+            has = plural(len(cells), "cell")
+            message = f"{path}: line {number} has {has}, the first line names {len(names)}; mend or remove it"
+            raise BadInput(message)
+        if any(len(cell) > LONGEST_CELL for cell in cells):
+            message = f"{path}: line {number} has a cell of over {LONGEST_CELL:,} characters; shorten it"
+            raise BadInput(message)
+        rows.append(cells)
+        if len(rows) > MOST_ROWS or len(rows) * len(names) > MOST_CELLS:
+            most = min(MOST_ROWS, MOST_CELLS // len(names))
+            message = (
+                f"{path}: has over {most:,} rows of {len(names)} columns, the most a page shows; give a part of it"
+            )
+            raise BadInput(message)
+    if not rows:
+        message = f"{path}: has no rows behind its line of names; give a table of wse sweep or wse compare --csv"
+        raise BadInput(message)
+    return tuple(_column(name, [row[at].strip() for row in rows]) for at, name in enumerate(names))
+
+
+def _decoded(path: Path) -> str:
+    data = read_file(path, LIMIT_BYTES, BadInput, "a CSV file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        remedy = "give a table of wse sweep or wse compare --csv" if b"\0" in data else "save the table as UTF-8"
+        message = f"{path}: line {line} is not UTF-8; {remedy}"
+        raise BadInput(message) from error
+
+
+def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines with their numbers; a cell within quotes may have line ends."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        first = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            message = f"{path}: line {first}: {error}; mend it, or write the table anew"
+            raise BadInput(message) from error
+        if cells is None:
+            return
+        yield first, cells
+
+
+def _checked_names(path: Path, names: Sequence[str]) -> list[str]:
+    names = [name.strip() for name in names]
+    if not 2 <= len(names) <= MOST_COLUMNS:
+        message = f"{path}: line 1 names {len(names)} columns; give a table with 2 to {MOST_COLUMNS:,}"
+        raise BadInput(message)
+    seen: set[str] = set()
+    for name in names:
+        if not name or len(name) > LONGEST_NAME or name in seen:
+            fault = "is there twice" if name in seen else "is empty" if not name else "is too long"
+            message = f"{path}: line 1: the name {short_repr(name)} of a column {fault}; give each its own name"
+            raise BadInput(message)
+        seen.add(name)
+    return names
+
+
+def _column(name: str, cells: Sequence[str]) -> TableColumn:
+    words = tuple(cell or None for cell in cells)
+    numbers = [None if word is None else _number(word) for word in words]
+    is_numeric = any(number is not None for number in numbers) and all(
+        number is not None or word is None for number, word in zip(numbers, words, strict=True)
+    )
+    return TableColumn(name=name, numbers=tuple(numbers) if is_numeric else None, words=words)
+
+
+def _number(text: str) -> float | None:
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
+    return value if math.isfinite(value) else None

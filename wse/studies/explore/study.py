@@ -1,0 +1,29 @@
+"""``wse explore TABLE.csv``: the page of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wse.reports.output_file import page_path, write_output
+from wse.studies.explore.csv_table import read_csv
+from wse.studies.explore.page import as_html
+from wse.studies.explore.result import ExploreResult
+
+
+def explore(table: Path, output: Path | None = None) -> ExploreResult:
+    """Write the page of a table: any two columns against each other, filters, the Pareto front.
+
+    Args:
+        table: A CSV file, as of ``wse sweep`` or ``wse compare --csv``.
+        output: The page; beside the table, with its name and ``.html``, where None.
+
+    Raises:
+        BadInput: the table cannot be read or shown, or the page cannot be written.
+    """
+    path = page_path("-o", str(output or table.with_suffix(".html")), inputs=[table])
+    columns = read_csv(table)
+    page = as_html(table, columns)
+    write_output("-o", path, page)
+    return ExploreResult(
+        table=str(table), page=str(path), rows=len(columns[0].words), columns=len(columns), page_bytes=len(page)
+    )

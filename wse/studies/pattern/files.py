@@ -1,0 +1,40 @@
+"""The result of ``wse pattern`` with the files that were asked for beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wse.reports.output_file import page_path, picture_path, write_output
+from wse.reports.progress import OnProgress, ignore
+from wse.request.pattern_request import PatternRequest
+from wse.studies.pattern.result import PatternResult
+from wse.studies.pattern.study import compare_patterns, laboratory_of
+
+
+def compare_to_files(
+    request: PatternRequest,
+    on_progress: OnProgress = ignore,
+    *,
+    html: str | Path | None = None,
+    png: str | Path | None = None,
+) -> PatternResult:
+    """Compare patterns, and write a page or a plot of them.
+
+    Raises:
+        BadInput: as of `compare_patterns`, or a file that cannot be written.
+    """
+    page = None if html is None else page_path("--html", str(html))
+    plot = None if png is None else picture_path("--png", str(png))
+    result = compare_patterns(request, on_progress)
+    if page is not None:
+        from wse.studies.pattern.animation import animations_of
+        from wse.studies.pattern.page import as_html
+
+        laboratory = laboratory_of(request)
+        animations = animations_of(request, result.cases, laboratory)
+        write_output("--html", page, as_html(result, animations, laboratory.wafer))
+    if plot is not None:
+        from wse.studies.pattern.plot import as_png
+
+        write_output("--png", plot, as_png(result))
+    return result

@@ -1,0 +1,66 @@
+"""The plot of patterns: cycles over words, a panel for each collective and length of line, with the lower bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from wse.reports.colours import PLOT_SERIES
+from wse.reports.terminal import printable
+from wse.studies.pattern.result import PatternCase, PatternResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARKERS: Final = "osD^vPX"
+PANEL_INCHES: Final = (5.2, 4.2)
+
+
+def as_png(result: PatternResult) -> bytes:
+    """The plot as a PNG image."""
+    from wse.reports.figure import png_of
+
+    return png_of(pattern_figure(result))
+
+
+def pattern_figure(result: PatternResult) -> Figure:
+    """The cases without a fault: a row of panels for each collective, a column for each length of line."""
+    from wse.reports.figure import NotebookFigure
+
+    cases = [case for case in result.cases if case.fault is None]
+    collectives = [bound.collective for bound in result.bounds]
+    lengths = sorted({case.pes for case in cases})
+    rows, cols = max(1, len(collectives)), max(1, len(lengths))
+    figure = NotebookFigure(figsize=(PANEL_INCHES[0] * cols, PANEL_INCHES[1] * rows), layout="constrained")
+    panels = figure.subplots(rows, cols, squeeze=False)
+    for i, collective in enumerate(collectives):
+        for j, pes in enumerate(lengths):
+            here = [case for case in cases if case.collective == collective and case.pes == pes]
+            _panel(panels[i, j], here, f"{collective.replace('_', '-')} of {pes} PEs")
+    figure.suptitle(f"Patterns on a line of {result.machine}", parse_math=False)
+    return figure
+
+
+def _panel(axes: Any, cases: list[PatternCase], title: str) -> None:
+    names = list(dict.fromkeys(case.pattern for case in sorted(cases, key=lambda case: case.pattern)))
+    for number, name in enumerate(names):
+        own = [case for case in cases if case.pattern == name]
+        axes.plot(
+            [case.words for case in own],
+            [case.cycles for case in own],
+            color=PLOT_SERIES[number % len(PLOT_SERIES)],
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=4,
+            label=printable(name),
+        )
+    least = {case.words: case.bound_cycles for case in sorted(cases, key=lambda case: -(case.bound_cycles or 0))}
+    axes.plot(
+        sorted(least), [least[words] for words in sorted(least)], color="grey", linestyle=":", label="lowest bound"
+    )
+    axes.set(xscale="log", yscale="log", xlabel="words of each PE", ylabel="cycles")
+    axes.set_title(title, fontsize=10, parse_math=False)
+    axes.grid(visible=True, linewidth=0.3)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axis.set_minor_formatter(lambda value, _: f"{value:,.10g}" if f"{value:e}"[0] in "25" else "")
+    for text in axes.legend(fontsize=8, frameon=False).get_texts():
+        text.set_parse_math(False)

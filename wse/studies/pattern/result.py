@@ -1,0 +1,114 @@
+"""PatternResult: cases of patterns on lines, each with its cycles, bound, links, colours and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from rich.text import Text
+
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import with_settings_text
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import WIDEST, count, printable
+from wse_mappings.outcome import Collective
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BEST = "*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternCase(Result):
+    """A pattern on a line of some PEs, each of which has some words."""
+
+    pattern: Annotated[str, Doc("its name, as it was given")]
+    pes: Annotated[int, Doc("PEs of the line")]
+    words: Annotated[int, Doc("words of each PE", "words")]
+    fault: Annotated[str | None, Doc("what is wrong with the pattern, which then has no cycles")] = None
+    collective: Annotated[Collective | None, Doc("what it does, found by following every PE's words")] = None
+    root: Annotated[int | None, Doc("the PE that has the result, or whose words are sent")] = None
+    cycles: Annotated[float | None, Doc("by the fast model, without the launch of the step", "cycles")] = None
+    best: Annotated[bool, Doc("whether no other does the same for as many PEs and words in fewer cycles")] = False
+    bound_cycles: Annotated[float | None, Doc("the lower bound of its collective", "cycles")] = None
+    times_bound: Annotated[float | None, Doc("the cycles over that bound")] = None
+    form_cycles: Annotated[float | None, Doc("its closed form, where there is one", "cycles")] = None
+    form_error_pct: Annotated[float | None, Doc("the closed form against the cycles", "%")] = None
+    wavelet_cycles: Annotated[int | None, Doc("cycle by cycle; with --wavelet", "cycles")] = None
+    wavelet_error_pct: Annotated[float | None, Doc("the fast model against cycle by cycle", "%")] = None
+    links: Annotated[int | None, Doc("directed links that carry words")] = None
+    busiest_link_words: Annotated[int | None, Doc("words over the busiest of them", "words")] = None
+    hops: Annotated[int | None, Doc("links that all words cross, summed", "words")] = None
+    colours: Annotated[int | None, Doc("colours that it occupies on a PE")] = None
+    stalls: Annotated[
+        bool | None, Doc("whether its messages can wait for each other in a circle; unknown of very many")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundResult(Result):
+    """A lower bound in words."""
+
+    collective: Annotated[str, Doc("of which collective")]
+    formula: Annotated[str, Doc("B words on each of P PEs, d hops or levels, k cycles a level")]
+    source: Annotated[str, Doc("whose it is")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternResult(Result):
+    """Patterns of a line side by side, by PEs, words and cycles."""
+
+    wafer: Annotated[str, Doc("the wafer's name")]
+    software: Annotated[str, Doc("the set of software costs")]
+    settings: Annotated[Mapping[str, float], Doc("numbers of these that are not their files', by name")]
+    cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the quickest first")]
+    bounds: Annotated[tuple[BoundResult, ...], Doc("the lower bounds that cases are set beside")]
+
+    @property
+    def machine(self) -> str:
+        """The wafer and the software, with the numbers that are not their files'."""
+        return with_settings_text(f"{printable(self.wafer)}, {printable(self.software)} software", self.settings)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with patterns, each in a sentence with its pattern and line."""
+        return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The cases without a fault, a table for each collective, with its lower bound below."""
+        return tuple(self._table(bound) for bound in self.bounds)
+
+    def plot(self) -> Figure:
+        """Cycles over words with the lower bounds, a panel for each collective and length of line."""
+        from wse.studies.pattern.plot import pattern_figure
+
+        return pattern_figure(self)
+
+    def _table(self, bound: BoundResult) -> Table:
+        rows = [case for case in self.cases if case.collective == bound.collective]
+        with_wavelets = any(row.wavelet_cycles is not None for row in rows)
+        columns = (
+            Column(key="pattern", title="pattern", wraps=True, min_width=20),
+            *(number(key, title, count) for key, title in (("pes", "PEs"), ("words", "words"))),
+            Column(key="cycles", title="cycles  ", cell=_cycles_text, numeric=True),
+            number("times_bound", "× bound", "{:.2f}".format),
+            number("bound_cycles", "bound", count, priority=2),
+            number("form_cycles", "form", count, priority=1),
+            number("form_error_pct", "off by", "{:+.1f} %".format, priority=1),
+            *([number("wavelet_cycles", "wavelets", count)] if with_wavelets else []),
+            number("links", "links", count, priority=4),
+            number("busiest_link_words", "busiest", count),
+            number("colours", "colours", str),
+            number("root", "root", str, priority=3),
+        )
+        footer = (("bound", f"{bound.formula}: {bound.source}"),)
+        name = bound.collective.replace("_", "-").capitalize()
+        note = f"on a line of {self.machine}; {BEST} is the best of its size"
+        return Table(columns=columns, rows=rows, title=name, note=note, footer=footer)
+
+
+def _cycles_text(case: PatternCase) -> Text:
+    text = Text("" if case.cycles is None else count(case.cycles))
+    return text.append(f" {BEST}", "bold green") if case.best else text.append("  ")

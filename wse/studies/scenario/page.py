@@ -1,0 +1,65 @@
+"""The page of a scenario as one file: verdict, tables, and its drawings with tooltips."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from wse.reports.terminal import printable
+from wse.studies.compare.page.page import comparison_page
+from wse.studies.scenario.drawing import Drawing, Point, drawings_of, series_of
+from wse.studies.scenario.figures import FIGURES
+from wse.studies.scenario.judge import published_text
+from wse.studies.scenario.result import PublishedResult, ScenarioResult
+
+NOTE: Final = (
+    "Lines join the users of a combination, dashed ones of GPUs; grey ones are ruled out. Diamonds are published "
+    "speeds with a price, ticks at the top those without."
+)
+
+
+def scenario_as_html(result: ScenarioResult) -> bytes:
+    """The page, UTF-8."""
+    drawings = drawings_of(result)
+    return comparison_page(
+        title=printable(result.title),
+        verdict=result.verdict,
+        tables=result.tables(detail=True),
+        series=series_of(drawings),
+        curves=[_curve(drawing) for drawing in drawings],
+        curves_title="Predicted, and what is published",
+        curves_note=NOTE,
+        command="wse scenario --detail",
+        lists=[
+            ("Question", [("question", printable(result.question))]),
+            ("Published", [_source(one) for one in result.published]),
+            ("Assumptions", [(name, printable(assumed.text)) for name, assumed in result.economics.items()]),
+        ],
+    )
+
+
+def _curve(drawing: Drawing) -> dict[str, Any]:
+    """A drawing as the script draws it."""
+    return {
+        "title": drawing.title,
+        "across": drawing.across,
+        "lines": [
+            {
+                "series": line.series,
+                "kind": line.kind,
+                "points": [_point(point) | {"tier": None} for point in line.points],
+            }
+            for line in drawing.lines
+        ],
+        "public": [_point(point) for point in drawing.published],
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    return {"x": point.x, "y": point.y, "lines": list(point.lines)}
+
+
+def _source(one: PublishedResult) -> tuple[str, str]:
+    """A published figure with its confidence and source."""
+    date = "" if one.date is None else f", {printable(one.date)}"
+    who = f"{one.by}{date}; confidence {one.confidence}: {printable(one.reason)}"
+    return f"{FIGURES[one.figure].title} {published_text(one)}", f"{who}. {printable(one.source)}"

@@ -1,0 +1,88 @@
+"""The plot of a scenario: its drawings side by side, both axes of each logarithmic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from wse.reports.colours import PLOT_SERIES
+from wse.reports.terminal import printable
+from wse.studies.compare.curve.plot import GREY, scale
+from wse.studies.compare.plot import MARKERS
+from wse.studies.scenario.drawing import Drawing, Line, drawings_of, series_of
+from wse.studies.scenario.placement import GPU
+from wse.studies.scenario.result import ScenarioResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def scenario_as_png(result: ScenarioResult) -> bytes:
+    """The plot as a PNG image."""
+    from wse.reports.figure import png_of
+
+    return png_of(scenario_figure(result))
+
+
+def scenario_figure(result: ScenarioResult) -> Figure:
+    """The drawings of a scenario, a panel each."""
+    from wse.reports.figure import NotebookFigure
+
+    drawings = drawings_of(result)
+    series = series_of(drawings)
+    figure = NotebookFigure(figsize=(14, 6.6), layout="constrained")
+    for axes, drawing in zip(figure.subplots(1, len(drawings)), drawings, strict=True):
+        for line in sorted(drawing.lines, key=lambda line: bool(line.series)):
+            _line(axes, line, series)
+        scale(axes, drawing.title, drawing.across)
+        _published(axes, drawing)
+    figure.suptitle(printable(result.title), fontsize=10, parse_math=False)
+    figure.legend(handles=_legend(drawings, series), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return figure
+
+
+def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
+    """A line; one that is ruled out is grey."""
+    number = series.index(line.series) if line.series else -1
+    axes.plot(
+        [point.x for point in line.points],
+        [point.y for point in line.points],
+        color=PLOT_SERIES[number % len(PLOT_SERIES)] if line.series else GREY,
+        marker=MARKERS[number % len(MARKERS)] if line.series else ".",
+        markersize=5 if line.series else 4,
+        linewidth=1.2 if line.series else 0.7,
+        linestyle="--" if line.kind == GPU else "-",
+        alpha=0.85,
+        zorder=2 if line.series else 1,
+    )
+
+
+def _published(axes: Any, drawing: Drawing) -> None:
+    """What is published: a diamond, or a line from the upper edge where it is a speed alone."""
+    for point in drawing.published:
+        if point.y is None:
+            axes.axvline(point.x, color="black", linewidth=0.9, linestyle=":")
+        else:
+            axes.plot(point.x, point.y, color="black", marker="D", markersize=7, linestyle="")
+
+
+def _legend(drawings: Sequence[Drawing], series: Sequence[str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    lines = [
+        Line2D(
+            *([], []),
+            color=PLOT_SERIES[number % len(PLOT_SERIES)],
+            marker=MARKERS[number % len(MARKERS)],
+            label=name,
+        )
+        for number, name in enumerate(series)
+    ]
+    if any(not line.series for drawing in drawings for line in drawing.lines):
+        lines.append(Line2D([], [], color=GREY, marker=".", linewidth=0.7, label="ruled out"))
+    points = [point for drawing in drawings for point in drawing.published]
+    if any(point.y is None for point in points):
+        lines.append(Line2D([], [], color="black", linestyle=":", linewidth=0.9, label="published speed"))
+    if any(point.y is not None for point in points):
+        lines.append(Line2D([], [], color="black", linestyle="", marker="D", label="published speed and price"))
+    return lines

@@ -1,0 +1,231 @@
+"""ScenarioResult: combinations of settings, what each is predicted to give, and how that agrees with what is published.
+
+A combination that cannot be has no prediction, and the reason among what rules it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from wse.hardware.number import Grade
+from wse.reports.result import Doc, Result
+from wse.reports.table import Table
+from wse.reports.terminal import WIDEST, plural, printable
+from wse.studies.compare.result import AssumptionResult
+from wse.studies.estimate.draft_result import AcceptanceResult
+from wse.studies.scenario.form import Confidence, Relation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Agreement = Literal["consistent", "near", "ruled out"]
+CONSISTENT: Final = "consistent"
+NEAR: Final = "near"
+RULED_OUT: Final = "ruled out"
+
+NO_DRAFTS: Final = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointResult(Result):
+    """Users of a machine at the same time."""
+
+    users: Annotated[int, Doc("users at the same time; on wafers those of all streams in flight")]
+    tokens_per_s_per_user: Annotated[float, Doc("tokens of a user while it decodes", "tokens/s")]
+    usd_per_million_tokens: Annotated[float, Doc("dollars of a million generated tokens of all", "USD")]
+    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculationResult(AcceptanceResult):
+    """The drafts of a combination."""
+
+    draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 where none gains")]
+    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields, its own one among them")]
+    gain: Annotated[float, Doc("times as many tokens a second of a user as without drafts")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionResult(Result):
+    """What a combination is predicted to give its users, prompts of the others read meanwhile."""
+
+    chips: Annotated[int, Doc("wafers or GPUs, those of a draft model of its own among them")]
+    users: Annotated[int, Doc("users at the same time")]
+    most_users: Annotated[int, Doc("users whose caches fit")]
+    tokens_per_s_per_user: Annotated[float, Doc("tokens of a user while it decodes", "tokens/s")]
+    tokens_per_s: Annotated[float, Doc("generated tokens of all users", "tokens/s")]
+    ttft_s: Annotated[float, Doc("time to first token as a user meets it, on a new connection", "s")]
+    usd_per_million_tokens: Annotated[float, Doc("dollars of a million generated tokens of all users", "USD")]
+    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
+    joules_per_token: Annotated[float, Doc("of a generated token at the power of the whole system", "J")]
+    speculation: Annotated[SpeculationResult | None, Doc("drafts; absent without any")] = None
+    grade: Annotated[Grade, Doc("grade of the weakest constant that the speed rests on")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiersResult(Result):
+    """An ordinary tier, and a fast one of fewer users on the same machines."""
+
+    ordinary_users: Annotated[int, Doc("users of the ordinary tier")]
+    ordinary_tokens_per_s_per_user: Annotated[float, Doc("tokens of each of them", "tokens/s")]
+    ordinary_usd_per_million_tokens: Annotated[float, Doc("dollars of a million of its tokens", "USD")]
+    ordinary_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    ordinary_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
+    fast_users: Annotated[
+        int, Doc("the most users who are each so many times as fast as asked for; 1 where one alone is not")
+    ]
+    fast_tokens_per_s_per_user: Annotated[float, Doc("tokens of each of them", "tokens/s")]
+    fast_usd_per_million_tokens: Annotated[float, Doc("dollars of a million of its tokens", "USD")]
+    fast_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    fast_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
+    speed_up: Annotated[float, Doc("speed of a user of the fast tier over that of the ordinary one")]
+    cost_ratio: Annotated[float, Doc("cost of a token of the fast tier over that of the ordinary one")]
+    reached: Annotated[bool, Doc("whether the speed-up that was asked for is reached")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrivedResult(Result):
+    """Requests that arrive over time, served by ``wse serve-sim``."""
+
+    tier: Annotated[str | None, Doc("`ordinary` or `fast`, where there are tiers")] = None
+    users: Annotated[int, Doc("batch slots: users that can be served at the same time")]
+    capacity_requests_per_s: Annotated[float, Doc("requests a second that are served while some always wait", "1/s")]
+    offered: Annotated[float | None, Doc("arrivals a second over that; absent where all come at once")] = None
+    stable: Annotated[bool, Doc("whether fewer come than can be served")]
+    ttft_p50_s: Annotated[float | None, Doc("half of the users have the machine's first token after", "s")] = None
+    ttft_p99_s: Annotated[float | None, Doc("99 of 100 users have it after", "s")] = None
+    tokens_per_s_per_user: Annotated[float | None, Doc("tokens of the median user behind it", "tokens/s")] = None
+    usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million generated tokens", "USD")] = None
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price's range", "USD")] = (
+        None
+    )
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("the same at the high end of the price's range", "USD")
+    ] = None
+    goodput: Annotated[float | None, Doc("share of requests that are served as promised")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedResult(Result):
+    """A published figure that predictions are set against."""
+
+    figure: Annotated[str, Doc("what it is of: a name of a figure")]
+    value: Annotated[float, Doc("what is published")]
+    unit: Annotated[str, Doc("its unit; empty for a ratio")]
+    relation: Annotated[Relation, Doc("`about`, `at_least` or `at_most`: how the true figure relates to it")]
+    tolerance: Annotated[float, Doc("share that a prediction may be off")]
+    decides: Annotated[bool, Doc("whether it rules combinations out; else it is shown alone")]
+    confidence: Annotated[Confidence, Doc("how sure a prediction can be set against it: `high`, `medium` or `low`")]
+    reason: Annotated[str, Doc("why no more confidence")]
+    by: Annotated[str, Doc("`vendor` or `independent`")]
+    date: Annotated[str | None, Doc("date of the source")] = None
+    source: Annotated[str, Doc("address of the source")]
+    machines: Annotated[tuple[str, ...] | None, Doc("names of the machines that it is of; absent where of all")] = None
+    dtypes: Annotated[tuple[str, ...] | None, Doc("element types that it is of; absent where of all")] = None
+    drafts: Annotated[tuple[str, ...] | None, Doc("names of drafts that it is of; absent where of all")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgainstResult(Result):
+    """A prediction against a published figure."""
+
+    published: Annotated[int, Doc("index of the figure in `published`")]
+    predicted: Annotated[float, Doc("what is predicted, in the figure's unit")]
+    error_pct: Annotated[float, Doc("predicted over published, less 1", "%")]
+    agreement: Annotated[
+        Agreement,
+        Doc("`consistent`; `near`: past the bound by less than the tolerance; or `ruled out`"),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombinationResult(Result):
+    """A combination of settings."""
+
+    model: Annotated[str, Doc("the model")]
+    parameters: Annotated[int, Doc("its parameters")]
+    dtype: Annotated[str, Doc("element type of its weights")]
+    machine: Annotated[str, Doc("name of the machine in the scenario, or the machine in words")]
+    kind: Annotated[str, Doc("`wafer` or `gpu`")]
+    chip: Annotated[str | None, Doc("name of the wafer or GPU; absent where it cannot be")] = None
+    chips: Annotated[int | None, Doc("wafers or GPUs; absent where as many as needed are, and none hold it")] = None
+    prompt_len: Annotated[int, Doc("tokens of each prompt")]
+    users: Annotated[int | str, Doc("users at the same time, or `most`; with tiers those of the ordinary one")]
+    drafts: Annotated[str, Doc("name of the drafts, `none` without any")]
+    prediction: Annotated[PredictionResult | None, Doc("what it gives; absent where it cannot be")] = None
+    tiers: Annotated[TiersResult | None, Doc("of scenarios with tiers")] = None
+    arrived: Annotated[tuple[ArrivedResult, ...] | None, Doc("of scenarios with arrivals, but for trees of drafts")] = (
+        None
+    )
+    curve: Annotated[tuple[PointResult, ...] | None, Doc("as users vary, the fewest first")] = None
+    against: Annotated[tuple[AgainstResult, ...] | None, Doc("against each published figure that is of it")] = None
+    agreement: Annotated[Agreement | None, Doc("with all of them; absent where nothing is published")] = None
+    ruled_out_by: Annotated[tuple[str, ...] | None, Doc("figures that rule it out, or why it cannot be")] = None
+
+    @property
+    def subject(self) -> str:
+        """The model with its element type and drafts, in words."""
+        drafts = "" if self.drafts == NO_DRAFTS else f" with drafts {self.drafts}"
+        return printable(f"{self.model} as {self.dtype}{drafts}")
+
+    @property
+    def place(self) -> str:
+        """The machine with its number of wafers or GPUs, in words."""
+        chips = "" if self.chips is None else plural(self.chips, {"wafer": "wafer", "gpu": "GPU"}[self.kind])
+        return printable(f"{self.machine}, {chips}" if chips else self.machine)
+
+    @property
+    def settings(self) -> str:
+        """The combination in words."""
+        return f"{self.subject} on {self.place}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioResult(Result):
+    """A scenario: what combinations of settings give, and which agree with what is published."""
+
+    name: Annotated[str, Doc("name of the scenario, or the path of its file")]
+    title: Annotated[str, Doc("its title")]
+    question: Annotated[str, Doc("the question that it answers")]
+    verdict: Annotated[tuple[str, ...], Doc("the answer, in two sentences that follow from the combinations by rule")]
+    published: Annotated[tuple[PublishedResult, ...], Doc("published figures")]
+    combinations: Annotated[tuple[CombinationResult, ...], Doc("all combinations, machine by machine")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on, by machine")]
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Predicted against published, and the combinations; all of them with ``detail``."""
+        from wse.studies.scenario.tables import scenario_tables
+
+        return scenario_tables(self, detail=detail)
+
+    def plot(self) -> Figure:
+        """The drawings of the scenario: a figure of matplotlib."""
+        from wse.studies.scenario.plot import scenario_figure
+
+        return scenario_figure(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioSummary(Result):
+    """A scenario that comes with wse."""
+
+    name: Annotated[str, Doc("its name")]
+    title: Annotated[str, Doc("its title")]
+    question: Annotated[str, Doc("the question that it answers")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenariosResult(Result):
+    """The scenarios that come with wse."""
+
+    scenarios: Annotated[tuple[ScenarioSummary, ...], Doc("scenarios, by name")]
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The scenarios in one table."""
+        from wse.studies.scenario.tables import scenarios_table
+
+        return (scenarios_table(self.scenarios),)

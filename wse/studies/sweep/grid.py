@@ -1,0 +1,82 @@
+"""A grid of settings: every combination of the values of its axes, the last axis varying fastest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wse.request.estimate_request import EstimateRequest
+from wse.request.settings import SOFTWARE, WAFER
+from wse.studies.sweep.fields import Scalar, is_number_of_machine, option_value
+
+TOKENS: Final = "new_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A field and its values; one value where it is the same in all settings."""
+
+    name: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Settings by their index, from 0.
+
+    >>> grid = Grid((Axis("batch", (1, 8)), Axis("mapping", ("region", "pipeline"))))
+    >>> len(grid), grid.setting(2)
+    (4, {'batch': 8, 'mapping': 'region'})
+    """
+
+    axes: tuple[Axis, ...]
+
+    def __len__(self) -> int:
+        """The number of settings."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    def places(self, index: int) -> tuple[int, ...]:
+        """The index of a setting's value on each axis."""
+        places = []
+        for axis in reversed(self.axes):
+            index, place = divmod(index, len(axis.values))
+            places.append(place)
+        return tuple(reversed(places))
+
+    def setting(self, index: int) -> dict[str, Scalar]:
+        """The values of a setting by field, in the order of the axes."""
+        return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
+
+    def groups(self, indices: Iterable[int]) -> list[list[int]]:
+        """Settings in groups that share most of their compilation, in the grid's order.
+
+        They differ only in numbers of the machine or of its software and in how many tokens are generated. One worker
+        does a group, so that what its process keeps of the first, such as searched trees, serves the others.
+        """
+        deciding = [
+            at for at, axis in enumerate(self.axes) if not is_number_of_machine(axis.name) and axis.name != TOKENS
+        ]
+        by_places: dict[tuple[int, ...], list[int]] = {}
+        for index in indices:
+            places = self.places(index)
+            by_places.setdefault(tuple(places[at] for at in deciding), []).append(index)
+        return list(by_places.values())
+
+    def request(self, index: int) -> EstimateRequest:
+        """The estimate that a setting asks for."""
+        setting = self.setting(index)
+        options: dict[str, Any] = {
+            name: option_value(name, value) for name, value in setting.items() if not is_number_of_machine(name)
+        }
+        numbers: dict[str, Any] = {
+            f"{prefix[:-1]}_values": tuple(
+                (name.removeprefix(prefix), value)
+                for name, value in setting.items()
+                if name.startswith(prefix) and not isinstance(value, str)
+            )
+            for prefix in (WAFER, SOFTWARE)
+        }
+        factors = [f"{name}={value}" for name, value in setting.items() if is_number_of_machine(name)]
+        return EstimateRequest(**options, **numbers, settings=tuple(text for text in factors if "=x" in text))

@@ -1,0 +1,123 @@
+"""The picture of a sweep: what people look for first over one axis, a line for each setting of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from wse.errors import BadInput, UnknownName
+from wse.reports.colours import PLOT_SERIES
+from wse.reports.terminal import seconds
+from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.row import Entry
+from wse.studies.sweep.shown import several, value_in
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS: Final = (
+    ("user", "tokens/s of a user"),
+    ("throughput", "tokens/s of all users"),
+    ("ttft", "time to the first token"),
+    ("cost", "USD for a million tokens"),
+)
+MOST_POINTS: Final = 20_000
+MOST_NAMED: Final = 14
+MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X")
+LONGEST_NAME: Final = 48
+WIDE: Final = 20
+"""The largest over the smallest value from which on an axis is logarithmic."""
+
+
+def check_axis(grid: Grid, axis: str | None) -> str:
+    """The axis that is drawn across: the one asked for, or else the one with the most values.
+
+    Raises:
+        UnknownName: there is no such axis with several values.
+        BadInput: no axis has, or there are too many settings to draw.
+    """
+    names = several(grid)
+    check_points(len(grid), names)
+    if axis is None:
+        return max(names, key=lambda name: next(len(a.values) for a in grid.axes if a.name == name))
+    if axis not in names:
+        raise UnknownName("axis", axis, names, where="--x")
+    return axis
+
+
+def check_points(settings: int, axes: Sequence[str]) -> None:
+    """Raise BadInput where there is no axis with several values, or there are too many settings to draw."""
+    if not axes:
+        message = "one setting makes no picture; give an axis several values, such as --set batch=1,2,4"
+        raise BadInput(message)
+    if settings > MOST_POINTS:
+        message = f"{settings:,} settings are too many to draw in one picture; give at most {MOST_POINTS:,}"
+        raise BadInput(message)
+
+
+def as_png(grid: Grid, entries: Iterable[Entry], axis: str) -> bytes:
+    """The picture as a PNG image."""
+    from wse.reports.figure import png_of
+
+    return png_of(figure_of(grid, entries, axis))
+
+
+def figure_of(grid: Grid, entries: Iterable[Entry], axis: str) -> Figure:
+    """Four panels over one axis: a user, all users, the first token, dollars."""
+    from wse.reports.figure import NotebookFigure
+
+    lines: dict[str, list[tuple[Any, Entry]]] = {}
+    for entry in entries:
+        setting = grid.setting(entry.setting)
+        others = (f"{name.rpartition('.')[2]} {setting[name]}" for name in several(grid) if name != axis)
+        lines.setdefault(", ".join(others), []).append((setting[axis], entry))
+    values = next(a.values for a in grid.axes if a.name == axis)
+    numeric = all(not isinstance(value, str) for value in values)
+    figure = NotebookFigure(figsize=(11, 7.5), layout="constrained")
+    for axes, (key, title) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+        for at, (name, points) in enumerate(lines.items()):
+            _line(axes, at, name, [(x if numeric else values.index(x), value_in(grid, e, key)) for x, e in points])
+        _scale(axes, title, axis, values, numeric=numeric)
+        if key == "ttft":
+            axes.yaxis.set_major_formatter(lambda value, _: seconds(value) if value else "0")
+    handles, names = axes.get_legend_handles_labels()
+    if len(lines) > 1:
+        shown = names[:MOST_NAMED]
+        legend = figure.legend(
+            handles[:MOST_NAMED], shown, loc="outside lower center", ncols=3, fontsize=8, frameon=False
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        if len(names) > MOST_NAMED:
+            legend.set_title(f"the first {MOST_NAMED} of {len(names)} lines")
+    return figure
+
+
+def _line(axes: Any, at: int, name: str, points: Sequence[tuple[Any, Any]]) -> None:
+    """Draw the points that have a value, joined in the order of the axis."""
+    across = sorted((x, y) for x, y in points if y is not None)
+    style = {"color": PLOT_SERIES[at % len(PLOT_SERIES)], "marker": MARKERS[at // len(PLOT_SERIES) % len(MARKERS)]}
+    axes.plot(
+        [x for x, _ in across], [y for _, y in across], label=name[:LONGEST_NAME], markersize=4.5, linewidth=1, **style
+    )
+
+
+def _scale(axes: Any, title: str, axis: str, values: Sequence[Any], *, numeric: bool) -> None:
+    axes.set_title(title, fontsize=9)
+    axes.set_xlabel(axis, fontsize=9, parse_math=False)
+    if not numeric:
+        axes.set_xticks(range(len(values)), [str(value)[:LONGEST_NAME] for value in values])
+        for text in axes.get_xticklabels():
+            text.set_parse_math(False)
+    elif min(values) > 0 and max(values) >= WIDE * min(values):
+        axes.set_xscale("log")
+    heights = [y for line in axes.lines for y in line.get_ydata()]
+    if heights and max(heights) > WIDE * min(heights) > 0:
+        axes.set_yscale("log")
+    else:
+        axes.margins(y=0.1)
+        axes.set_ylim(bottom=0)
+    for ticks in (axes.yaxis, *([axes.xaxis] if numeric else [])):
+        ticks.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.tick_params(labelsize=8)
+    axes.grid(visible=True, linewidth=0.3)

@@ -1,0 +1,129 @@
+"""The grid that a TOML file and the command line describe, checked before anything is worked out.
+
+A file's keys are fields; a list is an axis, a value alone holds for all settings. Numbers of the wafer are
+``wafer.hop_cycles``, in a table ``[wafer]`` where the wafer itself is then ``name``; those of software likewise.
+``--set`` takes the place of what the file gives for the same field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from wse.errors import BadInput, BadMapping, BadMesh, BadModel, BadWafer, UnknownName
+from wse.files import read_toml
+from wse.hardware.mesh import parse_mesh
+from wse.request.arguments import is_list
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
+from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
+from wse.studies.sweep.grid import Axis, Grid
+
+MOST_SETTINGS: Final = 1_000_000
+_TABLES: Final = ("wafer", "software")
+_SOONEST: Final = EstimateRequest(wafers=1, prompt_len=1, new_tokens=1)
+"""The request that is quickest to check names with."""
+
+
+def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
+    """The grid of a ``.toml`` file or of a model, and of texts such as ``batch=1,8``.
+
+    Raises:
+        BadInput and its kinds: the file cannot be read, a field is unknown or given twice, a value is of another type,
+            not finite, twice in a list or a name that nothing has, or there are too many settings.
+    """
+    if source is None and not sets:
+        message = "nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8"
+        raise BadInput(message)
+    axes: dict[str, Axis] = {}
+    if source is not None and source.endswith(".toml"):
+        axes |= _axes(read_toml(Path(source), BadInput), source)
+        if not axes and not sets:
+            message = f"{source}: is empty; give settings, such as batch = [1, 8]"
+            raise BadInput(message)
+    elif source is not None:
+        axes["model"] = Axis("model", (source,))
+    return _check(axes | _from_texts(sets))
+
+
+def grid_of(settings: Mapping[str, Any]) -> Grid:
+    """The grid of values by field, such as ``{"model": "story", "batch": [1, 8], "wafer.hop_cycles": [1, 2]}``.
+
+    Any iterable but a text is an axis. Errors as of `read_grid`.
+    """
+    return _check(_axes(settings, "settings"))
+
+
+def _check(axes: dict[str, Axis]) -> Grid:
+    grid = Grid(tuple(axes.values()))
+    if len(grid) > MOST_SETTINGS:
+        sizes = " × ".join(f"{len(axis.values):,} {axis.name}" for axis in grid.axes if len(axis.values) > 1)
+        message = f"{sizes} are {len(grid):,} settings: give at most {MOST_SETTINGS:,}"
+        raise BadInput(message)
+    _check_names(grid)
+    return grid
+
+
+def _axes(table: Mapping[str, Any], where: str) -> dict[str, Axis]:
+    """The axes of a table, in which numbers of the wafer or of software may stand in tables of their own."""
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        inner = value if key in _TABLES and isinstance(value, dict) else {"name": value}
+        for name, number in inner.items():
+            field = key if name == "name" else f"{key}.{name}"
+            if field in values:
+                message = f"{where}: {field} is given twice; keep one"
+                raise BadInput(message)
+            values[field] = number
+    return {field: _axis(field, list(value) if is_list(value) else [value], where) for field, value in values.items()}
+
+
+def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:
+    axes: dict[str, Axis] = {}
+    for text in sets:
+        name, equals, values = text.partition("=")
+        if not equals:
+            message = f"--set {text!r}: give a field and its values, such as --set batch=1,8"
+            raise BadInput(message)
+        name = name.strip()
+        if name in axes:
+            message = f"--set {name} is given twice; put all its values into one, such as --set {name}=A,B"
+            raise BadInput(message)
+        parts = [part.strip() for part in values.split(",")] if values.strip() else []
+        axes[name] = _axis(name, parts, "--set")
+    return axes
+
+
+def _axis(name: str, raw_values: Sequence[object], where: str) -> Axis:
+    values: dict[Scalar, None] = {}
+    for raw in raw_values:
+        value = checked_value(name, raw, where)
+        if value in values:
+            message = f"{where}: {name} has {value!r} twice; give each value once"
+            raise BadInput(message)
+        values[value] = None
+    if not values:
+        if name not in known_fields():
+            raise UnknownName("setting", name, known_fields(), where=where)
+        message = f"{where}: {name} has no values; give at least one"
+        raise BadInput(message)
+    return Axis(name, tuple(values))
+
+
+def _check_names(grid: Grid) -> None:
+    """Raise for a name or a file that no setting could use, before hours are spent on the others."""
+    for axis in grid.axes:
+        if known_fields()[axis.name] is not str:
+            continue
+        for value in axis.values:
+            option: dict[str, Any] = {axis.name: None if value == DEFAULT else value}
+            try:
+                prepare_estimate(replace(_SOONEST, **option))
+            except (UnknownName, BadModel, BadWafer, BadMapping):
+                raise
+            except BadMesh:
+                parse_mesh(str(value))  # raises where it is none; too large for this wafer may fit another
+            except BadInput:
+                continue  # of use beside other values, or refused in its row

@@ -1,0 +1,145 @@
+"""A sweep's rows as one table, CSV or Parquet: the setting, the error if there is one, and the report.
+
+The table is made in two passes over the rows, which are never all in memory: columns and their types, then the cells.
+It is written beside its place and renamed, so what is there is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from wse.errors import BadInput
+from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.row import Cell, Entry, Row, column
+
+CSV, PARQUET = ".csv", ".parquet"
+ERROR = "error"
+PROSE_BEGINS: Final = ("grades_", "wafer_replaced_")
+PROSE_ENDS: Final = ("_grade", "_source", "_weakest", "_assumptions")
+"""Columns of grades and of prose, which a table has when they are asked for."""
+ROWS_A_GROUP: Final = 10_000
+_INT64: Final = range(-(2**63), 2**63)
+
+Entries = Callable[[], Iterable[Entry]]
+
+
+def check_table_path(table: Path) -> None:
+    """Raise BadInput for a file of another kind than CSV or Parquet, or Parquet without the library that writes it."""
+    if table.suffix not in (CSV, PARQUET):
+        message = f"-o {str(table)!r}: give the name of a table that ends in {CSV} or {PARQUET}"
+        raise BadInput(message)
+    if table.suffix == PARQUET and importlib.util.find_spec("pyarrow") is None:
+        message = f"-o {str(table)!r}: Parquet needs pyarrow: pip install 'wse[parquet]', or give a {CSV}"
+        raise BadInput(message)
+    if not table.parent.is_dir():
+        message = f"-o {str(table)!r}: there is no folder {str(table.parent)!r}; make it, or give another path"
+        raise BadInput(message)
+
+
+def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool = False) -> None:
+    """Write the table of all settings, in the grid's order; grades and prose only with ``every_column``.
+
+    ``entries`` gives their rows, in that order, as often as it is called. Raises BadInput where the file cannot
+    be written.
+    """
+    kinds: dict[str, set[type]] = {}
+    for row in _rows(grid, entries, every_column):
+        _merge(kinds, row)
+    temporary = table.with_name(f"{table.name}.{os.getpid()}")
+    try:
+        write = _write_csv if table.suffix == CSV else _write_parquet
+        write(_rows(grid, entries, every_column), kinds, temporary)
+        temporary.replace(table)
+    except OSError as error:
+        message = f"{table}: cannot write the table: {error.strerror or error}; mend that and give the command again"
+        raise BadInput(message) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  # noqa: FBT001
+    """The fields of each setting, the error, and the report without what a field says already."""
+    for entry in entries():
+        fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
+        known = fields.keys() | {f"inputs_{name}" for name in fields}
+        report = {k: v for k, v in entry.row.items() if k not in known and (every_column or not _is_prose(k))}
+        yield {**fields, ERROR: entry.error or None, **report}
+
+
+def _is_prose(name: str) -> bool:
+    """Whether a column is a grade of a number, or says in words what it rests on."""
+    return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
+
+
+def _merge(kinds: dict[str, set[type]], row: Row) -> None:
+    """Add the columns and types of a row: a new column goes behind the one that precedes it in the row."""
+    if not row.keys() <= kinds.keys():
+        order = list(kinds)
+        at = 0
+        for name in row:
+            if name in kinds:
+                at = order.index(name) + 1
+            else:
+                order.insert(at, name)
+                at += 1
+        ordered = {name: kinds.get(name, set()) for name in order}
+        kinds.clear()
+        kinds.update(ordered)
+    for name, cell in row.items():
+        if cell is not None:
+            kinds[name].add(str if type(cell) is int and cell not in _INT64 else type(cell))
+
+
+def _write_csv(rows: Iterable[Row], columns: Iterable[str], path: Path) -> None:
+    with path.open("x", encoding="utf-8", newline="") as stream:
+        names = list(columns)
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([_text(row.get(name)) for name in names] for row in rows)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    converters = {name: _converter(kind) for name, kind in kinds.items()}
+    arrow_types = {int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_(), _text: pyarrow.string()}
+    schema = pyarrow.schema([(name, arrow_types[convert]) for name, convert in converters.items()])
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        for group in _group(rows):
+            cells = [{k: None if cell is None else converters[k](cell) for k, cell in row.items()} for row in group]
+            writer.write_table(pyarrow.Table.from_pylist(cells, schema))
+
+
+def _converter(kinds: set[type]) -> Callable[[Any], Cell]:
+    """The function that gives the cells of a column one type: numbers stay numbers, several kinds become text."""
+    if kinds == {int, float}:
+        return float
+    return next(iter(kinds)) if kinds in ({int}, {float}, {bool}) else _text
+
+
+def _group(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    group: list[Row] = []
+    for row in rows:
+        group.append(row)
+        if len(group) == ROWS_A_GROUP:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _text(cell: Cell) -> str:
+    """A cell as CSV has it; numbers read back as they were."""
+    if cell is None:
+        return ""
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)

@@ -1,0 +1,133 @@
+"""Agreement, the result of ``wse validate --against wavelet``: errors of the fast model, and their tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import INDENT, WIDEST, count
+from wse.studies.validate.tables import signed_text
+
+WORST: Final = 10
+"""Configurations that are listed."""
+WIDTHS: Final = {"machine": 13, "PEs": 7, "words": 5, "fast": 8, "wavelet": 8, "error": 8}
+"""Characters of the columns of configurations."""
+PADDING: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementRow(Result):
+    """A configuration with the cycles of both readers."""
+
+    pattern: Annotated[str, Doc("The communication pattern, or whole layers.")]
+    wafer: Annotated[str, Doc("The wafer.")]
+    software: Annotated[str, Doc("The software profile.")]
+    rows: Annotated[int, Doc("Rows of PEs.")]
+    cols: Annotated[int, Doc("Columns of PEs.")]
+    words: Annotated[int, Doc("Words of a message; 0 for whole layers.", "words")]
+    detail: Annotated[str, Doc("What else the configuration has.")]
+    fast_cycles: Annotated[float, Doc("Cycles by the fast model.", "cycles")]
+    wavelet_cycles: Annotated[int, Doc("Cycles by the reference.", "cycles")]
+    contention_cycles: Annotated[
+        float, Doc("Cycles by the fast model in which words wait for other messages' on a link or ramp.", "cycles")
+    ]
+    streams: Annotated[int, Doc("The most messages on one link or ramp in one window.")]
+    loads_equal: Annotated[bool, Doc("Whether both count the same words on every link.")]
+    error_pct: Annotated[float, Doc("100 (fast - wavelet) / wavelet cycles.", "%")] = field(init=False)
+
+    def __post_init__(self) -> None:
+        error_pct = 100 * (self.fast_cycles - self.wavelet_cycles) / max(1, self.wavelet_cycles)
+        object.__setattr__(self, "error_pct", error_pct)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementErrors(Result):
+    """Errors of the fast model over some configurations."""
+
+    rows: Annotated[int, Doc("Configurations.")]
+    judged: Annotated[int, Doc("Configurations that are long enough for a relative error.")]
+    loads_equal: Annotated[int, Doc("Configurations with the same words on every link.")]
+    median_abs_error_pct: Annotated[float | None, Doc("Median of the absolute errors.", "%", or_null=True)]
+    worst_abs_error_pct: Annotated[float | None, Doc("Largest absolute error.", "%", or_null=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern(Result):
+    """A communication pattern."""
+
+    pattern: Annotated[str, Doc("The pattern, or whole layers.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternErrors(AgreementErrors, Pattern):
+    """Errors over the configurations of one pattern."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementSummary(AgreementErrors):
+    """Errors over all configurations, and by pattern."""
+
+    by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors by pattern.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement(Result):
+    """The fast model beside the reference, configuration by configuration."""
+
+    each: Annotated[int, Doc("Configurations of a pattern, a wafer and a software profile.")]
+    seed: Annotated[int, Doc("Seed of the configurations.")]
+    judged_above_cycles: Annotated[int, Doc("Cycles above which a relative error is judged.", "cycles")]
+    rows: Annotated[tuple[AgreementRow, ...], Doc("Every configuration.")]
+    summary: Annotated[AgreementSummary, Doc("Errors in short.")]
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Errors by pattern, and the configurations with the largest errors."""
+        judged = [row for row in self.rows if row.wavelet_cycles > self.judged_above_cycles]
+        judged.sort(key=lambda row: -abs(row.error_pct))
+        above = count(self.judged_above_cycles)
+        notes = [
+            ("", ""),
+            ("errors", f"of the fast model, where the reference takes more than {above} cycles"),
+            ("more", "--json: every configuration, with what else it has"),
+        ]
+        return (_summary_table(self.summary, self.seed), _worst_table(judged[:WORST], width), pair_table(notes))
+
+
+def _summary_table(summary: AgreementSummary, seed: int) -> Table:
+    """Errors of each pattern, and of all."""
+    columns = (
+        Column(key="pattern", title="pattern"),
+        number("rows", "runs"),
+        number("loads_equal", "links equal"),
+        number("median_abs_error_pct", "median", lambda error: f"{error:.1f} %"),
+        number("worst_abs_error_pct", "worst", lambda error: f"{error:.1f} %"),
+    )
+    return Table(
+        columns=columns,
+        rows=[*(errors.to_dict() for errors in summary.by_pattern), summary.to_dict() | {"pattern": "all"}],
+        title="The fast model against the cycle-by-cycle reference",
+        note=f"seed {seed}",
+        style=lambda row: "bold" if row["pattern"] == "all" else "",
+    )
+
+
+def _worst_table(rows: list[AgreementRow], width: int) -> Table:
+    """Configurations with the cycles of both readers."""
+    room = width - INDENT - sum(WIDTHS.values()) - PADDING * len(WIDTHS)
+    columns = (
+        Column(key="pattern", title="pattern", width=room),
+        Column(
+            key="machine",
+            title="machine",
+            cell=lambda row: f"{row.wafer} {row.software}",
+            width=WIDTHS["machine"],
+        ),
+        Column(key="pes", title="PEs", cell=lambda row: f"{row.rows}x{row.cols}", width=WIDTHS["PEs"]),
+        number("words", "words", lambda words: count(words) if words else "", width=WIDTHS["words"]),
+        number("fast_cycles", "fast", width=WIDTHS["fast"]),
+        number("wavelet_cycles", "wavelet", width=WIDTHS["wavelet"]),
+        number("error_pct", "error", signed_text, width=WIDTHS["error"]),
+    )
+    return Table(columns=columns, rows=rows, title=f"The {len(rows)} configurations that are farthest apart")

@@ -1,0 +1,82 @@
+"""Kinds of measurements: what was measured, on what, and on which of such rows constants of predictions were fitted.
+
+Rows of no known kind, such as a user's own, are of one that is named by their kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.platforms import wafer_of
+from wse.studies.validate.measured.shapes import configuration_of
+from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
+from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
+
+FITTED_PART: Final = "a part"
+FITTED_NONE: Final = "none"
+SERVICES: Final = "services"
+GPUS: Final = "GPUs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of measurements.
+
+    Attributes:
+        name: What was measured.
+        where: On what.
+        fitted: On which of such rows constants were fitted; empty where that is not known.
+    """
+
+    name: str
+    where: str = ""
+    fitted: str = ""
+
+
+_SERVICES: Final = dict(zip(SERVICE_METHODS.values(), (("at launch", "2 rows"), ("later", FITTED_NONE)), strict=True))
+_KERNELS: Final = tuple(
+    (re.compile(pattern), name, fitted)
+    for pattern, name, fitted in (
+        (r"^(all)?reduce$|^broadcast$", "reduces and broadcasts", FITTED_PART),
+        (r"^MeshGEMV", "MeshGEMV", FITTED_PART),
+        (r"^MeshGEMM \(column", "MeshGEMM by columns", FITTED_NONE),
+        (r"^MeshGEMM", "MeshGEMM", FITTED_PART),
+        (r"^Shift kernel", "region shifts", FITTED_PART),
+        (r"\bdecode\b", "decode of 8B and 72B", "6 rows"),
+        (r"\bprefill\b", "prefill of 8B and 72B", FITTED_NONE),
+        (r"^stencil", "stencils", FITTED_NONE),
+        (r"^point-to-point$", "words between PEs", FITTED_PART),
+        (r"^(copy|fma) |^PE core$|^GEMM local", "work of a PE", FITTED_PART),
+    )
+)
+
+
+def kind_of(m: Measurement, method: str) -> Kind:
+    """The kind of a row that a method predicts."""
+    wafer = wafer_of(m)
+    generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")
+    if method == GPU_METHOD:
+        name = configuration_of(m.text("model"))
+        name = "mixtures of experts" if name is not None and _is_mixture(name) else "dense models"
+        return Kind(name=name, where=GPUS, fitted=FITTED_PART)
+    if method in _SERVICES:
+        when, fitted = _SERVICES[method]
+        return Kind(name=SERVICES, where=f"{generation} {when}", fitted=fitted)
+    if m.table == "public":  # rates of the research decode, as its users report them
+        return Kind(name="decode of 8B and 72B", where=f"{generation} silicon", fitted="6 rows")
+    place = "simulator" if re.search("simulat", m.platform, re.IGNORECASE) else "silicon"
+    for pattern, name, fitted in _KERNELS:
+        if pattern.search(m.kernel):
+            return Kind(name=name, where=f"{generation} {place}".strip(), fitted=fitted)
+    return Kind(name=m.kernel)
+
+
+@cache
+def _is_mixture(name: str) -> bool:
+    return read_config(CONFIGURATIONS[name]).experts is not None

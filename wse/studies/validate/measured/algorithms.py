@@ -1,0 +1,70 @@
+"""Collectives that rows name in free text, as the collectives that the models know."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from wse.studies.validate.measured.measurements import Measurement
+
+_COLLECTIVES: Final = {
+    "reduce": "reduce",
+    "broadcast": "broadcast",
+    "multicast": "broadcast",
+    "allreduce": "all_reduce",
+}
+_NAMES: Final = (
+    ("auto_gen", re.compile(r"\bauto[-_ ]?gen")),
+    ("k_tree", re.compile(r"\b(k|2-level|two-level)[-_ ]?tree")),
+    ("two_way", re.compile(r"\btwo-way chain")),
+    ("two_phase", re.compile(r"\btwo[-_ ]phase\b")),
+    ("snake", re.compile(r"\bsnake\b")),
+    ("ring", re.compile(r"\bring\b")),
+    ("binary_tree", re.compile(r"\btree\b")),
+    ("star", re.compile(r"\bstar\b")),
+    ("chain", re.compile(r"\b(chain|pipeline)\b")),
+    ("flooding", re.compile(r"\b(flood|multicast)")),
+)
+"""The first that a text has is meant: ``snake chain`` is a snake, ``chain + broadcast`` a chain."""
+
+_GROUP: Final = re.compile(r"\bs\s*=\s*([0-9]{1,5})\b")
+_LEVELS: Final = re.compile(r"\bk\s*=\s*([0-9])\b")
+_GROUP_COUNT: Final = re.compile(r"\b(?:g|groups?|group_num)\s*=\s*([0-9]{1,5})\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """The collective of a row.
+
+    Attributes:
+        kind: ``reduce``, ``broadcast`` or ``all_reduce``.
+        algorithm: A name of the models, empty where the text has none of them.
+        group: PEs in a group of a two-phase reduce; None for the square root of the line.
+        groups: Groups of a K-tree of two levels; None for those with the fewest relays.
+        levels: Levels of a K-tree, its K; None where the row does not say.
+    """
+
+    kind: str
+    algorithm: str
+    group: int | None
+    groups: int | None
+    levels: int | None
+
+
+def collective_of(m: Measurement) -> Collective | None:
+    """The collective of a row about one."""
+    kind = _COLLECTIVES.get(re.sub(r"^2d|[\s_-]", "", m.text("kernel").lower()))
+    if kind is None:
+        return None
+    text = m.text("algorithm").lower()
+    algorithm = next((name for name, words in _NAMES if words.search(text)), "")
+    texts = f"{text} {m.text('note').lower()}"
+    group, groups, levels = _GROUP.search(text), _GROUP_COUNT.search(texts), _LEVELS.search(text)
+    return Collective(
+        kind=kind,
+        algorithm=algorithm,
+        group=int(group[1]) if group else None,
+        groups=int(groups[1]) if groups else None,
+        levels=int(levels[1]) if levels else None,
+    )

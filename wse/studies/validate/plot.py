@@ -1,0 +1,85 @@
+"""The picture of validation: a line for each kernel with every row's error, their median and the worst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from wse.reports.colours import PLOT_SERIES
+from wse.reports.terminal import count
+from wse.studies.validate.kinds import GPUS, SERVICES
+from wse.studies.validate.parts import CALIBRATED, ValidationRow
+from wse.studies.validate.result import Validation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BAND_PCT: Final = 10.0
+"""Errors up to here stand on a linear scale, larger ones on a logarithmic one."""
+TICKS_PCT: Final = (-100, -50, -20, -10, -5, 0, 5, 10, 20, 50, 100)
+LONGEST_NAME: Final = 34
+LINE_INCHES: Final = 0.23
+
+
+class _Line(NamedTuple):
+    """A line of the picture: what was measured, on what, and the signed errors of its rows."""
+
+    name: str
+    where: str
+    errors_pct: list[float]
+
+
+def figure_of(validation: Validation) -> Figure:
+    """Signed errors in percent, a line for each kernel and machine; of services and GPUs a line for each model."""
+    from wse.reports.figure import NotebookFigure
+
+    lines = _lines(validation.rows)
+    figure = NotebookFigure(figsize=(11, 1.6 + LINE_INCHES * max(len(lines), 3)), layout="constrained")
+    axes = figure.subplots()
+    colours = dict(zip(dict.fromkeys(line.where for line in lines), PLOT_SERIES * 2, strict=False))
+    for place, line in enumerate(lines):
+        _draw(axes, place, line, colours[line.where])
+    _finish(axes, lines)
+    return figure
+
+
+def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
+    """The lines, as the print-out has kinds of measurements; rows of formulas and constants are on none."""
+    lines: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row.error_pct is not None and row.method not in CALIBRATED:
+            is_model = row.where == GPUS or row.kind == SERVICES
+            name = row.kernel if is_model else row.kind or row.kernel
+            lines.setdefault((name, row.where or ""), []).append(row.error_pct)
+    every = [_Line(name, where, errors) for (name, where), errors in lines.items()]
+    places_measured = list(dict.fromkeys(line.where for line in sorted(every, key=lambda line: line.where == GPUS)))
+    return sorted(every, key=lambda line: places_measured.index(line.where))
+
+
+def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
+    middle = median(line.errors_pct)
+    axes.scatter(line.errors_pct, [place] * len(line.errors_pct), s=12, alpha=0.35, linewidths=0, color=colour)
+    axes.plot([middle, middle], [place - 0.38, place + 0.38], color="black", linewidth=1.6, zorder=3)
+    sizes = [abs(error) for error in line.errors_pct]
+    text = f"{count(len(sizes)):>6}{median(sizes):>9.1f} %{max(sizes):>9.1f} %"
+    axes.text(1.01, place, text, transform=axes.get_yaxis_transform(), va="center", family="monospace", fontsize=8)
+
+
+def _finish(axes: Any, lines: Sequence[_Line]) -> None:
+    """Scales, names of the lines, and the heading of the numbers beside them."""
+    names = [line.name if len(line.name) <= LONGEST_NAME else line.name[: LONGEST_NAME - 1] + "…" for line in lines]
+    labels = [", ".join(part for part in (name, line.where) if part) for name, line in zip(names, lines, strict=True)]
+    axes.set_yticks(range(len(lines)), labels, fontsize=8)
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.set_xscale("symlog", linthresh=BAND_PCT)
+    axes.set_xticks(TICKS_PCT, [f"{tick:+d}" if tick else "0" for tick in TICKS_PCT], fontsize=8)
+    axes.minorticks_off()
+    axes.axvline(0, color="black", linewidth=0.8, zorder=1)
+    for band in (-BAND_PCT, BAND_PCT):
+        axes.axvline(band, color="grey", linewidth=0.7, linestyle="--", zorder=1)
+    axes.grid(visible=True, axis="y", linewidth=0.3)
+    axes.set_xlabel("error of the prediction in %: below 0 it is too small; the bar is the median", fontsize=9)
+    heading = f"{'rows':>6}{'median':>11}{'worst':>11}"
+    font = {"family": "monospace", "fontsize": 8, "fontweight": "bold"}
+    axes.text(1.01, 1.01, heading, transform=axes.transAxes, va="bottom", **font)

@@ -1,0 +1,42 @@
+"""Rows that tabulate the published closed forms: arithmetic on a model, so the same closed forms must give them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.backends.fabric.line.closed_forms import Grouping, algorithms, closed_form, model_cycles
+from wse.studies.validate.measured.algorithms import collective_of
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.platforms import wafer_of
+from wse.studies.validate.measured.units import is_cycles
+from wse.studies.validate.predictors.prediction import NO_SIZE, Prediction, decline
+from wse_mappings.patterns import two_phase
+
+METHOD: Final = "closed form"
+
+LONGEST_SEARCH: Final = 1024
+"""PEs in the longest line that the auto-gen search takes a second for."""
+
+
+def predict(m: Measurement) -> Prediction | None:
+    """Cycles by the closed form that the row names."""
+    if m.evidence != "derived-from-published-formula" or not m.platform.lower().startswith("model"):
+        return None
+    collective, wafer = collective_of(m), wafer_of(m)
+    if collective is None or wafer is None or not is_cycles(m.text("metric")):
+        return decline("a formula of something else than the cycles of a collective on one wafer generation")
+    if m.rows is None or m.cols is None or m.words is None:
+        return NO_SIZE
+    name, rows, cols = collective.algorithm, m.rows, m.cols
+    if min(rows, cols) > 1 and name not in ("snake", "flooding", "ring"):
+        name = f"x_y_{name}"
+    if name not in algorithms()[collective.kind] or (name == "ring" and min(rows, cols) > 1):
+        return decline(f"no closed form of this {collective.kind.replace('_', '-')} algorithm is published")
+    if name.endswith("auto_gen") and max(rows, cols) > LONGEST_SEARCH:
+        return decline(f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long")
+    if collective.algorithm == "two_phase" and collective.group is not None:
+        if collective.kind != "reduce" or min(rows, cols) > 1 or not 1 <= collective.group < rows * cols:
+            return decline("two phases with a group size of their own have a closed form only as the reduce of a line")
+        terms = two_phase.terms(rows * cols, m.words, collective.group)
+        return Prediction(value=model_cycles(terms, wafer, Grouping.OVERLAPPED), method=METHOD)
+    return Prediction(value=closed_form(collective.kind, name, rows, cols, m.words, wafer), method=METHOD)

@@ -1,0 +1,176 @@
+"""Layers and products compiled as the released WaferLLM harness runs them, and their cycles by the fast model.
+
+The harness (He et al., OSDI 2025, arXiv 2502.04563; github.com/MeshInfra/WaferLLM) times one layer with one head of the
+full width, a full cache, no embedding, head or hand-off, again and again on counters of the PEs; products alike. What
+does not fit a PE's SRAM as a whole model is timed all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+
+from wse.backends.fabric.model import Fabric
+from wse.compiler.options import (
+    DECODE,
+    LAYERS,
+    MESH_GEMM_OWN,
+    PREFILL,
+    PRODUCT,
+    REPORT,
+    THIN_GEMM,
+    Choice,
+    Options,
+)
+from wse.compiler.pipeline import compile_choice
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.configs.rope import plain_rope
+from wse.models.spec import Layer, ModelSpec
+from wse.program.isa.instructions import CODES, kernel_named
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import Kind
+from wse.studies.validate.measured.shapes import Shape
+from wse.studies.validate.measured.versions import software
+from wse_mappings.patterns.k_tree import EQUAL_GROUPS
+
+PROFILE = "academic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The PEs that a row was measured on."""
+
+    wafer: WaferSpec
+    rows: int
+    cols: int
+
+    def problem(self) -> str:
+        """Why nothing can be compiled for it; empty where it can."""
+        if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
+            return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
+        return ""
+
+
+@cache
+def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
+    """Cycles of one token through one layer, with ``cached`` entries in the cache."""
+    context = 1 << (cached - 1).bit_length()  # the cycles do not hang on what more the cache has room for
+    return _decode_fabric(grid, _one_layer(shape), context, dtype, costs).decode_cost(cached - 1).cycles
+
+
+@lru_cache(maxsize=8)
+def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: SoftwareProfile) -> Fabric:
+    program = _compile(grid, shape, _decode(grid, context, dtype), THIN_GEMM)
+    return Fabric(program, grid.wafer, costs)
+
+
+@cache
+def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
+    """Cycles of ``tokens`` tokens through one layer."""
+    program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
+    return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
+
+
+def decode_fits(grid: Grid, shape: Shape, cached: int, dtype: str) -> bool:
+    """Whether all layers, with their caches, fit the SRAM of the grid's PEs."""
+    return _compile(grid, shape, _decode(grid, cached, dtype), THIN_GEMM).fits
+
+
+def prefill_fits(grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
+    """Whether all layers fit the SRAM of the grid's PEs."""
+    return _compile(grid, shape, _prefill(grid, tokens, dtype), MESH_GEMM_OWN).fits
+
+
+@cache
+def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: SoftwareProfile) -> float:
+    """Cycles of a vector of K elements times a K x N matrix, all-reduced in ``groups`` groups; 0: equal ones."""
+    options = _options(grid, dtype, scope=PRODUCT, phases=(DECODE,), groups=groups or EQUAL_GROUPS)
+    program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, THIN_GEMM)
+    return Fabric(program, grid.wafer, costs).decode_cost(0).cycles
+
+
+@cache
+def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, costs: SoftwareProfile) -> float:
+    """Cycles of an M x K times a K x N matrix by MeshGEMM, each local product done ``repeats`` times."""
+    options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
+    program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, MESH_GEMM_OWN)
+    program = replace(program, phases=tuple(_repeat_work(phase, repeats) for phase in program.phases))
+    return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
+
+
+def _one_layer(shape: Shape) -> Shape:
+    return replace(shape, layer_count=1)
+
+
+def _decode(grid: Grid, cached: int, dtype: str) -> Options:
+    return _options(grid, dtype, scope=LAYERS, phases=(DECODE,), context=cached)
+
+
+def _prefill(grid: Grid, tokens: int, dtype: str) -> Options:
+    return _options(grid, dtype, scope=LAYERS, phases=(PREFILL,), prompt_tokens=tokens, context=tokens)
+
+
+def _one_head(shape: Shape) -> ModelSpec:
+    return ModelSpec(
+        name="one head",
+        family="llama",
+        layers=(Layer(),) * shape.layer_count,
+        hidden_size=shape.hidden_size,
+        head_count=1,
+        kv_head_count=1,
+        head_size=shape.hidden_size,
+        attention_scale=shape.hidden_size**-0.5,
+        rope=plain_rope(shape.hidden_size, 1e4),
+        ffn_size=shape.ffn_size,
+        vocab_size=1,
+        context_limit=2**31,
+        norm_eps=1e-5,
+        tied_embedding=False,
+        dtype="float16",
+        bos_token_id=None,
+        eos_token_ids=(),
+    )
+
+
+def _options(
+    grid: Grid,
+    dtype: str,
+    *,
+    scope: str,
+    phases: tuple[str, ...],
+    prompt_tokens: int = 0,
+    context: int = 1,
+    groups: int = EQUAL_GROUPS,
+) -> Options:
+    return Options(
+        mapping="region",
+        wafers=1,
+        dtype=dtype,
+        accumulate=dtype,  # the released kernels add up in the type of their operands
+        context=context,
+        prompt_tokens=(prompt_tokens,),
+        region=(grid.rows, grid.cols),
+        capacity=REPORT,
+        scope=scope,
+        phases=phases,
+        groups=groups,
+        store_and_forward=True,
+    )
+
+
+@cache
+def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
+    """The compiled Program; of its software's costs only the bytes of code play a part in it."""
+    chunk = max(*options.prompt_tokens, 1)
+    choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
+    profile = software(PROFILE, grid.wafer.generation)
+    return compile_choice(_one_head(shape), grid.wafer, profile, options, choice)
+
+
+def _repeat_work(phase: Phase, repeats: int) -> Phase:
+    """The phase with ``repeats`` times the multiply-adds in each local product: 0 leaves the transfers alone."""
+    fixed = phase.steps.fixed.copy()
+    products = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["matmul"])
+    fixed[products, kernel_named("matmul").index["K"]] *= repeats
+    return replace(phase, steps=replace(phase.steps, fixed=fixed))

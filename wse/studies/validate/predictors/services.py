@@ -1,0 +1,230 @@
+"""Inference services on wafers: what `wse estimate` says of the model, software and wafers that a row names.
+
+Software is `production`, the mapping `bands`. The schedule is `released` until September 2024, as the services of which
+`production` was fitted were closest to it, and `fused` from the release of October 2024 on, which its vendor credits to
+rewritten kernels among others. What a row does not say is taken as in `wse estimate`: the fewest wafers
+that hold the model, a prompt of 1,024 tokens and as many new ones. Rows that use speculative decoding, or may
+(`service_terms.with_drafts`), get the rate with the bundled acceptance of drafts (`wse.studies.estimate.drafting`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
+from operator import attrgetter
+from typing import Final
+
+from wse.compiler.options import FUSED, RELEASED, REPORT
+from wse.compiler.search.search import Compilation
+from wse.errors import BadInput, DoesNotFit
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.models.spec import ModelSpec
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
+from wse.serving.draft_machine import DraftMachine
+from wse.serving.speculation import Acceptance, acceptance_of, best_draft
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.draft_placement import place_head
+from wse.studies.estimate.drafting import head_machine, verify_passes
+from wse.studies.estimate.estimate import estimate_of
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.platforms import wafer_of
+from wse.studies.validate.measured.service_terms import (
+    LAST_PLAIN_MONTH,
+    count,
+    earliest_month,
+    element_type,
+    lengths,
+    with_drafts,
+)
+from wse.studies.validate.measured.shapes import configuration_of
+from wse.studies.validate.predictors.prediction import Prediction, decline
+
+PROFILE: Final = "production"
+MAPPING: Final = "bands"
+METHODS: Final = {RELEASED: "estimate", FUSED: "estimate, fused"}
+"""Names of the method, by the schedule of a layer's steps."""
+
+RATES: Final[dict[str, tuple[str, ...]]] = {
+    "output_tok_s_per_user": ("decode", "tokens_per_s_per_user"),
+    "system_output_tok_s": ("decode", "tokens_per_s"),
+    "system_tok_s": ("decode", "tokens_per_s"),
+}
+"""Metrics that drafts make faster, and where a report of `wse estimate` has them."""
+
+TIMES: Final[dict[str, tuple[str, ...]]] = {"ttft_s": ("latency", "user", "ttft_s")}
+"""Metrics that drafts leave alone: the first token comes before any. Services are measured by their users, behind
+network and connection."""
+
+_MODELLED: Final = re.compile(r"^(modelled_|fit_)")
+_PRICE: Final = re.compile(r"(^|_)(usd|price|cost)(_|$)")
+
+METRICS: Final = RATES | TIMES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRequest:
+    """The estimate that predicts a row: its request, and the model whose drafts are accepted; empty without drafts."""
+
+    request: EstimateRequest
+    drafts_of: str
+
+
+def predict(m: Measurement) -> Prediction | None:
+    """Tokens a second and times to the first token of services on wafers."""
+    service = service_request(m)
+    return answer(m, service, estimate_service) if isinstance(service, ServiceRequest) else service
+
+
+def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
+    """The estimate for a row; a Prediction with the reason where there is none; None for a row of no service."""
+    wafer, metric = wafer_of(m), m.text("metric").strip()
+    if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
+        return None
+    if _MODELLED.match(metric):
+        return decline("what somebody's model gives, not a measurement")
+    if _PRICE.search(metric):
+        return decline("a price, which follows from no model of the machine")
+    if metric not in METRICS:
+        return decline("a fact about a machine or a model, or a count that hangs on users whom the row does not state")
+    model = m.text("model")
+    name = configuration_of(model)
+    if name is None:
+        return decline(f"no configuration is known for the model {model[:40] or '(none named)'}")
+    dtype = element_type(m, name)
+    if dtype is None:
+        return decline("the element type of the weights is none that wafers are known to use")
+    users = m.text("batch_or_concurrency")
+    batch = count(users or "1")
+    if batch is None:
+        return decline("the row does not give one number of users")
+    chips = m.text("chips")
+    wafers = count(chips)
+    if chips.strip() and wafers is None:
+        return decline("the row does not give one number of wafers")
+    request = _with_lengths(m, _spec(name).context_limit, EstimateRequest(model=name, wafer=wafer.name, wafers=wafers))
+    schedule = FUSED if earliest_month(m, name) > LAST_PLAIN_MONTH else RELEASED
+    request = replace(request, software=PROFILE, mapping=MAPPING, schedule=schedule, dtype=dtype, batch=batch)
+    drafts = batch == 1 and with_drafts(m, name)
+    return ServiceRequest(request=request, drafts_of=name if drafts else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceEstimate:
+    """Numbers of an estimate.
+
+    Attributes:
+        values: The metrics in the order of `METRICS`, without drafts.
+        fits: Whether it fits.
+        gain: The gain of drafts; 1 without.
+        tokens_per_pass: Tokens that a pass brings with drafts; 1 without.
+        bound_ratio: The cycles of a token over their bound.
+    """
+
+    values: tuple[float, ...]
+    fits: bool
+    gain: float
+    tokens_per_pass: float
+    bound_ratio: float
+
+    def of(self, metric: str) -> float:
+        """The value of a metric, without drafts."""
+        return self.values[list(METRICS).index(metric)]
+
+
+def answer(
+    m: Measurement, service: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]
+) -> Prediction:
+    """The prediction of a row by the numbers of its estimate."""
+    try:
+        numbers = estimate(service)
+    except (BadInput, DoesNotFit) as error:
+        return decline(f"wse estimate refuses it: {str(error).partition(';')[0]}")
+    metric = m.text("metric").strip()
+    plain = numbers.of(metric)
+    gain = numbers.gain if metric in RATES else 1.0
+    schedule = service.request.schedule
+    return Prediction(
+        value=plain * gain,
+        plain=plain if service.drafts_of else None,
+        other_schedule=_by_other_schedule(service, metric, estimate),
+        free_drafts=plain * numbers.tokens_per_pass if metric in RATES and service.drafts_of else None,
+        bound=plain * numbers.tokens_per_pass * numbers.bound_ratio if metric in RATES else None,
+        method=METHODS[schedule],
+        software=PROFILE,
+        sram_fits=numbers.fits,
+    )
+
+
+def _by_other_schedule(
+    service: ServiceRequest, metric: str, estimate: Callable[[ServiceRequest], ServiceEstimate]
+) -> float | None:
+    """The value of a metric by the schedule that a row is not predicted with; None where nothing fits with it."""
+    schedule = RELEASED if service.request.schedule == FUSED else FUSED
+    try:
+        numbers = estimate(replace(service, request=replace(service.request, schedule=schedule)))
+    except DoesNotFit:
+        return None
+    return numbers.of(metric) * (numbers.gain if metric in RATES else 1.0)
+
+
+@cache
+def estimate_service(service: ServiceRequest) -> ServiceEstimate:
+    """The numbers of ``wse estimate`` for a request.
+
+    Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
+    does not fit even so is timed all the same. So is a draft head that has no room beside the model.
+    """
+    prepared, chosen = _choose(service.request)
+    result = estimate_of(prepared, chosen.program)
+    gain = tokens_per_pass = 1.0
+    if service.drafts_of and result.decode is not None:
+        head = place_head(prepared, capacity=REPORT)
+        passes = verify_passes(prepared, chosen, head)
+        curve, machine = acceptance_of(service.drafts_of), head_machine(prepared, chosen, head, passes)
+        draft_tokens, gain = best_draft(curve, partial(_speed_up, machine, curve))
+        tokens_per_pass = curve.at(draft_tokens)
+    values = tuple(float(attrgetter(".".join(keys))(result)) for keys in METRICS.values())
+    return ServiceEstimate(
+        values=values,
+        fits=result.sram.fits,
+        gain=gain,
+        tokens_per_pass=tokens_per_pass,
+        bound_ratio=(result.bounds and result.bounds.token.ratio) or 1.0,
+    )
+
+
+def _speed_up(machine: DraftMachine, curve: Acceptance, draft_tokens: int) -> float:
+    """Return how many times faster tokens come for a user alone with a number of draft tokens per pass."""
+    return machine.verify_s(1) / machine.row(curve, draft_tokens).token_s
+
+
+@lru_cache(maxsize=1)
+def _choose(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
+    prepared = prepare_estimate(request)
+    try:
+        return prepared, compile_fastest(prepared)
+    except DoesNotFit:
+        if request.wafers is None or request.capacity == REPORT:
+            raise
+        smaller = replace(request, capacity=REPORT) if request.context is None else replace(request, context=None)
+        return _choose(smaller)
+
+
+@cache
+def _spec(name: str) -> ModelSpec:
+    return read_config(CONFIGURATIONS[name])
+
+
+def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> EstimateRequest:
+    """The request with the row's lengths, none beyond what the model was made for."""
+    prompt, new, context = lengths(m)
+    if prompt is not None and new is not None:
+        return replace(request, prompt_len=prompt, new_tokens=new)
+    if context is not None:
+        context = max(2, min(context, limit))
+    prompt, new = request.lengths(context or limit)
+    return replace(request, prompt_len=prompt, new_tokens=new, context=context)

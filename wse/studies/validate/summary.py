@@ -1,0 +1,138 @@
+"""Predictions beside measurements, and their errors by source and kernel."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from wse.studies.validate.kinds import GPUS, SERVICES, Kind, kind_of
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.parts import (
+    CALIBRATED,
+    GroupErrors,
+    KindErrors,
+    MethodErrors,
+    ReasonCount,
+    SramFit,
+    ValidationRow,
+    ValidationSummary,
+)
+from wse.studies.validate.predictors.prediction import Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """A row and its answer."""
+
+    measurement: Measurement
+    prediction: Prediction
+
+    @property
+    def error_pct(self) -> float | None:
+        """100 (predicted - measured) / measured; None without a prediction, or where nothing was measured."""
+        return self._error_pct(self.prediction.value)
+
+    @property
+    def plain_error_pct(self) -> float | None:
+        """The error of the prediction without speculative decoding; None where there is no such prediction."""
+        return self._error_pct(self.prediction.plain)
+
+    @property
+    def other_schedule_error_pct(self) -> float | None:
+        """The error of the prediction by the other schedule; None where there is no such prediction."""
+        return self._error_pct(self.prediction.other_schedule)
+
+    def _error_pct(self, predicted: float | None) -> float | None:
+        measured = self.measurement.measured
+        if predicted is None or not measured:
+            return None
+        error = 100 * (predicted / measured - 1)
+        return error if math.isfinite(error) else None
+
+    def as_row(self) -> ValidationRow:
+        """The row of the result."""
+        m, p = self.measurement, self.prediction
+        kind = None if p.value is None else kind_of(m, p.method)
+        return ValidationRow(
+            file=m.file,
+            line=m.line,
+            input=dict(m.input),
+            source=m.source,
+            kernel=m.kernel,
+            kind=None if kind is None else kind.name,
+            where=None if kind is None else kind.where,
+            measured=m.measured,
+            predicted=p.value,
+            error_pct=self.error_pct,
+            predicted_plain=p.plain,
+            error_plain_pct=self.plain_error_pct,
+            predicted_other_schedule=p.other_schedule,
+            error_other_schedule_pct=self.other_schedule_error_pct,
+            predicted_free_drafts=p.free_drafts,
+            bound=p.bound,
+            reason=p.reason or None,
+            method=p.method or None,
+            software=p.software or None,
+            sram=None if p.sram_fits is None else SramFit(fits=p.sram_fits),
+        )
+
+
+def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
+    """Counts of all rows and errors of measurements, by method, by source and kernel; counts of each reason.
+
+    Errors over all leave out what is no prediction of a measurement: see `CALIBRATED`.
+    """
+    every = list(rows)
+    groups: dict[tuple[str, str], list[ComparedRow]] = {}
+    for row in every:
+        groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
+    methods = dict.fromkeys(row.prediction.method for row in every if row.prediction.method)
+    reasons = Counter(row.prediction.reason for row in every if row.prediction.reason)
+    by_kind: dict[Kind, list[ComparedRow]] = {}
+    for row in every:
+        if row.prediction.value is not None and row.prediction.method not in CALIBRATED:
+            by_kind.setdefault(kind_of(row.measurement, row.prediction.method), []).append(row)
+    measured = _errors([row for row in every if row.prediction.method not in CALIBRATED])
+    counts = {"rows": len(every), "predicted": sum(row.prediction.value is not None for row in every)}
+    return ValidationSummary(
+        **measured | counts,
+        by_kind=tuple(
+            KindErrors(kind=kind.name, where=kind.where, fitted=kind.fitted, **_errors(group))
+            for kind, group in sorted(by_kind.items(), key=_order)
+        ),
+        by_method=tuple(
+            MethodErrors(method=method, **_errors([row for row in every if row.prediction.method == method]))
+            for method in methods
+        ),
+        by_other_schedule=tuple(
+            MethodErrors(method=method, **_errors(group, [row.other_schedule_error_pct for row in group]))
+            for method in methods
+            for group in [[row for row in every if row.prediction.method == method]]
+            if any(row.other_schedule_error_pct is not None for row in group)
+        ),
+        by_source_and_kernel=tuple(
+            GroupErrors(source=source, kernel=kernel, **_errors(group)) for (source, kernel), group in groups.items()
+        ),
+        reasons=tuple(ReasonCount(reason=reason, rows=count) for reason, count in reasons.most_common()),
+    )
+
+
+def _order(kind: tuple[Kind, list[ComparedRow]]) -> tuple[bool, bool]:
+    """What a kind is sorted by: kernels in the order of the files, then services, then GPUs."""
+    return kind[0].where == GPUS, kind[0].name == SERVICES
+
+
+def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
+    """The fields of `Errors`, of the rows' own errors where no others are given."""
+    signed = [row.error_pct for row in rows] if errors_pct is None else errors_pct
+    errors = [abs(error) for error in signed if error is not None]
+    return {
+        "rows": len(rows),
+        "predicted": sum(row.prediction.value is not None for row in rows),
+        "median_abs_error_pct": median(errors) if errors else None,
+        "worst_abs_error_pct": max(errors) if errors else None,
+    }

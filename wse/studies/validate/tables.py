@@ -1,0 +1,235 @@
+"""The tables of ``wse validate``, and its numbers as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from wse.reports.table import Column, Row, Table, more_rows, number, pair_table
+from wse.reports.terminal import INDENT, count, plural, printable
+from wse.studies.validate.parts import (
+    CALIBRATED,
+    Errors,
+    GpuErrors,
+    ModelCapacity,
+    ReasonCount,
+    ValidationRow,
+    ValidationSummary,
+)
+
+Listed = Literal["predicted", "all", "none"]
+"""Rows that are listed one by one."""
+NUMBER_WIDTH: Final = 9
+LINE_WIDTH: Final = 5
+KERNEL_WIDTH: Final = 17
+METRIC_WIDTH: Final = 12
+PADDING: Final = 2
+CODE: Final = "code of a PE"
+ALL: Final = "all"
+MOST_REASONS: Final = 6
+
+
+def validation_tables(
+    rows: Sequence[ValidationRow],
+    summary: ValidationSummary,
+    capacity: Sequence[ModelCapacity] | None,
+    listed: Listed,
+    width: int,
+) -> tuple[Table, ...]:
+    """Files, errors by kind, the rows that are to be listed, reasons why others are not predicted, and capacity.
+
+    With rows errors by source and kernel are listed too.
+    """
+    groups: dict[tuple[str, str], list[ValidationRow]] = {}
+    for row in rows:
+        if listed == "all" or (listed == "predicted" and row.reason is None):
+            source = row.input.get("source") or row.input.get("source_url") or ""
+            groups.setdefault((row.file, source), []).append(row)
+    tables = [_files_table(rows), _kinds_table(summary)]
+    for (file, source), group in groups.items():
+        tables += _group_tables(group, source, Path(file).name, width)
+    if summary.reasons:
+        tables.append(_reasons_table(summary.reasons))
+    if listed != "none":
+        tables.append(_errors_table(summary, width))
+    if summary.gpus:
+        by_stack = summary.gpus if listed != "none" else [group for group in summary.gpus if " on " not in group.group]
+        tables.append(_gpus_table(by_stack))
+    if capacity:
+        tables.append(_capacity_table(capacity))
+    rows_hint = ["--rows all: the others too"] if summary.reasons else []
+    hints = ["--rows predicted: row by row, and errors by source"] if listed != "predicted" else rows_hint
+    return (*tables, pair_table([("", ""), ("more", "; ".join([*hints, "--json: everything"]))]))
+
+
+def _files_table(rows: Sequence[ValidationRow]) -> Table:
+    """The files, with the number of rows and of predicted rows of each."""
+    columns = (
+        Column(key="file", title="file", wraps=True),
+        number("rows", "rows", width=NUMBER_WIDTH),
+        number("predicted", "predicted", width=NUMBER_WIDTH),
+    )
+    files = []
+    for file in dict.fromkeys(row.file for row in rows):
+        of_file = [row for row in rows if row.file == file]
+        files.append({"file": file, "rows": len(of_file), "predicted": sum(row.reason is None for row in of_file)})
+    return Table(columns=columns, rows=files, title="Measurements")
+
+
+def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
+    """The predicted rows of a source, and those that are not predicted with the reason."""
+    predicted = [row for row in rows if row.reason is None]
+    unpredicted_rows = [row for row in rows if row.reason is not None]
+    room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
+    tables = []
+    if predicted:
+        columns = [_number("predicted", "predicted", value_text), _number("error_pct", "error", signed_text)]
+        if any(row.predicted_plain is not None for row in predicted):
+            columns.append(_number("predicted_plain", "no drafts", value_text))
+            columns.append(_number("error_plain_pct", "error", signed_text))
+        free = room - (len(columns) - 2) * (NUMBER_WIDTH + PADDING)
+        tables.append(Table(columns=(*_row_columns(free), *columns), rows=predicted))
+    if unpredicted_rows:
+        reason = Column(key="reason", title="not predicted", style="bright_black", wraps=True)
+        tables.append(Table(columns=(*_row_columns(room), reason), rows=unpredicted_rows))
+    first, *further_tables = tables
+    return [replace(first, title=printable(source), note=printable(file)), *further_tables]
+
+
+def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
+    return number(key, title, form, width=NUMBER_WIDTH)
+
+
+def _row_columns(room: int) -> tuple[Column, ...]:
+    """The columns that every row has; its description has ``room`` characters."""
+    return (
+        number("line", "line", str, width=LINE_WIDTH),
+        Column(key="what", title="what", cell=lambda row: printable(description(row.input)), width=room),
+        Column(key="metric", title="metric", cell=lambda row: printable(row.input["metric"]), width=METRIC_WIDTH),
+        number("measured", "measured", cell=_measured_text, width=NUMBER_WIDTH),
+    )
+
+
+def _measured_text(row: ValidationRow) -> str:
+    return printable(row.input["value"]) if row.measured is None else value_text(row.measured)
+
+
+def description(row: Mapping[str, str]) -> str:
+    """The description of a row in few words: grid as rows x columns, size, model, algorithm."""
+    name = (row.get("algorithm") or row.get("system") or row.get("kernel") or "").split(" (")[0]
+    grid = f"{row['grid_h']}x{row['grid_w']}" if row.get("grid_w") and row.get("grid_h") else ""
+    product = "x".join(part for part in (row.get("M,N,K") or "").split(",") if part)
+    product = product or "x".join(row[c] for c in "MKN" if row.get(c))
+    size = f"{row['vector_len_bytes']} B" if row.get("vector_len_bytes") else product
+    model = row.get("workload") or row.get("model") or ""
+    return ", ".join(part for part in (grid, size, model, name) if part)
+
+
+def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
+    columns = (number("rows"), Column(key="reason", wraps=True))
+    rows = plural(sum(reason.rows for reason in reasons), "row")
+    shown = reasons[:MOST_REASONS]
+    return Table(columns=columns, rows=shown, title="Not predicted", note=rows, footer=more_rows(reasons, len(shown)))
+
+
+def _kinds_table(summary: ValidationSummary) -> Table:
+    """Absolute errors of each kind of measurements, and of all of them."""
+    kinds = [kind.to_dict() for kind in summary.by_kind if kind.predicted]
+    predicted = sum(kind["predicted"] for kind in kinds)
+    total = {**replace(summary, predicted=predicted).to_dict(), "kind": ALL, "where": "", "fitted": ""}
+    columns = (
+        Column(key="kind", title="what", wraps=True, min_width=24),
+        Column(key="where", title="measured on"),
+        number("predicted", "rows"),
+        number("median_abs_error_pct", "median", _percent_text),
+        number("worst_abs_error_pct", "worst", _percent_text),
+        Column(key="fitted", title="fitted on", priority=1),
+    )
+    note = "absolute errors; the last column has the rows that constants were fitted on"
+    style: Callable[[Row], str] = lambda row: "bold" if row["kind"] == ALL else ""  # noqa: E731
+    return Table(columns=columns, rows=[*kinds, total] if kinds else [], title="Accuracy", note=note, style=style)
+
+
+def _percent_text(error: float) -> str:
+    return f"{error:.1f} %"
+
+
+def _errors_table(summary: ValidationSummary, width: int) -> Table:
+    """Absolute errors of each source and kernel, of each method, and of all measurements."""
+    room = width - INDENT - KERNEL_WIDTH - 3 * NUMBER_WIDTH - 4 * PADDING
+    groups: list[tuple[str, str, Errors]] = [
+        (group.source.split(" (")[0].removeprefix("github:"), group.kernel, group)
+        for group in summary.by_source_and_kernel
+        if group.predicted
+    ]
+    groups += [(f"all by {method.method}", "", method) for method in summary.by_method]
+    groups += [(f"by {method.method}, with the other schedule", "", method) for method in summary.by_other_schedule]
+    if summary.median_abs_error_pct is not None:
+        predicted = sum(m.predicted for m in summary.by_method if m.method not in CALIBRATED)
+        groups.append(("measurements", "", replace(summary, predicted=predicted)))
+    columns = (
+        Column(key="source", title="source", width=room),
+        Column(key="kernel", title="kernel", width=KERNEL_WIDTH),
+        _number("predicted", "rows"),
+        _number("median_abs_error_pct", "median", _percent_text),
+        _number("worst_abs_error_pct", "worst", _percent_text),
+    )
+    return Table(
+        columns=columns,
+        rows=[{**errors.to_dict(), "source": source, "kernel": kernel} for source, kernel, errors in groups],
+        title="Errors by source",
+        note="absolute errors by source and kernel",
+        style=lambda row: "bold" if row["source"] == "measurements" else "",
+    )
+
+
+def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
+    """Errors of rows about GPUs by group."""
+    columns = (
+        Column(key="group", title="group", wraps=True),
+        number("rows", "rows", width=NUMBER_WIDTH),
+        number("mean_abs_error_pct", "mean", "{:.1f} %".format, width=NUMBER_WIDTH),
+        number("bias_pct", "bias", "{:+.1f} %".format, width=NUMBER_WIDTH),
+        number("bare_roofline_ratio", "roofline", "{:.2f}".format, width=NUMBER_WIDTH),
+    )
+    return Table(
+        columns=columns, rows=errors, title="GPUs", note="mean absolute and signed errors; a bare roofline / measured"
+    )
+
+
+def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
+    """The fewest wafers that hold each model beside the code of each software profile."""
+    profiles = capacity[0].needed
+    rows = [
+        {"model": model.model, "stated": str(model.wafers), **{n.software: str(n.wafers) for n in model.needed}}
+        for model in capacity
+    ]
+    rows.append({"model": CODE, "stated": "", **{n.software: f"{n.code_bytes_per_pe:,} B" for n in profiles}})
+    return Table(
+        columns=(
+            Column(key="model", title="model", wraps=True),
+            *(number(name, name, str) for name in ("stated", *(needed.software for needed in profiles))),
+        ),
+        rows=rows,
+        title="Capacity",
+        note="the fewest wafers that hold a model beside code",
+        style=lambda row: "bright_black" if row["model"] == CODE else "",
+    )
+
+
+def value_text(value: float | None) -> str:
+    """A measured or predicted value with the figures of its fraction that count; empty where there is none."""
+    if value is None:
+        return ""
+    if value >= 10_000_000:
+        return f"{value:.3e}"
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def signed_text(error_pct: float | None) -> str:
+    """An error with its sign; empty where the measured value is zero."""
+    if error_pct is None:
+        return ""
+    return f"{error_pct:+.1f} %" if abs(error_pct) < 1000 else f"{error_pct:+.0e} %"

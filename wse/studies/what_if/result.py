@@ -1,0 +1,151 @@
+"""The result of ``wse estimate --what-if``: a row for each change of the machine, and their table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+from wse.hardware.number import unit_of
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import with_settings_text
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import WIDEST, count, hertz, plural, printable, rate_and_latency, seconds, three_figures
+from wse.serving.goal import LATENCY
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NO_EFFECT: Final = 0.005
+"""The share of a number below which a change of it is none: with three figures a factor is then 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfRow(Result):
+    """The machine with one change, and what the model does there; without numbers where it cannot be."""
+
+    change: Annotated[str, Doc("what is changed: a short name or a number of the machine; absent as it is")] = ""
+    value: Annotated[str, Doc("the value that it takes, or the factor")] = ""
+    numbers: Annotated[
+        Mapping[str, tuple[float, ...]] | None, Doc("by the name of a number what it was and what it becomes")
+    ] = None
+    reason: Annotated[str | None, Doc("why it cannot be")] = None
+    wafers: Annotated[int | None, Doc("wafers")] = None
+    mapping: Annotated[str | None, Doc("the mapping that the search found")] = None
+    batch: Annotated[int | None, Doc("users of a pass of the layout that was chosen")] = None
+    users: Annotated[int | None, Doc("users at a time, for whom the numbers below are")] = None
+    replicas: Annotated[int | None, Doc("equal machines that share the users, each with so many wafers")] = None
+    tokens_per_s_per_user: Annotated[float | None, Doc("output tokens of a user after the first, 1 / TPOT", "1/s")] = (
+        None
+    )
+    tokens_per_s: Annotated[float | None, Doc("output tokens of all users", "1/s")] = None
+    ttft_s: Annotated[float | None, Doc("mean time to first token", "s")] = None
+    usd_per_million_tokens: Annotated[
+        float | None, Doc("price of a million output tokens, prompts included", "USD")
+    ] = None
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price's range", "USD")] = (
+        None
+    )
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("the same at the high end of the price's range", "USD")
+    ] = None
+    factors: Annotated[Mapping[str, float] | None, Doc("by the keys above, the number over the unchanged one")] = None
+
+    @property
+    def speed_factor(self) -> float:
+        """Tokens a second of a user over those of the machine as it is; of one that cannot be 1."""
+        return (self.factors or {}).get("tokens_per_s_per_user", 1.0)
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it changes any of the numbers by half a percent; one that cannot be has none."""
+        return any(abs(factor - 1) >= NO_EFFECT for factor in (self.factors or {}).values())
+
+    @property
+    def effect(self) -> tuple[bool, float, float, float]:
+        """The size of the change's effect, by which rows are sorted: on a user's tokens, wafers, the first token."""
+        factors = self.factors or {}
+        sizes = (abs(math.log(factors.get(key, 1.0))) for key in ("tokens_per_s_per_user", "wafers", "ttft_s"))
+        speed, wafers, first = (round(size, 6) for size in sizes)
+        return self.reason is None, speed, wafers, first
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfResult(Result):
+    """A model on a machine as it is, and with each of some changes by itself, the largest effect first."""
+
+    inputs: Annotated[Mapping[str, str | int | float], Doc("the options with defaults filled in")]
+    base: Annotated[WhatIfRow, Doc("the machine as it is")]
+    changes: Annotated[tuple[WhatIfRow, ...], Doc("the machine with each change, searched anew; the largest first")]
+    price: Annotated[
+        tuple[str, ...] | None, Doc("what the ends of a wafer's price do to each cost; and the price with its source")
+    ] = None
+
+    @property
+    def title(self) -> str:
+        """The model, the machine, the tokens and the users, in a line."""
+        inputs = self.inputs
+        machine = with_settings_text(f"{inputs['wafer']}, {inputs['mesh']} PEs", inputs)
+        load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
+        users, replicas, objective = self.users, self.base.replicas or 1, inputs["objective"]
+        load += f", {plural(users, 'user')}" if users > 1 else ""
+        load += f" on {plural(replicas, 'replica')}" if replicas > 1 else ""
+        load += f", objective {objective}" if objective != LATENCY else ""
+        return f"{printable(inputs['model'])} as {inputs['dtype']} on {printable(machine)}; {load}"
+
+    @property
+    def users(self) -> int:
+        """Users at a time on the machine as it is."""
+        return self.base.users or 1
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The machine as it is, then each change with an effect; below it the others, and those that cannot be."""
+        rows = [self.base, *(row for row in self.changes if row.has_effect)]
+        footer = [("*", "the best of a column; × over the machine as it is; each change by itself, searched anew")]
+        without = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
+        footer += [("no effect", f"{without}: less than {100 * NO_EFFECT:g} % on each number")] if without else []
+        footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
+        footer += [("USD/Mtok", printable(text)) for text in self.price or ()]
+        return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
+
+    def plot(self) -> Figure:
+        """A tornado: tokens a second of a user with each change, about those of the machine as it is."""
+        from wse.studies.what_if.tornado import tornado
+
+        return tornado(self)
+
+
+def _columns(result: WhatIfResult) -> tuple[Column, ...]:
+    rows = [row for row in (result.base, *result.changes) if row.reason is None]
+    differing = [key for key in ("users", "replicas") if len({getattr(row, key) for row in rows}) > 1]
+    return (
+        Column(key="change", title="with", cell=_name),
+        number("tokens_per_s_per_user", "tok/s/user", best="largest", doc="1 / TPOT"),
+        number("speed_factor", "×", lambda factor: f"{factor:.3g}", priority=1, doc="times as many as without"),
+        *([number("tokens_per_s", "tok/s", best="largest", priority=3)] if result.users > 1 else []),
+        *(number(key, key, priority=3) for key in differing),
+        number("wafers", "wafers", best="smallest", priority=2),
+        number("ttft_s", "TTFT", seconds, best="smallest", priority=4),
+        number("usd_per_million_tokens", "USD/Mtok", three_figures, best="smallest", priority=5),
+        Column(key="numbers", title="from, to", cell=_numbers, priority=7),
+    )
+
+
+def _name(row: WhatIfRow) -> str:
+    return f"{row.change} {row.value}" if row.change else "as it is"
+
+
+def _numbers(row: WhatIfRow) -> str:
+    """What the numbers were and are; how many there are where there are several."""
+    numbers = row.numbers or {}
+    if len(numbers) > 1:
+        return plural(len(numbers), "number")
+    return "".join(" → ".join(_short(name, value) for value in both) for name, both in numbers.items())
+
+
+def _short(name: str, value: float) -> str:
+    """A number of the machine in the unit of its name."""
+    unit = unit_of(name.partition(".")[2])
+    written: dict[str, Callable[[float], str]] = {"Hz": hertz, "s": seconds, "byte/s": rate_and_latency}
+    return written.get(unit, count)(value)

@@ -1,0 +1,174 @@
+"""``wse estimate MODEL --what-if``: the estimate as it is and with each change by itself, on all cores."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wse.errors import BadInput, WseBug, WseError
+from wse.hardware.load import load_software, load_wafer
+from wse.reports.price import scale_note
+from wse.reports.progress import OnProgress, ignore
+from wse.reports.terminal import plural
+from wse.request.engine_option import THIS_MACHINE, EngineChoice
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
+from wse.request.settings import SOFTWARE, WAFER, with_settings
+from wse.request.what_if_option import Change
+from wse.studies.estimate.choose_layout import choose_layout
+from wse.studies.estimate.estimate import estimate_of, inputs
+from wse.studies.estimate.result import EstimateResult
+from wse.studies.what_if.result import WhatIfResult, WhatIfRow
+from wse.studies.workers.engine_pool import each_output, engine_pool
+
+AS_IT_IS = "as it is"
+COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_per_million_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimated:
+    """Numbers, inputs and price of an estimate; the user's error in their place, or the traceback of a bug.
+
+    Attributes:
+        numbers: Numbers by the key of a row.
+        inputs: The options with defaults filled in, and the batch of the layout that was chosen.
+        price: What the ends of the price do to each cost, and the price with its source; None without costs.
+    """
+
+    numbers: dict[str, Any] | None = None
+    inputs: dict[str, str | int | float] | None = None
+    price: tuple[str, str] | None = None
+    error: WseError | None = None
+    bug: str = ""
+
+
+def what_if(
+    request: EstimateRequest,
+    changes: Sequence[Change],
+    on_progress: OnProgress = ignore,
+    *,
+    jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
+) -> WhatIfResult:
+    """Estimate a request as it is and with each change, each searched anew, and sort the changes by their effect.
+
+    Args:
+        request: The request, on wafers.
+        changes: The changes.
+        on_progress: Called with (done, all, name) at the start and after each.
+        jobs: Processes; all cores by default. One is this process itself.
+        engine: Whose processes they are.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used, nothing is decoded, or
+            no change can be.
+        DoesNotFit: the model does not fit the machine as it is.
+        WseBug: an estimate ended in a bug of ours.
+    """
+    check(request)
+    base_request = with_settings(request)
+    requests = [base_request, *(replace(base_request, settings=change.settings) for change in changes)]
+    names = [AS_IT_IS, *(f"{change.name} {change.value}" for change in changes)]
+    on_progress(0, len(requests), AS_IT_IS)
+    done: dict[int, Estimated] = {}
+    with engine_pool(engine, jobs) as pool:
+        outputs = each_output(
+            pool,
+            range(len(requests)),
+            estimated,
+            lambda item: (requests[item],),
+            owner="the estimates",
+            kill_remedy="if memory ran out, try fewer changes at once",
+            name=lambda item: names[item],
+        )
+        for item, numbers in outputs:
+            if numbers.bug:
+                message = f"{names[item]} ended in a bug\n{numbers.bug}"
+                raise WseBug(message)
+            if item == 0 and numbers.error is not None:
+                raise numbers.error
+            done[item] = numbers
+            on_progress(len(done), len(requests), names[item])
+    base = WhatIfRow(**(done[0].numbers or {}))
+    rows = [_row(change, done[at], base, base_request) for at, change in enumerate(changes, 1)]
+    if all(row.reason is not None for row in rows):
+        message = f"--what-if: none of {plural(len(rows), 'change')} can be: {names[1]}: {rows[0].reason}"
+        raise BadInput(message)
+    rows.sort(key=lambda row: row.effect, reverse=True)
+    return WhatIfResult(inputs=done[0].inputs or {}, base=base, changes=tuple(rows), price=done[0].price)
+
+
+def check(request: EstimateRequest) -> None:
+    """Refuse what is of one estimate, of GPUs, or decodes nothing. Raises BadInput."""
+    if request.gpu is not None:
+        message = f"--gpu {request.gpu}: --what-if changes numbers of wafers and of their software; leave out one"
+        raise BadInput(message)
+    for option, is_given in (("--trace", request.trace is not None), ("--sensitivity", request.sensitivity)):
+        if is_given:
+            message = f"{option}: is of one machine, and --what-if tries several; leave out one"
+            raise BadInput(message)
+    if request.new_tokens == 1:
+        message = "--new-tokens 1: nothing is decoded after the first token; give at least 2 for --what-if"
+        raise BadInput(message)
+
+
+def estimated(request: EstimateRequest) -> Estimated:
+    """Return the numbers of a request, on the layout that `wse estimate` chooses for it."""
+    try:
+        prepared = prepare_estimate(request)
+        layout = choose_layout(prepared)
+        result = estimate_of(layout.prepared, layout.compilation.program)
+        cost = result.cost
+        price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions)
+        return Estimated(numbers=_numbers(result), inputs=inputs(layout.prepared), price=price)
+    except WseError as error:
+        return Estimated(error=error)
+    except Exception:
+        return Estimated(bug=traceback.format_exc())
+
+
+def _numbers(result: EstimateResult) -> dict[str, Any]:
+    serving, cost = result.serving, result.cost
+    return {
+        "wafers": result.system.wafers,
+        "mapping": result.system.mapping,
+        "batch": result.batch,
+        "users": None if serving is None else serving.users,
+        "replicas": None if serving is None else serving.replicas,
+        "ttft_s": None if serving is None else serving.ttft_s,
+        "tokens_per_s_per_user": None if serving is None else serving.tokens_per_s_per_user,
+        "tokens_per_s": None if serving is None else serving.tokens_per_s,
+        "usd_per_million_tokens": None if cost is None else cost.usd_per_million_tokens,
+        "usd_per_million_tokens_low": None if cost is None else cost.usd_per_million_tokens_low,
+        "usd_per_million_tokens_high": None if cost is None else cost.usd_per_million_tokens_high,
+    }
+
+
+def _row(change: Change, of_change: Estimated, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
+    """The row of a change."""
+    if of_change.numbers is None:
+        return WhatIfRow(change=change.name, value=change.value, reason=str(of_change.error))
+    pairs = ((key, getattr(base, key), of_change.numbers[key]) for key in COMPARED)
+    return WhatIfRow(
+        change=change.name,
+        value=change.value,
+        numbers=_before_and_after(change, request),
+        **of_change.numbers,
+        factors={key: after / before for key, before, after in pairs if before and after},
+    )
+
+
+def _before_and_after(change: Change, request: EstimateRequest) -> dict[str, tuple[float, ...]]:
+    """What the numbers of a change are on the machine as it is, and with the change."""
+    changed = with_settings(replace(request, settings=change.settings))
+    wafer = load_wafer(request.wafer, request.wafer_values)
+    software = load_software(request.software, wafer.generation, request.software_values)
+    after = {WAFER: dict(changed.wafer_values), SOFTWARE: dict(changed.software_values)}
+    names = [setting.partition("=")[0] for setting in change.settings]
+    numbers: dict[str, tuple[float, ...]] = {}
+    for name in names:
+        prefix, key = name[: name.index(".") + 1], name[name.index(".") + 1 :]
+        numbers[name] = (getattr(wafer if prefix == WAFER else software, key), after[prefix][key])
+    return numbers

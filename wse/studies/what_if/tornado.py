@@ -1,0 +1,62 @@
+"""The tornado of a what-if: a bar for each change, from the tokens a second of a user as it is to those with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wse.reports.colours import PLOT_SERIES
+from wse.reports.terminal import count, plural
+from wse.studies.what_if.result import WhatIfResult, WhatIfRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FASTER, SLOWER = PLOT_SERIES[0], PLOT_SERIES[1]
+INCHES_PER_BAR: Final = 0.42
+LONGEST_NAME: Final = 40
+
+
+def as_png(result: WhatIfResult) -> bytes:
+    """The tornado as a PNG image."""
+    from wse.reports.figure import png_of
+
+    return png_of(tornado(result))
+
+
+def tornado(result: WhatIfResult) -> Figure:
+    """A line of bars for each number that is changed, the widest on top; both ways where it was changed both ways."""
+    from wse.reports.figure import NotebookFigure
+
+    base = result.base.tokens_per_s_per_user or 0.0
+    by_name: dict[str, list[WhatIfRow]] = {}
+    for row in result.changes:
+        if row.reason is None:
+            by_name.setdefault(row.change, []).append(row)
+    figure = NotebookFigure(figsize=(9, 1.6 + INCHES_PER_BAR * max(1, len(by_name))), layout="constrained")
+    axes = figure.subplots()
+    speeds = [row.tokens_per_s_per_user or 0.0 for rows in by_name.values() for row in rows]
+    low, high = min([base, *speeds]), max([base, *speeds])
+    room = (high - low or base) * 0.02
+    for place, rows in enumerate(by_name.values()):
+        for row in rows:
+            speed = row.tokens_per_s_per_user or 0.0
+            axes.barh(place, speed - base, left=base, height=0.62, color=FASTER if speed >= base else SLOWER)
+            beside = (speed + room, "left") if speed >= base else (speed - room, "right")
+            axes.text(beside[0], place, _label(row, result.base), ha=beside[1], va="center", fontsize=8)
+    axes.axvline(base, color="black", linewidth=0.9)
+    axes.set_yticks(range(len(by_name)), [name[:LONGEST_NAME] for name in by_name], fontsize=9)
+    axes.invert_yaxis()
+    axes.margins(x=0.3)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.tick_params(labelsize=8, axis="x")
+    axes.set_xlabel(f"tokens/s a user; {count(base)} as it is", fontsize=9)
+    axes.set_title(result.title, fontsize=9, parse_math=False)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    return figure
+
+
+def _label(row: WhatIfRow, base: WhatIfRow) -> str:
+    """The change, its factor, and the wafers where they are others."""
+    wafers = f", {plural(row.wafers, 'wafer')}" if row.wafers is not None and row.wafers != base.wafers else ""
+    return f"{row.value}: {count(row.tokens_per_s_per_user or 0.0)}, ×{row.speed_factor:.3g}{wafers}"

@@ -1,0 +1,1 @@
+"""Traces: written while something runs, queried, printed, exported, and shown as a page."""

@@ -1,0 +1,166 @@
+"""An export written beside its place and put there when it is whole."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Any, cast
+
+import numpy as np
+
+from wse.errors import BadInput
+from wse.reports.as_json import Report
+from wse.reports.output_file import open_output, open_output_folder, output_path
+from wse.reports.progress import OnProgress
+from wse.reports.result import Doc, Result
+from wse.tracing.export.chosen_passes import PassSelection, select_passes
+from wse.tracing.export.maps import map_kinds, wafer_maps, write_pngs
+from wse.tracing.export.perfetto import write_perfetto
+from wse.tracing.export.request import FOLDERS, ExportRequest
+from wse.tracing.export.simulator_log import router_events, write_simulator_log
+from wse.tracing.export.table_files import check_json_size, check_parquet, write_csv, write_json, write_parquet
+from wse.tracing.export.tables import chosen_tables, run_attributes, with_progress
+from wse.tracing.export.timeline import timeline
+from wse.tracing.query.view import trace_at
+from wse_traces.read import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportResult(Result):
+    """An export that is written."""
+
+    trace: Annotated[str, Doc("The trace")]
+    to: Annotated[str, Doc("The format")]
+    out: Annotated[str, Doc("The file or folder that was written")]
+    incomplete: Annotated[bool | None, Doc("True where the run was not completed")] = None
+    files: Annotated[tuple[str, ...] | None, Doc("Of a folder: the files in it")] = None
+    rows: Annotated[int | None, Doc("Of tables: rows of all")] = None
+    events: Annotated[int | None, Doc("Of a log: lines with an event")] = None
+    wavelets: Annotated[int | None, Doc("Of a log: wavelets in it")] = None
+    slices: Annotated[int | None, Doc("Of a timeline: slices")] = None
+    passes: Annotated[int | None, Doc("Of a timeline: passes that it shows")] = None
+    left_out_passes: Annotated[int | None, Doc("Of a timeline: passes that are more than a viewer takes")] = None
+    tokens: Annotated[tuple[int, int] | None, Doc("Of a timeline: the first and the last token shown")] = None
+    first_generated_token: Annotated[int | None, Doc("Of a timeline: the first token behind the prompt")] = None
+
+
+def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResult:
+    """Write an export.
+
+    ``on_progress`` is called with how much is done, of how much, and the name of what comes next.
+
+    Raises:
+        BadInput: the place cannot be written, is of another kind or holds something else, or a library is missing.
+        BadTrace: the trace cannot be read, or does not have what was asked for.
+    """
+    _check_place(request)
+    if request.to == "parquet":
+        check_parquet()
+    with trace_at(request.trace) as trace:
+        write = _folder if request.to in FOLDERS else _file
+        report = write(trace, request, on_progress)
+        incomplete = None if trace.complete else True
+    trace_name, out = str(request.trace), str(request.out)
+    return ExportResult(trace=trace_name, to=request.to, out=out, incomplete=incomplete, **report)
+
+
+def _check_place(request: ExportRequest) -> None:
+    out = request.out
+    if request.to not in FOLDERS:
+        output_path("-o", str(out), inputs=[request.trace])
+        return
+    if out.suffix == f".{request.to}":
+        message = f"-o {out}: {request.to} makes several files; give the name of a folder for them"
+        raise BadInput(message)
+    if not out.parent.is_dir():
+        message = f"-o {out}: {out.parent} is no folder; make it, or give another name"
+        raise BadInput(message)
+    if out.is_dir():
+        suffixes = (f".{request.to}", ".json") if request.to == "csv" else (f".{request.to}",)
+        foreign_file = next((file.name for file in sorted(out.iterdir()) if file.suffix not in suffixes), None)
+        if foreign_file is not None:
+            message = (
+                f"-o {out}: the folder holds {foreign_file}, which no export to {request.to} made; give another name"
+            )
+            raise BadInput(message)
+    elif out.exists():
+        message = f"-o {out}: is a file; give the name of a folder, for {request.to} makes several files"
+        raise BadInput(message)
+
+
+def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
+    with open_output_folder("-o", request.out) as folder:
+        if request.to == "png":
+            kinds = map_kinds(trace, request.what)
+            count = len(kinds) * trace.header.wafers
+            return {"files": tuple(write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, on_progress))}
+        tables = chosen_tables(trace, request.what, planes=request.planes)
+        write = write_csv if request.to == "csv" else write_parquet
+        files = write(with_progress(tables, on_progress), run_attributes(trace), folder)
+        return {"files": tuple(files), "rows": sum(table.rows for table in tables)}
+
+
+def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
+    if request.to == "json":
+        tables = chosen_tables(trace, request.what, planes=request.planes)
+        check_json_size(tables)
+        with _open_file(request.out) as file:
+            write_json(with_progress(tables, on_progress), run_attributes(trace), file)
+        return {"rows": sum(table.rows for table in tables)}
+    if request.to == "simulator-log":
+        events = router_events(trace, request.wafer_index, request.cycles)
+        with _open_file(request.out) as file:
+            write_simulator_log(events, trace.header.rows, trace.header.cols, file, on_progress)
+        return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}
+    chosen = select_passes(trace, request.tokens)
+    total = 2 * chosen.slices
+
+    def on_events(done: int) -> None:
+        on_progress(min(done, total), total + 1, "timeline")
+
+    with _open_file(request.out) as file:
+        slices = write_perfetto(timeline(trace, chosen), _timeline_attributes(trace), file, on_events)
+    report = {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
+    generated = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
+    return report | ({"first_generated_token": int(generated[0])} if len(generated) else {})
+
+
+@contextmanager
+def _open_file(path: Path) -> Iterator[IO[bytes]]:
+    """The file to write, compressed where its name says so."""
+    with open_output("-o", path) as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
+                yield cast(IO[bytes], compressed)
+        else:
+            yield file
+
+
+def _tokens(chosen: PassSelection) -> Report:
+    """The first and the last token shown."""
+    return {"tokens": (int(chosen.tokens[0]), int(chosen.tokens[-1]))} if len(chosen.tokens) else {}
+
+
+def _title(trace: Trace) -> str:
+    header = trace.header
+    state = "" if trace.complete else " (not completed)"
+    return f"{header.model} on {header.wafer}, mapping {header.mapping}{state}"
+
+
+def _timeline_attributes(trace: Trace) -> dict[str, Any]:
+    """The facts of a run for its timeline, and the meaning of its times."""
+    header = trace.header
+    return {
+        "time": "1 µs in this file is 1 cycle of the wafer",
+        "clock_hz": header.clock_hz,
+        "model": header.model,
+        "wafer": header.wafer,
+        "mapping": header.mapping,
+        "wafers": header.wafers,
+        "created_by": header.created_by,
+        "program_digest": header.program_digest,
+        "complete": trace.complete,
+    }

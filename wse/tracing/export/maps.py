@@ -1,0 +1,183 @@
+"""Heat maps of wafers: a number for each PE and the outlines of stages, as PNG images with row 0 at the top."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wse.errors import BadTrace, UnknownName
+from wse.reports.terminal import printable
+from wse.tracing.query.pe import busy_cycles, link_words, sram_bytes
+from wse.tracing.query.stages import Stage, read_stages
+from wse_traces.read import Array, Trace
+from wse_traces.schema import DIRECTIONS, USES
+
+KINDS: Final = ("sram", "busy", "links", *DIRECTIONS)
+_PLANES: Final = {"sram": "sram/bytes_per_pe", "busy": "pe/busy_cycles"}
+_LINKS: Final = "links/words"
+
+DPI: Final = 100
+LARGEST: Final = 900  # pixels of the longer side of a mesh that is drawn larger than a pixel a PE
+LEAST: Final = 60  # pixels of the shorter side of a mesh
+LEFT, RIGHT, TOP, BOTTOM = 85, 165, 75, 60  # pixels around the mesh
+WIDTH: Final = 720  # at least, so that titles have room
+LONGEST_TITLE: Final = 90
+MOST_NAMED: Final = 64  # outlines with a number in them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaferMap:
+    """A number for each PE of a wafer.
+
+    Attributes:
+        kind: One of ``KINDS``.
+        wafer: The wafer.
+        title: What the numbers are.
+        unit: What they are counted in.
+        values: int64 ``[row, col]``.
+        most: The largest value that can be; 0 where nothing limits it.
+        outlines: The stages on the wafer by index; none on maps of links where PEs are dead, since links are then in
+            rows and columns of the wafer, and stages, as all else, in those of the mesh that programs see.
+    """
+
+    kind: str
+    wafer: int
+    title: str
+    unit: str
+    values: Array
+    most: int
+    outlines: Mapping[int, Stage]
+
+
+def check_maps(kinds: tuple[str, ...]) -> None:
+    """Raise UnknownName for a kind of picture that is unknown."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UnknownName("picture", kind, KINDS, where="--what")
+
+
+def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
+    """The kinds of maps to draw: these, or without any all that were recorded.
+
+    Raises:
+        BadTrace: what a map shows was not recorded: links and busy times are known when a run is complete.
+    """
+    map_names: list[str] = [kind for kind in KINDS if kind in kinds] or [
+        kind for kind in KINDS if trace.rows(_plane_of(kind))
+    ]
+    missing = [kind for kind in map_names if not trace.rows(_plane_of(kind))]
+    if missing or not map_names:
+        what, state = ", ".join(missing) or "nothing to draw", "" if trace.complete else ", whose run was not completed"
+        reason = f"--what {what}: not recorded" if missing else what
+        message = f"{reason} in {trace.path}{state}; choose another, or run again to the end"
+        raise BadTrace(message)
+    return map_names
+
+
+def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
+    """The maps of these kinds of each wafer; ``links`` are those of all directions together.
+
+    Raises:
+        TraceError: the trace is damaged.
+    """
+    stages = read_stages(trace)
+    for wafer in range(trace.header.wafers):
+        outlines = {index: stage for index, stage in enumerate(stages) if stage.wafer == wafer}
+        for kind in kinds:
+            if wafer < trace.rows(_plane_of(kind)):
+                on_fabric = kind not in _PLANES and "defects" in trace.header.options
+                yield WaferMap(kind, wafer, *_values(trace, kind, wafer), {} if on_fabric else outlines)
+
+
+def write_pngs(
+    maps: Iterable[WaferMap], title: str, folder: Path, count: int, on_progress: Callable[[int, int, str], None]
+) -> list[str]:
+    """Draw each map into a file of its own, a PE at least a pixel; return the names of the files.
+
+    ``title`` says what run it is.
+    """
+    names = []
+    for number, wafer_map in enumerate(maps):
+        names.append(f"wafer-{wafer_map.wafer}-{wafer_map.kind}.png")
+        on_progress(number, count, names[-1])
+        _draw(wafer_map, title, folder / names[-1])
+    return names
+
+
+def _plane_of(kind: str) -> str:
+    return _PLANES.get(kind, _LINKS)
+
+
+def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
+    """Title, unit, values and their limit of a kind of map that was recorded."""
+    if kind == "sram":
+        uses = np.stack(list(sram_bytes(trace, wafer).values())).astype(np.int64)
+        size, free = int(uses.sum(axis=0).max(initial=0)), uses[USES.index("free")]
+        return f"SRAM in use, of {size:,} bytes in a PE", "bytes", uses.sum(axis=0) - free, size
+    if kind == "busy":
+        busy = busy_cycles(trace, wafer)
+        assert busy is not None
+        return "busy cycles over the run", "cycles", busy, 0
+    words = link_words(trace, wafer)
+    if kind == "links":
+        total = np.sum(list(words.values()), axis=0)
+        return "words that leave on all four links, over the run (wavelet-hops)", "words", total, 0
+    return f"words that leave to the {kind}, over the run", "words", words[kind], 0
+
+
+def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    rows, cols = wafer_map.values.shape
+    scale = max(1, LARGEST // max(rows, cols))
+    height, width = max(LEAST, rows * scale), max(LEAST, cols * scale)
+    all_height, all_width = height + TOP + BOTTOM, max(WIDTH, width + LEFT + RIGHT)
+    figure = Figure(figsize=(all_width / DPI, all_height / DPI), dpi=DPI)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((LEFT / all_width, BOTTOM / all_height, width / all_width, height / all_height))
+    image = axes.imshow(
+        wafer_map.values, cmap="viridis", vmin=0, vmax=wafer_map.most or max(1, int(wafer_map.values.max(initial=0))),
+        interpolation="nearest", aspect="auto", origin="upper",
+    )  # fmt: skip
+    axes.set(xlabel="column of PEs", ylabel="row of PEs")
+    for side in axes.spines.values():
+        side.set_visible(False)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    about = f"{_short(title)}\nwafer {wafer_map.wafer}: {wafer_map.title}"
+    axes.set_title(about, fontsize=10, loc="left", parse_math=False)
+    bar = figure.add_axes(((LEFT + width + 15) / all_width, BOTTOM / all_height, 18 / all_width, height / all_height))
+    scale_bar = figure.colorbar(image, cax=bar)
+    bar.set_title(wafer_map.unit, fontsize=10, loc="left")
+    scale_bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    for index, stage in wafer_map.outlines.items():
+        _outline(axes, stage, f"stage {index}" if len(wafer_map.outlines) <= MOST_NAMED else "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of letters that the font lacks, which are drawn as boxes
+        figure.savefig(path, metadata={"Software": None})
+
+
+def _outline(axes: Any, stage: Stage, name: str) -> None:
+    """Draw a stage's rectangle, light on dark so that it is seen on every colour, and its name."""
+    from matplotlib.patches import Rectangle
+    from matplotlib.patheffects import withStroke
+
+    corner = (stage.col - 0.5, stage.row - 0.5)
+    for colour, line in (("black", 2.2), ("white", 1.0)):
+        axes.add_patch(Rectangle(corner, stage.cols, stage.rows, fill=False, edgecolor=colour, linewidth=line))
+    if name:
+        effects = [withStroke(linewidth=2, foreground="black")]
+        place = (stage.col + stage.cols / 2 - 0.5, stage.row + stage.rows / 2 - 0.5)
+        axes.annotate(name, place, color="white", fontsize=8, ha="center", va="center", path_effects=effects)
+
+
+def _short(text: str) -> str:
+    text = printable(text)
+    return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"

@@ -1,0 +1,113 @@
+"""Requests for an export, checked before the trace is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.tracing.export.maps import check_maps
+from wse.tracing.export.tables import PLANES, check_tables
+from wse.tracing.query.number_range import cycle_range, token_range
+
+SUFFIXES: Final = {
+    "perfetto": ".perfetto.json",
+    "csv": "-csv",
+    "parquet": "-parquet",
+    "png": "-png",
+    "json": ".json",
+    "simulator-log": ".simulator.log",
+}
+"""The end of an export's name, after that of its trace. Those without a dot are folders."""
+FOLDERS: Final = ("csv", "parquet", "png")
+_TABLES: Final = ("csv", "parquet", "json")
+_LOG: Final = ("simulator-log",)
+_TAKEN_BY: Final = {
+    "tokens": ("perfetto",),
+    "what": (*_TABLES, "png"),
+    "planes": _TABLES,
+    "wafer_index": _LOG,
+    "cycles": _LOG,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRequest:
+    """An export.
+
+    Attributes:
+        trace: The trace.
+        to: One of ``SUFFIXES``.
+        out: The file or folder to write.
+        tokens: The first and the last token to show; None: all, or as many as a viewer takes.
+        what: Names of pictures or tables; empty: all.
+        planes: Whether tables with a row a PE are written too.
+        wafer_index: The wafer whose log of wavelets is written.
+        cycles: The first and the last cycle of the log that is written; None: all.
+    """
+
+    trace: Path
+    to: str
+    out: Path
+    tokens: tuple[int, int] | None = None
+    what: tuple[str, ...] = ()
+    planes: bool = False
+    wafer_index: int = 0
+    cycles: tuple[int, int] | None = None
+
+
+def export_request(
+    trace: str,
+    to: str,
+    out: str | None,
+    *,
+    tokens: str | None = None,
+    what: str | None = None,
+    planes: bool = False,
+    wafer_index: int | None = None,
+    cycles: str | None = None,
+) -> ExportRequest:
+    """The export that options describe.
+
+    Raises:
+        BadInput: an option that the format does not have, or a value that cannot be.
+        UnknownName: a format, picture or table that there is not.
+    """
+    if to not in SUFFIXES:
+        raise UnknownName("format", to, SUFFIXES, where="--to")
+    options = {"planes": planes} | {
+        name: value is not None
+        for name, value in {"tokens": tokens, "what": what, "wafer_index": wafer_index, "cycles": cycles}.items()
+    }
+    for option, formats in _TAKEN_BY.items():
+        if options[option] and to not in formats:
+            message = f"--{option.replace('_', '-')}: is of --to {', '.join(formats)}, not of {to}; leave it out"
+            raise BadInput(message)
+    if planes and what is not None:
+        message = f"--planes: name the planes in --what instead: {', '.join(PLANES.values())}"
+        raise BadInput(message)
+    names = () if what is None else tuple(name.strip() for name in what.split(","))
+    if to == "png":
+        check_maps(names)
+    else:
+        check_tables(names)
+    path = Path(trace)
+    stem = path.name.removesuffix(".partial").removesuffix(".h5") or "trace"
+    return ExportRequest(
+        trace=path,
+        to=to,
+        out=Path(f"{stem}{SUFFIXES[to]}") if out is None else _out(out, to),
+        tokens=None if tokens is None else token_range(tokens),
+        what=names,
+        planes=planes,
+        wafer_index=wafer_index or 0,
+        cycles=None if cycles is None else cycle_range(cycles),
+    )
+
+
+def _out(text: str, to: str) -> Path:
+    if text == "":
+        message = f"-o '': the path is empty; give the name of a {'folder' if to in FOLDERS else 'file'}"
+        raise BadInput(message)
+    return Path(text)

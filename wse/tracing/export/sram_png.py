@@ -1,0 +1,159 @@
+"""The SRAM of a PE over the steps of a token, as a PNG image: all of it, and what changes hands enlarged."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from wse.reports.colours import USES
+from wse.reports.terminal import printable
+from wse.reports.tile_name import tile_name
+from wse.tracing.query.request import InspectRequest, pe_of
+from wse.tracing.query.sram_lives import Band, SramLives, read_sram_lives
+from wse.tracing.query.view import trace_at
+
+SIZE: Final = (15.0, 8.0)
+"""Inches."""
+DPI: Final = 110
+FONT: Final = 7
+LETTER: Final = 0.56
+"""Width of a letter as a share of the height of its font, about."""
+OP_LETTERS: Final = 1.3
+"""Heights of a letter between two names of ops over the picture, at least."""
+GROUND: Final = "#f4f6f8"
+
+
+def sram_png_of(request: InspectRequest) -> bytes:
+    """The picture of the PE that a request names, as a PNG image.
+
+    Raises:
+        BadTrace: the trace does not say what it shows.
+    """
+    from wse.reports.figure import png_of
+
+    with trace_at(request.trace) as trace:
+        wafer, row, col = pe_of(trace, request)
+        lives = read_sram_lives(trace, wafer, row, col)
+        title = f"{trace.header.model}: SRAM of the PE at row {row}, column {col} of wafer {wafer}"
+    return png_of(_figure(lives, printable(title)), DPI)
+
+
+def _figure(lives: SramLives, title: str) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    figure = Figure(figsize=SIZE, dpi=DPI)
+    grid = figure.add_gridspec(2, 2, width_ratios=(1, 4.6), left=0.055, right=0.985, top=0.83, bottom=0.07)
+    grid.update(wspace=0.1, hspace=0.5)
+    of = "a decoded token" if lives.phase == "decode" else f"a pass of {lives.phase}"
+    figure.suptitle(f"{title}, over {of} (pass {lives.pass_index})", x=0.055, ha="left", fontsize=11, parse_math=False)
+    moving = [band for band in lives.bands if not band.always]
+    low = min((band.address for band in moving), default=0)
+    high = max((band.address + band.bytes for band in moving), default=lives.sram_bytes)
+    _draw_whole(figure.add_subplot(grid[:, 0]), lives, (low, high))
+    layer = _one_layer(lives)
+    token = figure.add_subplot(grid[0, 1] if layer else grid[:, 1])
+    _draw_changing(token, lives, (low, high), (lives.first_cycle, max(lives.last_cycle, lives.first_cycle + 1)))
+    if layer:
+        _draw_changing(figure.add_subplot(grid[1, 1]), lives, (low, high), layer)
+    uses = [use for use in USES if any(band.use == use for band in lives.bands)]
+    patches = [Patch(facecolor=USES[use].light, label=use) for use in uses]
+    figure.legend(handles=patches, loc="upper right", fontsize=FONT + 1, ncols=len(patches), frameon=False)
+    return figure
+
+
+def _one_layer(lives: SramLives) -> tuple[int, int] | None:
+    """The cycles of the second of several layers, which begins and ends as most do; None where there is but one."""
+    starts: dict[int, int] = {}
+    for name, start in lives.ops:
+        parts = name.split(".", 2)
+        if len(parts) == 3 and parts[1].isdecimal():
+            starts.setdefault(int(parts[1]), start)
+    begins = sorted(starts.values())
+    return None if len(begins) < 2 else (begins[1], begins[2] if len(begins) > 2 else lives.last_cycle)
+
+
+def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
+    """Draw all of the SRAM, buffers that are always needed with their names."""
+    axes.set(xlim=(0, 1), ylim=(lives.sram_bytes, 0), ylabel="address in SRAM (bytes)", xticks=[])
+    axes.set_title("all of it", fontsize=9, loc="left")
+    axes.set_facecolor(GROUND)
+    for band in lives.bands:
+        if band.always:
+            _rectangle(axes, band, (0, 1))
+            _name(axes, band, (0, 1))
+    low, high = enlarged
+    axes.axhspan(low, high, facecolor=USES["activations"].light, alpha=0.85)
+    axes.annotate("shared in turn ▸", (0.5, (low + high) / 2), fontsize=FONT, ha="center", va="center", color="white")
+    _hexadecimal(axes)
+
+
+def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycles: tuple[int, int]) -> None:
+    """Draw the stretch of addresses that buffers share in turn, from one cycle to another."""
+    low, high = enlarged
+    first, last = cycles
+    axes.set(xlim=cycles, ylim=(high, low), xlabel="cycle of the pass; each band is a buffer while it is needed")
+    axes.set_facecolor(GROUND)
+    for band in lives.bands:
+        if band.address + band.bytes <= low or band.address >= high:
+            continue
+        inside = [span for span in ([cycles] if band.always else band.needed) if span[0] < last and span[1] > first]
+        for span in inside:
+            _rectangle(axes, band, span)
+        if inside:
+            seen = [(max(first, start), min(last, end)) for start, end in inside]
+            _name(axes, band, max(seen, key=lambda span: span[1] - span[0]))
+    _name_ops(axes, lives, cycles)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    _hexadecimal(axes)
+
+
+def _name_ops(axes: Any, lives: SramLives, cycles: tuple[int, int]) -> None:
+    """Draw where ops begin, and the names of those that last longest, as many as have room."""
+    starts = [start for _, start in lives.ops] + [lives.last_cycle]
+    inside = [at for at in range(len(lives.ops)) if cycles[0] <= starts[at] < cycles[1]]
+    apart = OP_LETTERS * FONT * DPI / 72 / axes.get_window_extent().width * (cycles[1] - cycles[0])
+    named: list[int] = []
+    for at in sorted(inside, key=lambda at: starts[at] - starts[at + 1]):
+        axes.axvline(starts[at], color="#30363d", linewidth=0.4, alpha=0.5)
+        if starts[at] + 2 * apart < cycles[1] and all(abs(starts[at] - starts[other]) >= apart for other in named):
+            named.append(at)
+            place = {"xy": (starts[at], 1.01), "xycoords": ("data", "axes fraction")}
+            name = printable(lives.ops[at][0]).removeprefix("layers.")
+            axes.annotate(name, **place, rotation=55, fontsize=FONT, va="bottom", parse_math=False)
+
+
+def _rectangle(axes: Any, band: Band, span: tuple[int, int]) -> None:
+    from matplotlib.patches import Rectangle
+
+    corner, wide = (span[0], band.address), span[1] - span[0]
+    colour = USES[band.use].light if band.use in USES else "#8b949e"
+    axes.add_patch(Rectangle(corner, wide, band.bytes, facecolor=colour, edgecolor="white", linewidth=0.5, alpha=0.85))
+
+
+def _name(axes: Any, band: Band, span: tuple[int, int]) -> None:
+    """Write a buffer's name into a stretch of its band: upright where it is high enough alone, not where neither is."""
+    name = printable(tile_name(band.name))
+    box = axes.get_window_extent()
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    wide = (span[1] - span[0]) / (right - left) * box.width
+    high = band.bytes / abs(top - bottom) * box.height
+    letter = FONT * DPI / 72
+    long = len(name) * letter * LETTER
+    if long < wide and letter < high:
+        rotation = 0
+    elif long < high and letter < wide:
+        rotation = 90
+    else:
+        return
+    middle = (span[0] + span[1]) / 2, band.address + band.bytes / 2
+    axes.annotate(name, middle, fontsize=FONT, ha="center", va="center", color="white", rotation=rotation)
+
+
+def _hexadecimal(axes: Any) -> None:
+    """Have addresses in hexadecimal digits, in steps of a power of two."""
+    from matplotlib.ticker import MultipleLocator
+
+    bottom, top = axes.get_ylim()
+    axes.yaxis.set_major_locator(MultipleLocator(1 << max(2, int(abs(bottom - top) / 5).bit_length())))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{int(value):#06x}")
+    axes.tick_params(labelsize=FONT + 1)

@@ -1,0 +1,134 @@
+"""Tables as files: CSV or Parquet in a folder, or one JSON object; with units, meanings and the facts of the run."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from wse.errors import BadInput
+from wse.reports.as_json import as_json
+from wse.reports.rows_csv import csv_text
+from wse.tracing.export.tables import FlatColumn, FlatTable
+
+CSV_COLUMNS: Final = ("file", "column", "unit", "dtype", "labels", "refers", "dataset", "meaning")
+RUN_FILE: Final = "run.json"
+MOST_JSON_VALUES: Final = 50_000_000  # some 300 MB
+
+
+def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
+    """Write each table to a CSV file of its own, ``columns.csv`` and ``run.json``; return the names of all files.
+
+    ``columns.csv`` says what each column is. A text that a spreadsheet would take for a formula gets an apostrophe in
+    front, which spreadsheets take for the sign of a text; control characters, line ends among them, are written as
+    escapes.
+    """
+    for table in tables:
+        with (folder / f"{table.name}.csv").open("x", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([column.name for column in table.columns])
+            for piece in table.pieces():
+                writer.writerows(zip(*map(_cells, piece), strict=True))
+    (folder / "columns.csv").write_text(_columns_csv(tables), encoding="utf-8")
+    (folder / RUN_FILE).write_text(as_json(run), encoding="utf-8")
+    return [f"{table.name}.csv" for table in tables] + ["columns.csv", RUN_FILE]
+
+
+def check_parquet() -> None:
+    """Raise BadInput where the library that writes Parquet is not there."""
+    if importlib.util.find_spec("pyarrow") is None:
+        message = "--to parquet: needs pyarrow: pip install 'wse[parquet]', or take --to csv"
+        raise BadInput(message)
+
+
+def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
+    """Write each table to a Parquet file of its own; return the names of all files.
+
+    Codes are dictionary-encoded texts. Units and meanings are in the metadata of fields, the run in the schema's.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    for table in tables:
+        schema = pyarrow.schema([_field(column) for column in table.columns], metadata={"run": as_json(run).strip()})
+        with pyarrow.parquet.ParquetWriter(folder / f"{table.name}.parquet", schema) as writer:
+            for piece in table.pieces():
+                arrays = [pyarrow.array(values, field.type) for values, field in zip(piece, schema, strict=True)]
+                writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+    return [f"{table.name}.parquet" for table in tables]
+
+
+def check_json_size(tables: Sequence[FlatTable]) -> None:
+    """Raise BadInput where the tables have more values than a JSON file is good for."""
+    total = sum(table.values for table in tables)
+    if total > MOST_JSON_VALUES:
+        largest = max(tables, key=lambda table: table.values)
+        share = f"{largest.values:,} of them in {largest.name}"
+        remedy = "take --to parquet, or choose tables with --what"
+        message = f"--to json: {total:,} values, {share}, at most {MOST_JSON_VALUES:,} are written; {remedy}"
+        raise BadInput(message)
+
+
+def write_json(tables: Sequence[FlatTable], run: dict[str, Any], file: IO[bytes]) -> None:
+    """Write ``{"run": …, "tables": {NAME: {"rows": …, "columns": {NAME: {"unit": …}}, "values": [row, …]}}}``.
+
+    A row is an array with a value for each column, in the order of ``columns``. A number that is none becomes null.
+    """
+    file.write(b'{"run":' + as_json(run).strip().encode() + b',"tables":{')
+    for number, table in enumerate(tables):
+        columns = {column.name: column.attributes for column in table.columns}
+        head = json.dumps({table.name: {"rows": table.rows, "columns": columns}}, separators=(",", ":"))
+        file.write((",\n" if number else "\n").encode() + head[1:-2].encode() + b',"values":[')
+        separator = b"\n"
+        for piece in table.pieces():
+            values = [column if isinstance(column, list) else column.tolist() for column in piece]
+            file.write(separator + _json_rows(list(zip(*values, strict=True))))
+            separator = b",\n"
+        file.write(b"]}")
+    file.write(b"}}\n")
+
+
+def _cells(values: Any) -> list[Any]:
+    return [csv_text(value) for value in values] if isinstance(values, list) else values.tolist()
+
+
+def _columns_csv(tables: Sequence[FlatTable]) -> str:
+    """A row for each column of each table: what it is."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for table in tables:
+        for column in table.columns:
+            dtype = "text" if column.is_text else column.dtype
+            names = (" ".join(column.labels), column.refers, column.path, column.doc)
+            writer.writerow([f"{table.name}.csv", column.name, column.unit, dtype, *map(csv_text, names)])
+    return text.getvalue()
+
+
+def _field(column: FlatColumn) -> Any:
+    import pyarrow
+
+    if column.labels:
+        kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    elif column.is_text:
+        kind = pyarrow.string()
+    else:
+        kind = {
+            "i4": pyarrow.int32(),
+            "i8": pyarrow.int64(),
+            "u1": pyarrow.uint8(),
+            "f8": pyarrow.float64(),
+        }[column.dtype]
+    return pyarrow.field(column.name, kind, metadata=column.attributes)
+
+
+def _json_rows(rows: list[tuple[Any, ...]]) -> bytes:
+    """The inside of a JSON array of the rows."""
+    try:
+        return json.dumps(rows, allow_nan=False, separators=(",", ":"))[1:-1].encode()
+    except ValueError:  # a number that is none
+        return as_json({"": rows}).strip()[len('{"": [') : -len("]}")].encode()

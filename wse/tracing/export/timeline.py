@@ -1,0 +1,138 @@
+"""A run as a timeline: its passes, tokens, steps and traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from wse.reports.as_json import Report
+from wse.tracing.export.chosen_passes import LATEST_CYCLE, PassSelection, check_range
+from wse.tracing.export.events import RUN, Count, Event, Lanes, Slice, Track, process_name
+from wse.tracing.export.step_slices import ordered_steps, step_slices
+from wse_traces.read import Array, Columns, Trace
+from wse_traces.schema import HOST, PHASES
+
+LONGEST_NAME: Final = 80  # characters of a prompt
+_LANES_A_USER: Final = 1000  # in the order of tracks
+_DECIMALS: Final = 6  # a rate below that is the rest of a sum of floats
+
+
+def timeline(trace: Trace, chosen: PassSelection) -> Iterator[Event]:
+    """Yield all events of the chosen passes and tokens.
+
+    Raises:
+        BadTrace: a time or a traffic is out of range.
+        TraceError: the trace is damaged.
+    """
+    steps = ordered_steps(trace, chosen.passes)
+    yield from _pass_slices(trace, chosen)
+    yield from _token_slices(trace, chosen)
+    yield from step_slices(trace, steps)
+    yield from _link_counts(steps)
+    yield from _crossing_counts(trace, chosen.passes)
+
+
+def _pass_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
+    """A slice for each pass."""
+    passes, schedules, lanes = trace.table("pass"), trace.table("schedule"), Lanes()
+    for index in chosen.passes.tolist():
+        schedule, start = int(passes["schedule"][index]), int(passes["start_cycle"][index])
+        cycles, phase = max(0, int(schedules["cycles"][schedule])), int(schedules["phase"][schedule])
+        name = PHASES[phase] if phase < len(PHASES) else ""
+        lane = lanes.place(start, start + cycles)
+        track = Track(RUN, f"passes (at once: {lane + 1})" if lane else "passes", lane)
+        attributes = {"pass": index, "cycles": cycles, "kv_slots": int(schedules["kv_slots"][schedule])}
+        attributes |= {"schedule": schedule, "wall_s": float(passes["wall_s"][index])}
+        yield Slice(track, f"{name} {index}", "pass", start, cycles, attributes)
+
+
+def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
+    """Slices for each user: passes that read the prompt, and generated tokens, each from the one before to its own end.
+
+    None begins before the first of the chosen passes, so that a few tokens do not show the whole run before them.
+    """
+    tokens, texts = trace.table("token"), trace.token_bytes()
+    check_range(trace, "tokens/cycles", tokens["cycles"], LATEST_CYCLE)
+    passes, schedules = trace.table("pass"), trace.table("schedule")
+    begin = int(passes["start_cycle"][chosen.passes].min(initial=1 << 62))
+    read: dict[tuple[int, int], list[int]] = {}
+    slices: list[tuple[int, int, int, bool, list[int]]] = []
+    for row in chosen.tokens.tolist():
+        user, index = int(tokens["sequence"][row]), int(tokens["pass"][row])
+        if tokens["is_prompt"][row]:
+            read.setdefault((user, index), []).append(row)
+        else:
+            end = int(passes["start_cycle"][index] + schedules["cycles"][passes["schedule"][index]])
+            start = end - max(0, int(tokens["cycles"][row]))
+            slices.append((min(end, max(begin, start)), end, user, False, [row]))
+    for (user, index), rows in read.items():
+        start, cycles = int(passes["start_cycle"][index]), int(schedules["cycles"][passes["schedule"][index]])
+        slices.append((start, start + max(0, cycles), user, True, rows))
+    lanes: dict[tuple[int, bool], Lanes] = {}
+    for start, end, user, prompt, rows in sorted(slices):
+        kind = "prompt" if prompt else "tokens"
+        lane = lanes.setdefault((user, prompt), Lanes()).place(start, end)
+        title = f"user {user}: {kind} (at once: {lane + 1})" if lane else f"user {user}: {kind}"
+        track = Track(RUN, title, (2 * (1 + user) + (not prompt)) * _LANES_A_USER + lane)
+        text = b"".join(texts[row] for row in rows).decode(errors="replace")
+        is_single = len(rows) == 1
+        attributes: Report = {"token": rows[0]} if is_single else {"first_token": rows[0], "last_token": rows[-1]}
+        attributes |= {"position": int(tokens["position"][rows[0]]), "text": text}
+        if is_single and tokens["id"][rows[0]] >= 0:
+            attributes["id"] = int(tokens["id"][rows[0]])
+        if not prompt:
+            attributes |= {"cycles": int(tokens["cycles"][rows[0]]), "wall_s": float(tokens["wall_s"][rows[0]])}
+        name = (
+            repr(text[:LONGEST_NAME])
+            if text
+            else f"token {rows[0]}"
+            if is_single
+            else f"tokens {rows[0]} to {rows[-1]}"
+        )
+        yield Slice(track, name, "prompt" if prompt else "token", start, end - start, attributes)
+
+
+def _link_counts(steps: Columns) -> Iterator[Count]:
+    """Words that enter a link in a cycle, of all links of a wafer: each step's hops, evenly over its cycles.
+
+    ``steps`` are as ``ordered_steps`` gives them. A counter holds until its next value.
+    """
+    taking = (steps["cycles"] > 0) & (steps["wafer"] >= 0)
+    for wafer in np.unique(steps["wafer"][taking & (steps["hops"] > 0)]).tolist():
+        chosen = taking & (steps["wafer"] == wafer)
+        start, cycles = steps["start_cycle"][chosen], steps["cycles"][chosen]
+        rate = steps["hops"][chosen] / cycles
+        times, values = _levels(np.concatenate([start, start + cycles]), np.concatenate([rate, -rate]))
+        for cycle, value in zip(times, values, strict=True):
+            yield Count(wafer, "words on links", "word/cycle", cycle, value)
+
+
+def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
+    """Bytes that each pass sends from one wafer to another, or from and to the host, while the pass goes on."""
+    table, of_pass = trace.table("crossing"), trace.table("pass")
+    length = trace.column("schedules/cycles")
+    for name in ("src_wafer", "dst_wafer"):
+        check_range(trace, f"crossings/{name}", table[name], trace.header.wafers, start=HOST)
+    check_range(trace, "crossings/bytes", table["bytes"], LATEST_CYCLE)
+    in_passes = np.isin(table["pass"], passes)
+    routes = np.unique(np.stack([table["src_wafer"][in_passes], table["dst_wafer"][in_passes]], axis=1), axis=0)
+    for source, target in routes.tolist():
+        chosen = in_passes & (table["src_wafer"] == source) & (table["dst_wafer"] == target)
+        start = of_pass["start_cycle"][table["pass"][chosen]]
+        end = start + np.maximum(length[of_pass["schedule"][table["pass"][chosen]]], 1)
+        sent = table["bytes"][chosen].astype(float)
+        times, values = _levels(np.concatenate([start, end]), np.concatenate([sent, -sent]))
+        for cycle, value in zip(times, values, strict=True):
+            yield Count(source, f"bytes to {process_name(target)} in a pass", "B", cycle, value)
+
+
+def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
+    """The times at which a sum of changes becomes another, ascending, and what it then is."""
+    at, place = np.unique(times, return_inverse=True)
+    change = np.zeros(len(at))
+    np.add.at(change, place.ravel(), changes)
+    level = np.round(np.cumsum(change), _DECIMALS) + 0.0  # no -0
+    changed = np.diff(level, prepend=0.0) != 0
+    return at[changed].tolist(), level[changed].tolist()

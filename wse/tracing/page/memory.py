@@ -1,0 +1,63 @@
+"""Stages on their wafers, the SRAM map of their PEs, and the colours that their PEs set."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from wse.errors import BadTrace
+from wse.reports.as_json import Report
+from wse.reports.tile_name import tile_name
+from wse.tracing.page.pack import checked_table
+from wse.tracing.query.stages import used_fraction
+from wse_traces.read import Columns, Trace
+from wse_traces.schema import LINES, USES
+
+MOST_ROWS: Final = 20_000
+"""Buffers and routes of the page at most: those of some hundred stages."""
+
+
+def memory_data(trace: Trace, notes: list[str]) -> Report:
+    """``stages``, ``buffers`` (with ``live`` as names of ops), ``routes``; each a list of small objects.
+
+    Raises:
+        BadTrace: an index points to no stage, op or name, or a stage leaves the mesh.
+    """
+    stages = checked_table(trace, "stage")
+    for text, table in (("buffers", "buffer"), ("colours in use", "route")):
+        if trace.rows(table) > MOST_ROWS:
+            notes.append(f"Of {trace.rows(table):,} {text} the page has the first {MOST_ROWS:,}; see wse inspect --pe.")
+    buffers, routes = (np.arange(len(checked_table(trace, table, MOST_ROWS)["stage"])) for table in ("buffer", "route"))
+    _check_inside(trace, stages)
+    return {
+        "stages": [_stage(record) for record in trace.records("stage")],
+        "buffers": [_buffer(record) for record in trace.records("buffer", buffers)],
+        "routes": [{**record, "axis": LINES.index(record["axis"])} for record in trace.records("route", routes)],
+    }
+
+
+def _check_inside(trace: Trace, stages: Columns) -> None:
+    """Raise BadTrace where a rectangle leaves the mesh."""
+    row, col, rows, cols = (stages[name].astype("<i8") for name in ("row", "col", "rows", "cols"))
+    inside = (row >= 0) & (col >= 0) & (rows >= 0) & (cols >= 0)
+    inside &= (row + rows <= trace.header.rows) & (col + cols <= trace.header.cols)
+    if not inside.all():
+        at = int(np.flatnonzero(~inside)[0])
+        size = f"{rows[at]}x{cols[at]} PEs at {row[at]}, {col[at]}"
+        message = f"{trace.path}: placement/stages: stage {at} of {size} leaves the mesh; make the trace again"
+        raise BadTrace(message)
+
+
+def _stage(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a stage as the page has it, with the fraction of SRAM that is in use on its fullest PE."""
+    uses = dict(zip(USES, record["stage_bytes"], strict=True))
+    return {**record, "used_fraction": used_fraction(uses)}
+
+
+def _buffer(record: dict[str, Any]) -> dict[str, Any]:
+    """A buffer as the page has it."""
+    live = [op for op in (record["live_from"], record["live_to"]) if op]
+    place = {name: record[name] for name in ("address", "bytes", "dtype")}
+    name, use = tile_name(record["name"]), USES.index(record["use"])
+    return {"stage": record["stage"], "name": name, "use": use, **place, "live": live}

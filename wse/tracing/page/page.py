@@ -1,0 +1,99 @@
+"""The page as one file: skeleton, style and script of this package, with the data of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import matplotlib as mpl
+
+from wse.reports.colours import style_variables
+from wse.reports.inline_page import inline_page
+from wse.reports.result import Doc, Result
+from wse.tracing.page.gather import view_trace
+from wse.tracing.page.pack import Packer
+from wse_traces.schema import CAUSES, DIRECTIONS, KINDS, PHASES, USES
+
+SCRIPTS: Final = (
+    "format.js",
+    "data.js",
+    "elements.js",
+    "place.js",
+    "steering.js",
+    "fold.js",
+    "heatmap.js",
+    "lanes.js",
+    "quantities.js",
+    "placement.js",
+    "sram.js",
+    "map_input.js",
+    "map_axes.js",
+    "map_controls.js",
+    "replay.js",
+    "wafer.js",
+    "squarify.js",
+    "cycle_groups.js",
+    "treemap.js",
+    "lane_steps.js",
+    "tokens.js",
+    "timeline_draw.js",
+    "timeline_input.js",
+    "timeline.js",
+    "table.js",
+    "steps.js",
+    "summary.js",
+    "experts.js",
+    "page.js",
+)
+"""Scripts of the page, in the order in which they are one module; each uses only what stands before it."""
+COLOUR_MAP: Final = "viridis"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewResult(Result):
+    """A page that is written."""
+
+    page: Annotated[str, Doc("The file")]
+    bytes: Annotated[int, Doc("Its size", "byte")]
+    traces: Annotated[tuple[str, ...], Doc("The traces that it shows")]
+
+
+def view_page(paths: list[Path]) -> bytes:
+    """The page of one trace, or of two beside each other, UTF-8.
+
+    Raises:
+        BadTrace: one cannot be read.
+    """
+    pack = Packer()
+    traces = [view_trace(path, pack) for path in paths]
+    script = "\n".join(_text(f"script/{name}") for name in SCRIPTS)
+    style = style_variables() + _text("style.css")
+    data = {
+        "traces": traces,
+        "blobs": pack.blobs,
+        "causes": CAUSES,
+        "uses": USES,
+        "directions": DIRECTIONS,
+        "phases": PHASES,
+        "kinds": KINDS,
+        "colours": _colours(),
+    }
+    return inline_page(
+        _text("page.html.j2"),
+        title=" and ".join(f"{trace['model']} on {trace['wafer']}" for trace in traces),
+        script=script,
+        style=style,
+        data=data,
+    )
+
+
+def _text(name: str) -> str:
+    return (files("wse.tracing.page") / name).read_text(encoding="utf-8")
+
+
+def _colours() -> str:
+    """256 colours of a perceptually even scale that the colour-blind can read, as hexadecimal digits."""
+    table: Any = mpl.colormaps[COLOUR_MAP](range(256), bytes=True)
+    return bytes(table[:, :3].tobytes()).hex()

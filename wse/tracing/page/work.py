@@ -1,0 +1,119 @@
+"""Cycles of a run for the page: steps summed over the run, by place for a table, by layer and kind of op for areas."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from wse.reports.as_json import Report
+from wse.tracing.page.pack import Array, Pack, check_index, packed_columns
+from wse.tracing.query.kinds import read_kinds
+from wse.tracing.query.step_sums import StepSums
+from wse_traces.groups import distinct_rows
+from wse_traces.read import Trace
+from wse_traces.schema import CAUSES, PHASES
+
+MOST_PLACES: Final = 12_000
+"""Rows of the page's table of steps, costliest first; a sort takes a few milliseconds."""
+
+
+def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
+    """``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``, ``work``, ``stage_work`` and ``places``.
+
+    ``places`` are the rows of ``Trace.top_steps``, summed over the run. ``work`` has the ``EqualOps`` of each phase and
+    kind of op, with ``cycles`` by cause, ``layers`` as stretches and ``steps`` by kernel or pattern. ``stage_work`` has
+    a row for each stage and kind of op: cycles in which its PEs compute, and hops of its words.
+
+    Raises:
+        BadTrace: an index points to no op or name.
+    """
+    path, (kinds, kind_of) = trace.path, op_kinds(trace)
+    sums = StepSums(trace)
+    steps = sums.steps
+    check_index(path, "steps/op", steps["op"], len(kind_of) - 1)
+    check_index(path, "steps/name", steps["name"], trace.rows("name"))
+    check_index(path, "steps/stage", steps["stage"], trace.rows("stage"))
+    check_index(path, "schedules/phase", steps["phase"], len(PHASES))
+    op_kind = kind_of[steps["op"]]
+    return {
+        "phases": _phases(sums),
+        "op_names": trace.texts("graph/ops/name"),
+        "op_kinds": kind_of[:-1].tolist(),
+        "kinds": kinds,
+        "names": trace.texts("strings/names"),
+        "work": _work(sums, kinds),
+        "stage_work": _stage_work(sums, op_kind),
+        "places": _places(sums, pack, notes),
+    }
+
+
+def op_kinds(trace: Trace) -> tuple[list[str], Array]:
+    """The kinds of op by number, as they first come up, and the number of each op's kind; the last is -1, of no op."""
+    numbers: dict[str, int] = {}
+    kind_of = [numbers.setdefault(kind, len(numbers)) for kind in trace.texts("graph/ops/kind")]
+    return list(numbers), np.array([*kind_of, -1], np.int64)
+
+
+def _phases(sums: StepSums) -> Report:
+    """Return the totals of each phase that ran: passes, cycles of all steps, these by cause, words and hops."""
+    totals = sums.by_phase()
+    return {
+        phase: {
+            "passes": sums.passes[phase],
+            "cycles": int(totals.cycles[code, 0]),
+            "cycles_by": totals.cycles_by[code, 0].tolist(),
+            "words": int(totals.words[code, 0]),
+            "hops": int(totals.hops[code, 0]),
+        }
+        for code, phase in enumerate(PHASES)
+        if sums.passes[phase]
+    }
+
+
+def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
+    """Ops whose cycles are equal as one row, for each phase; ``kind`` is one of ``kinds``, -1: steps of no op."""
+    return [
+        {
+            "phase": PHASES.index(phase),
+            "kind": kinds.index(kind.kind) if kind.kind in kinds else -1,
+            "op": equal.op,
+            "layers": equal.layers,
+            "count": equal.count,
+            "cycles": list(equal.cycles_by.values()),
+            "steps": [
+                {"name": step.name or step.kind, "cycles": list(step.cycles_by.values())}
+                for step in equal.steps
+                if step.cycles
+            ],
+        }
+        for phase, found in read_kinds(sums).items()
+        for kind in found
+        for equal in kind.ops
+        if equal.cycles
+    ]
+
+
+def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
+    """Cycles of computing and hops of each stage and kind of op."""
+    keys, group = distinct_rows([sums.steps["stage"], op_kind])
+    totals = sums.by_group(group, len(keys))
+    compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()
+    rows = zip(keys.tolist(), compute, totals.hops.sum(axis=0).tolist(), strict=True)
+    return [{"stage": stage, "kind": kind, "compute": cycles, "hops": hops} for (stage, kind), cycles, hops in rows]
+
+
+def _places(sums: StepSums, pack: Pack, notes: list[str]) -> Report | None:
+    steps = {name: column for name, column in sums.steps.items() if not name.endswith("_cycles")}
+    steps["cycles_by"] = np.stack([sums.steps[f"{cause}_cycles"] for cause in CAUSES], axis=1)
+    rows = len(steps["cycles"])
+    first = {name: column[:MOST_PLACES] for name, column in steps.items()}
+    if rows > MOST_PLACES:
+        share = int(first["cycles"].sum()) / max(1, int(steps["cycles"].sum()))
+        notes.append(
+            f"The table has the {MOST_PLACES:,} costliest of {rows:,} steps, with {100 * share:.1f} % of all cycles."
+        )
+    columns = packed_columns(first, pack)
+    if columns is None:
+        notes.append("The table of steps found no room on this page; see wse inspect --steps.")
+    return columns

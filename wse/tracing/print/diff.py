@@ -1,0 +1,81 @@
+"""Print-out of ``wse inspect A --diff B``: settings that differ, then changes, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from rich.console import Console
+
+from wse.reports.shared_tables import USES
+from wse.reports.table import Column, Table
+from wse.reports.terminal import count, heading, lines, printable
+from wse.reports.terminal_table import print_table
+from wse.tracing.print.changes_table import changes_table
+from wse.tracing.query.changes import Change
+from wse.tracing.query.diff import NOT_SET, DiffView, Setting
+
+MOST: Final = 10
+MOST_NAMES: Final = 8
+MOST_VALUE: Final = 60
+PHASES: Final = {
+    "prefill": "Reading the prompts",
+    "decode": "A generated token",
+    "verify": "A pass over several tokens of one user",
+}
+KINDS: Final = {
+    "all": "",
+    "cause": "by cause",
+    "kind of op": "by kind of op",
+    "layer": "by layer",
+    "op": "by op",
+    "traffic": "traffic",
+}
+
+
+def print_diff(console: Console, view: DiffView) -> None:
+    """Print what is different between two traces."""
+    heading(console, "Traces", "the same Program" if view.same_program else "two Programs")
+    lines(console, [(side, printable(path)) for side, path in zip(("first", "second"), view.traces, strict=True)])
+    print_table(console, _settings_table(view.settings))
+    if not view.settings:
+        lines(console, [("none", "")])
+    for phase, changes in view.changes.items():
+        of = "all of them together" if phase == "prefill" else "a mean one of each"
+        heading(console, PHASES[phase], f"in cycles, {of}; the largest change of each kind first")
+        _print_changes(console, changes, KINDS)
+    heading(console, "SRAM of the fullest PE", "bytes by use that changed")
+    if view.sram:
+        named = [replace(change, name=USES.get(change.name, change.name)) for change in view.sram]
+        _print_changes(console, named, {"sram": ""})
+    else:
+        lines(console, [("none", "")])
+    sides = {"first": view.only.first, "second": view.only.second}
+    only = [(f"ops only in the {side}", _names(names)) for side, names in sides.items() if names]
+    if only:
+        lines(console, [("", ""), *only])
+
+
+def _settings_table(settings: Sequence[Setting]) -> Table:
+    def side(name: str) -> Callable[[Setting], str]:
+        def cell(setting: Setting) -> str:
+            value = getattr(setting, name)
+            return "not set" if value is NOT_SET else printable(value)[:MOST_VALUE]
+
+        return cell
+
+    sides = (Column(key=name, title=name, cell=side(name), wraps=True) for name in ("first", "second"))
+    return Table(title="Settings", note="that differ", columns=(Column(key="name"), *sides), rows=settings)
+
+
+def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
+    print_table(console, changes_table(changes, kinds, MOST))
+    further_count = sum(max(0, sum(change.kind == kind for change in changes) - MOST) for kind in kinds)
+    if further_count:
+        lines(console, [(f"and {count(further_count)} more", "--csv FILE or --json: all of them")])
+
+
+def _names(names: Sequence[str]) -> str:
+    first = ", ".join(printable(name) for name in names[:MOST_NAMES])
+    return f"{first} and {count(len(names) - MOST_NAMES)} more" if len(names) > MOST_NAMES else first

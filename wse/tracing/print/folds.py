@@ -1,0 +1,53 @@
+"""Texts of what is equal and told once: ops of several layers, links of several PEs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.reports.terminal import count, printable
+from wse.tracing.query.folds import Stretches
+
+MOST_STRETCHES: Final = 6
+"""Stretches of layers that are named; of more the first, and the last."""
+
+
+def op_text(op: str, layers: Stretches, ops: int) -> str:
+    """An op, how many are equal where they are several, and their layers.
+
+    >>> op_text("gate_up", ((0, 79),), 80), op_text("head", (), 1), op_text("norm", ((3, 3),), 1)
+    ('gate_up ×80, layers 0–79', 'head', 'norm, layer 3')
+    """
+    times = f" ×{count(ops)}" if ops > 1 else ""
+    return f"{printable(op) or 'no op'}{times}{f', {layers_text(layers)}' if layers else ''}"
+
+
+def equal_layers_text(layers: Stretches, number: int) -> str:
+    """Layers, and how many they are where they are several.
+
+    >>> equal_layers_text(((0, 8), (71, 79)), 18), equal_layers_text(((3, 3),), 1)
+    ('layers 0–8, 71–79 ×18', 'layer 3')
+    """
+    return f"{layers_text(layers)}{f' ×{count(number)}' if number > 1 else ''}"
+
+
+def layers_text(layers: Stretches) -> str:
+    """Stretches of layers in words.
+
+    >>> layers_text(((3, 3),)), layers_text(((0, 8), (71, 79))), layers_text(((1, 1), (4, 5)))
+    ('layer 3', 'layers 0–8, 71–79', 'layers 1, 4–5')
+    """
+    if len(layers) == 1 and layers[0][0] == layers[0][1]:
+        return f"layer {layers[0][0]}"
+    texts = [range_text(*stretch) for stretch in layers]
+    if len(texts) > MOST_STRETCHES:
+        texts = [*texts[: MOST_STRETCHES - 2], f"… {texts[-1]}"]
+    return f"layers {', '.join(texts)}"
+
+
+def range_text(first: int, last: int) -> str:
+    """Numbers from one to another.
+
+    >>> range_text(3, 3), range_text(0, 79)
+    ('3', '0–79')
+    """
+    return str(first) if first == last else f"{first}–{last}"

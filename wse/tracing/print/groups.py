@@ -1,0 +1,95 @@
+"""Print-out of ``wse inspect --by``: a table of cycles for each phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from rich.console import Console
+
+from wse.reports.table import Column, Table
+from wse.reports.terminal import bar, count, heading, lines, percent, plural, printable, short_number
+from wse.reports.terminal_table import print_table
+from wse.tracing.print.folds import equal_layers_text, op_text
+from wse.tracing.query.groups import Group, GroupsView
+
+OUTSIDE: Final = "outside of the layers"
+MOST: Final = 20
+"""Rows of a phase that are shown where nobody said how many."""
+
+
+def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
+    """Print the groups of each phase: of all prompts together, and of a mean generated token."""
+    most = MOST if top is None else top
+    width = 8 if console.width < 90 else 20
+    for phase, totals in view.phases.items():
+        groups = [group for group in view.groups if group.phase == phase]
+        passes = plural(totals.passes, "chunk" if phase == "prefill" else "pass" if totals.passes == 1 else "passe")
+        is_mean = phase != "prefill" and view.by != "token"
+        whole = "of the whole prompt" if phase == "prefill" else "of each token"
+        mean = "of a mean pass over several tokens" if phase == "verify" else "of a mean generated token"
+        cycles_of = mean if is_mean else whole
+        heading(console, f"{phase.capitalize()} by {view.by}", f"{passes}; cycles {cycles_of}")
+        columns = _columns(view.by, totals.passes if is_mean else 1, width)
+        print_table(console, Table(columns=columns, rows=groups[:most]))
+        if len(groups) > most:
+            lines(console, [(f"and {count(len(groups) - most)} more", "--top N: more of them; --csv FILE: all")])
+
+
+def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
+    """The columns of groups, whose amounts are those of one of so many passes; bars are ``width`` wide."""
+
+    def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
+        return lambda group: text(getattr(group, name) / passes)
+
+    columns = (
+        Column(key=by, title=by, cell=lambda group: _name(by, group), wraps=True, min_width=24),
+        Column(key="cycles", title="cycles", cell=mean(count, "cycles"), numeric=True),
+        Column(key="fraction", title="share", cell=lambda group: percent(group.fraction), numeric=True),
+        Column(key="bar", cell=lambda group: bar(group.fraction, width, group.cause or "compute"), priority=1),
+    )
+    if by == "cause":
+        return (*columns, Column(key="most_in", title="most of it in", cell=_most_in, wraps=True))
+    ops = [Column(key="count", title="ops", formatter=count, numeric=True)] if by == "kind" else []
+    return (
+        *columns,
+        *ops,
+        Column(key="words", title="words", cell=mean(short_number, "words"), numeric=True, priority=2),
+        Column(key="hops", title="hops", cell=mean(short_number, "hops"), numeric=True, priority=3),
+        Column(key="mostly", title="mostly"),
+    )
+
+
+def _most_in(group: Group) -> str:
+    return "" if group.most_fraction is None else f"{printable(group.most_in)} {percent(group.most_fraction)}"
+
+
+def _name(by: str, group: Group) -> str:
+    if by == "token":
+        return _token_name(group)
+    if group.layers is not None:
+        return _folded_name(by, group)
+    if by == "layer" and (group.layer or 0) < 0:
+        return OUTSIDE
+    if by == "wafer" and (group.wafer or 0) < 0:
+        return "the host"
+    return printable(getattr(group, by)) or "no op"
+
+
+def _folded_name(by: str, group: Group) -> str:
+    """The name of equal ops or layers, or of a kind of op."""
+    layers, number = group.layers or (), group.count or 1
+    if by == "layer":
+        return equal_layers_text(layers, number) if layers else OUTSIDE
+    if by == "kind":
+        return printable(group.kind) or "no op"
+    return op_text(group.op or "", layers, number)
+
+
+def _token_name(group: Group) -> str:
+    """The tokens of a pass: the first and the last, and the text of one alone."""
+    if group.token is None or group.tokens is None or group.token < 0:
+        return "no token"
+    if group.tokens > 1:
+        return f"{group.token}-{group.token + group.tokens - 1}"
+    return f"{group.token} {printable(group.text)!r}" if group.text else str(group.token)

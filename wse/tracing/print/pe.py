@@ -1,0 +1,166 @@
+"""Print-out of ``wse inspect --pe``: one PE's SRAM map, colours, busy time and links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from rich.console import Console
+
+from wse.reports.shared_tables import sram_table
+from wse.reports.table import Column, Table, address
+from wse.reports.terminal import COLOURS, count, heading, lines, percent, plural, printable
+from wse.reports.terminal_table import print_table
+from wse.reports.tile_name import tile_name
+from wse.tracing.query.pe import Buffer, LinkWords, Pe, PeRoute, PeView
+from wse.tracing.query.stages import layers_text
+
+USE_TEXTS: Final = {"kv": "KV cache"}
+AXIS_TEXTS: Final = {"row": "its row", "col": "its column", "both": "row and column"}
+LEAST_GAP: Final = 16
+"""Bytes between buffers that are shown as free; fewer only let the next one begin at a whole word."""
+
+
+class _Colours(NamedTuple):
+    """Colours after each other that are used for the same, along the same lines, by the same stages."""
+
+    first: int
+    last: int
+    along: str
+    patterns: str
+    stages: str
+
+
+def print_pe(console: Console, view: PeView) -> None:
+    """Print what a trace says of one PE."""
+    pe, sram = view.pe, view.pe.sram
+    heading(console, f"PE at row {pe.row}, column {pe.col}", f"wafer {pe.wafer} of {printable(view.trace)}")
+    lines(console, [("stage", _stage(pe)), ("busy", _busy(pe)), *_missing_links(pe)])
+    if pe.links is not None:
+        print_table(console, _link_table(pe.links))
+    if sram is not None:
+        size = f"{count(sum(sram.bytes.values()))} B"
+        print_table(console, sram_table(sram.bytes, title="SRAM", note=size, width=console.width))
+        if sram.buffers:
+            note = "" if sram.is_fullest else "of the fullest PE of its stage; this PE has less"
+            print_table(console, _map_table(sram.buffers, sum(sram.bytes.values()), note))
+    if pe.routes:
+        print_table(console, _route_table(pe.routes))
+
+
+def _stage(pe: Pe) -> str:
+    if pe.stage is None:
+        return "none: no region holds it"
+    stage = pe.stage
+    rows = f"rows {stage.row} to {stage.row + stage.rows - 1}"
+    cols = f"columns {stage.col} to {stage.col + stage.cols - 1}"
+    return f"{stage.index}: {layers_text(stage.first_layer, stage.last_layer)}, {rows}, {cols}"
+
+
+def _busy(pe: Pe) -> str:
+    if pe.busy_cycles is None or pe.run_cycles is None:
+        return "not told: it is counted at the end of a run"
+    share = "" if pe.busy_fraction is None else f", {percent(pe.busy_fraction)} of the run"
+    return f"computes in {count(pe.busy_cycles)} of {count(pe.run_cycles)} cycles{share}"
+
+
+def _missing_links(pe: Pe) -> list[tuple[str, str]]:
+    """The reason for missing links; busy times are recorded when links are."""
+    if pe.links is not None or pe.busy_cycles is None:
+        return []
+    return [("links", "not told: PEs are dead, and links are those of the fabric; --links has them")]
+
+
+def _link_table(links: Mapping[str, LinkWords]) -> Table:
+    columns = (
+        Column(key="direction", cell=lambda side: side[0]),
+        Column(key="out", title="out", cell=lambda side: count(side[1].out_words), numeric=True),
+        Column(key="in", title="in", cell=lambda side: count(side[1].in_words), numeric=True),
+    )
+    return Table(title="Links", note="words over the whole run", columns=columns, rows=list(links.items()))
+
+
+def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
+    """Buffers by address, with what is free between; those that share bytes live at different times."""
+    columns = (
+        address("address", "address"),
+        Column(key="bytes", title="bytes", cell=lambda buffer: count(buffer.bytes), numeric=True),
+        Column(key="use", title="for", cell=lambda buffer: USE_TEXTS.get(buffer.use, buffer.use)),
+        Column(key="name", title="buffer", cell=lambda buffer: tile_name(printable(buffer.name)), wraps=True),
+        Column(key="dtype", title="type"),
+        Column(key="live", title="while", cell=_needed_while, wraps=True),
+    )
+    rows = list(_with_gaps(buffers, size))
+    return Table(title="SRAM map", note=note, columns=columns, rows=rows, style=_colour)
+
+
+def _colour(buffer: Buffer) -> str:
+    return COLOURS.get(buffer.use, "")
+
+
+def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:
+    """The buffers, and what is free between them and after them."""
+    end = 0
+    for buffer in buffers:
+        if buffer.address - end >= LEAST_GAP:
+            yield _free(end, buffer.address)
+        yield buffer
+        end = max(end, buffer.address + buffer.bytes)
+    if end < size:
+        yield _free(end, size)
+
+
+def _free(start: int, end: int) -> Buffer:
+    return Buffer(address=start, bytes=end - start, use="free", name="", dtype="", live_from="", live_to="")
+
+
+def _needed_while(buffer: Buffer) -> str:
+    """The ops while which a buffer is needed; of one op in several layers, the layers."""
+    first, last = printable(buffer.live_from), printable(buffer.live_to)
+    if not first and not last:
+        return "" if buffer.use == "free" else "always"
+    if first == last:
+        return first
+    (_, first_layer, op), (_, last_layer, last_op) = (_parts(name) for name in (first, last))
+    if not op or not last_op:
+        return f"{first} to {last}"
+    layers = f"layer {first_layer}" if first_layer == last_layer else f"layers {first_layer} to {last_layer}"
+    return f"{op if op == last_op else f'{op} to {last_op}'} of {layers}"
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """``layers``, the number and the op of a name such as ``layers.3.qkv``; empty texts for another."""
+    parts = name.split(".", 2)
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 and parts[1].isdigit() else ("", "", "")
+
+
+def _route_table(routes: Sequence[PeRoute]) -> Table:
+    columns = (
+        Column(key="colours", title="colours", cell=_colours_text, numeric=True),
+        Column(key="along", title="along"),
+        Column(key="patterns", title="pattern", wraps=True),
+        Column(key="stages", title="stage"),
+    )
+    note = f"{plural(len({route.colour for route in routes}), 'colour')} of its router"
+    return Table(title="Routes", note=note, columns=columns, rows=_stretches(routes))
+
+
+def _colours_text(colours: _Colours) -> str:
+    return str(colours.first) if colours.first == colours.last else f"{colours.first} to {colours.last}"
+
+
+def _stretches(routes: Sequence[PeRoute]) -> list[_Colours]:
+    """Patterns that share a colour, one after another in time, in one cell; colours with the same as one row."""
+    stretches: list[_Colours] = []
+    for colour, group in groupby(routes, key=lambda route: route.colour):
+        sharing = list(group)
+        axes = dict.fromkeys(AXIS_TEXTS.get(route.axis, "") for route in sharing)
+        patterns = dict.fromkeys(printable(route.pattern) for route in sharing)
+        stages = dict.fromkeys(str(route.stage) if route.stage >= 0 else "between stages" for route in sharing)
+        row = _Colours(colour, colour, " and ".join(axes), ", ".join(patterns), ", ".join(stages))
+        if stretches and stretches[-1][1:] == (colour - 1, *row[2:]):
+            stretches[-1] = stretches[-1]._replace(last=colour)
+        else:
+            stretches.append(row)
+    return stretches

@@ -1,0 +1,73 @@
+"""Print-out of ``wse inspect --steps``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+
+from wse.reports.table import Column, Table
+from wse.reports.terminal import count, lines, percent, short_number
+from wse.reports.terminal_table import print_table
+from wse.tracing.print.folds import op_text
+from wse.tracing.query.folds import op_in_layer
+from wse.tracing.query.steps import Step, StepsView
+
+ORDER_TEXTS: Final = {
+    "cycles": "those with the most cycles first",
+    "words": "those that send the most words first",
+    "hops": "those whose wavelets cross the most links first",
+    "hops-cycles": "those with the most cycles of hops first",
+    "start": "the earliest first",
+}
+"""The text of each order; that of a cause is of its cycles."""
+
+
+def print_steps(console: Console, view: StepsView) -> None:
+    """Print steps in the order that was asked for."""
+    order = ORDER_TEXTS.get(view.sort, f"those with the most cycles of {view.sort} first")
+    print_table(console, step_table(view.steps, view.sort, title="Steps", note=f"summed over the run, {order}"))
+    if not view.steps:
+        lines(console, [("none", "")])
+
+
+def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note: str) -> Table:
+    """A row for equal steps: what they are, how often they ran, their cycles, what they send, what is their order."""
+    spare = {"words": 3, "hops": 4, "times": 2, "mostly": 1 if order == "cycles" else 5, order: 0}
+    columns = (
+        Column(key="phase", title="phase"),
+        Column(key="op", title="op", cell=_op, wraps=True, min_width=15),
+        Column(key="name", title="kernel, pattern", wraps=True, min_width=12),
+        Column(key="times", title="times", cell=lambda step: count(step.times), numeric=True, priority=spare["times"]),
+        Column(key="cycles", title="cycles", cell=lambda step: count(step.cycles), numeric=True),
+        Column(key="fraction", title="share", cell=lambda step: percent(step.fraction), numeric=True),
+        *_order_columns(order),
+        Column(
+            key="words",
+            title="words",
+            cell=lambda step: short_number(step.words),
+            numeric=True,
+            priority=spare["words"],
+        ),
+        Column(
+            key="hops", title="hops", cell=lambda step: short_number(step.hops), numeric=True, priority=spare["hops"]
+        ),
+        Column(key="mostly", title="mostly", priority=spare["mostly"]),
+    )
+    return Table(columns=columns, rows=steps, title=title, note=note)
+
+
+def _op(step: Step) -> str:
+    return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
+
+
+def _order_columns(order: str) -> list[Column]:
+    """The column of what steps were ordered by, where it is none of the others."""
+    if order in ("cycles", "words", "hops"):
+        return []
+    if order == "start":
+        start = Column(key="start_cycle", title="first start", cell=lambda step: count(step.start_cycle), numeric=True)
+        return [start]
+    cause = order.removesuffix("-cycles")
+    return [Column(key=order, title=f"of {cause}", cell=lambda step: count(step.cycles_by[cause]), numeric=True)]

@@ -1,0 +1,139 @@
+"""Print-out of ``wse inspect TRACE``: what was run and where its cycles went, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from rich.console import Console
+
+from wse.reports.shared_tables import causes_table, experts_table, sram_table, wafer_line
+from wse.reports.table import Column, Table, pair_table
+from wse.reports.terminal import bar, count, heading, in_bytes, lines, percent, plural, printable, seconds
+from wse.reports.terminal_table import print_table
+from wse.tracing.print.links import link_line
+from wse.tracing.print.steps import step_table
+from wse.tracing.print.wavelets import print_wavelets
+from wse.tracing.query.stages import Stage, narrow_attention
+from wse.tracing.query.step_sums import cycle_fraction
+from wse.tracing.query.summary import SummaryView
+from wse.tracing.query.traced_run import TracedUser
+from wse.tracing.query.tree import kind_totals
+
+MOST_TEXT: Final = 120
+MOST_USERS: Final = 3
+MOST_KINDS: Final = 5
+MOST_STEPS: Final = 3
+
+
+class _PhaseSpeed(NamedTuple):
+    """A phase, what it took, and the rate of tokens."""
+
+    name: str
+    cycles: str
+    time: str
+    rate: str
+
+
+def print_summary(console: Console, view: SummaryView) -> None:
+    """Print the summary; of links and steps the first few."""
+    heading(console, "Trace", printable(view.trace))
+    system, wafer = view.system, view.wafer
+    rows = [
+        ("model", printable(view.model.name)),
+        ("wafer", wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)),
+        ("mapping", f"{printable(system.mapping)}, {plural(len(system.stages), 'region')}"),
+        *_attention(system.stages),
+        ("tokens", f"{count(view.prompt_tokens)} of the prompt, {count(view.generated_tokens)} generated"),
+        *_texts(view.users),
+        ("written by", f"{printable(view.created_by)}, program {printable(view.program_digest[:16])}"),
+    ]
+    lines(console, rows)
+    if speeds := _speeds(view):
+        columns = tuple(Column(key=name, numeric=True) for name in _PhaseSpeed._fields)
+        print_table(console, Table(title="Speed of the emulated wafer", columns=columns, rows=speeds))
+    if view.decode is not None:
+        print_table(console, causes_table(view.decode.cycles_by, width=console.width))
+    if fullest := view.sram.fullest:
+        title, note = "SRAM of the fullest PE", f"in stage {view.sram.stages.index(fullest)}"
+        print_table(console, sram_table(fullest, title=title, note=note, width=console.width))
+    _print_kinds(console, view)
+    _print_traffic(console, view)
+    if view.experts is not None:
+        print_table(console, experts_table(view.experts.to_dict()["load"]))
+    if view.wavelets is not None:
+        print_wavelets(console, view.wavelets)
+    if view.steps:
+        steps = view.steps[:MOST_STEPS]
+        print_table(console, step_table(steps, title="Costliest steps", note="summed over the run"))
+    lines(console, [("", ""), ("more", "--tree, --steps, --by kind, --links, --pe ROW,COL, --tokens; see --help")])
+
+
+def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
+    """The columns that attention works on; none where it works on all, and where a trace does not tell."""
+    columns = " or ".join(map(str, narrow_attention(stages)))
+    return [("attention", f"on {columns} columns in the middle of each region that has more")] if columns else []
+
+
+def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
+    """The beginning of each of the first users' texts."""
+    rows = []
+    for number, user in enumerate(users[:MOST_USERS], start=1):
+        text = printable(user.text[:MOST_TEXT]).replace("\\n", " ⏎ ")
+        if text:
+            name = "text" if len(users) == 1 else f"text {number}"
+            rows.append((name, text + (" ..." if len(user.text) > MOST_TEXT else "")))
+    if rows and len(users) > MOST_USERS:
+        rows.append(("", f"and {plural(len(users) - MOST_USERS, 'text')} more"))
+    return rows
+
+
+def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
+    """The phases that ran, with their cycles and times."""
+    clock_hz, prefill, decode, verify = view.wafer.clock_hz, view.prefill, view.decode, view.verify
+    speeds = []
+    if prefill is not None:
+        cycles = f"{count(prefill.cycles)} cycles in {plural(prefill.passes, 'chunk')}"
+        speeds.append(_PhaseSpeed("prompt", cycles, seconds(prefill.cycles / clock_hz), ""))
+    if decode is not None:
+        cycles = f"{count(decode.cycles_per_pass)} cycles a token"
+        rate = f"{count(decode.tokens_per_s or 0.0)} tokens/s"
+        speeds.append(_PhaseSpeed("generation", cycles, seconds(decode.cycles_per_pass / clock_hz), rate))
+    if verify is not None:
+        cycles = f"{count(verify.cycles_per_pass)} cycles a pass"
+        speeds.append(_PhaseSpeed("verification", cycles, seconds(verify.cycles_per_pass / clock_hz), ""))
+    return speeds
+
+
+def _print_traffic(console: Console, view: SummaryView) -> None:
+    """Print the busiest link, and what crossed between wafers."""
+    traffic = [("busiest link", link_line(view.links[0]))] if view.links else []
+    if view.crossing.bytes:
+        traffic.append(("between wafers and with the host", in_bytes(view.crossing.bytes)))
+    if traffic:
+        print_table(console, pair_table(traffic, "Traffic", "over the whole run"))
+
+
+def _print_kinds(console: Console, view: SummaryView) -> None:
+    """Print the kinds of op that take the most, over all layers."""
+    phase = "prefill" if view.decode is None else "decode"
+    kinds = kind_totals(view.tree, phase)
+    total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
+    if not total:
+        return
+    width = 14 if console.width < 90 else 32
+    mean = "of a generated token" if phase == "decode" else "of a mean chunk of the prompt"
+    columns = (
+        Column(key="kind"),
+        Column(key="bar", cell=lambda kind: bar(cycle_fraction(kind.cycles, total), width, "compute")),
+        Column(key="share", cell=lambda kind: percent(cycle_fraction(kind.cycles, total)), numeric=True),
+        Column(key="cycles", cell=lambda kind: count(kind.cycles), numeric=True),
+        Column(key="ops", cell=lambda kind: plural(kind.ops, "op")),
+    )
+    note = f"cycles {mean}, all layers together"
+    print_table(console, Table(title="Kinds of op", note=note, columns=columns, rows=kinds[:MOST_KINDS]))
+    if len(kinds) > MOST_KINDS:
+        other_cycles = sum(kind.cycles for kind in kinds[MOST_KINDS:])
+        other_kinds = plural(len(kinds) - MOST_KINDS, "kind")
+        share = percent(cycle_fraction(other_cycles, total))
+        lines(console, [(f"and {other_kinds} more", f"{share}, {count(other_cycles)} cycles")])

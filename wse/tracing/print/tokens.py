@@ -1,0 +1,67 @@
+"""Print-outs of ``wse inspect --tokens`` and ``--tensors``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+from wse.reports.table import Column, Table
+from wse.reports.terminal import count, in_bytes, lines, printable, seconds
+from wse.reports.terminal_table import print_table
+from wse.tracing.query.tensors import TensorsView
+from wse.tracing.query.tokens import TokensView, TokenTime
+
+
+def print_tokens(console: Console, view: TokensView, top: int | None) -> None:
+    """A row a token: what it is, and the cycles and the time since the token before it."""
+    tokens = view.tokens
+    has_users = len({token.sequence for token in tokens}) > 1
+    is_known = any(token.id is not None for token in tokens)
+    columns = (
+        _number("token", "token"),
+        *([_number("sequence", "sequence")] if has_users else []),
+        _number("position", "position", priority=1),
+        Column(key="of", title="of"),
+        *([_number("id", "id", priority=2)] if is_known else []),
+        *([Column(key="text", title="text", cell=_text, wraps=True)] if is_known else []),
+        _number("pass_", "pass", lambda token: str(token.pass_) if token.pass_ >= 0 else ""),
+        _number("cycles", "cycles", lambda token: count(token.cycles) if token.cycles else ""),
+        _number("s", "time", lambda token: seconds(token.s) if token.cycles else ""),
+        _number("wall_s", "emulated in", lambda token: seconds(token.wall_s) if token.wall_s else "", priority=3),
+    )
+    order = "in order" if top is None else "those with the most cycles first"
+    print_table(console, Table(title="Tokens", note=order, columns=columns, rows=tokens))
+    if not tokens:
+        lines(console, [("none", "")])
+
+
+def print_tensors(console: Console, view: TensorsView) -> None:
+    """A row a tensor."""
+    columns = (
+        _number("tensor", "tensor"),
+        Column(key="op", title="op", wraps=True),
+        _number("pass_", "pass"),
+        Column(key="shape", title="shape", cell=lambda tensor: "x".join(map(str, tensor.shape))),
+        Column(key="dtype", title="type"),
+        _number("bytes", "size", lambda tensor: in_bytes(tensor.bytes)),
+        _number("min", "least", lambda tensor: _four_digits(tensor.min)),
+        _number("max", "largest", lambda tensor: _four_digits(tensor.max)),
+        _number("mean", "mean", lambda tensor: _four_digits(tensor.mean)),
+        _number("nonfinite", "not finite", lambda tensor: count(tensor.nonfinite) if tensor.nonfinite else ""),
+    )
+    table = Table(title="Tensors", note="values of the finite elements", columns=columns, rows=view.tensors)
+    print_table(console, table)
+
+
+def _number(key: str, title: str, cell: Callable[[Any], str] | None = None, priority: int = 0) -> Column:
+    return Column(key=key, title=title, cell=cell, numeric=True, priority=priority)
+
+
+def _text(token: TokenTime) -> str:
+    return "" if token.text is None else printable(repr(token.text))
+
+
+def _four_digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

@@ -1,0 +1,69 @@
+"""Print-out of ``wse inspect --tree``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Console
+
+from wse.reports.table import Column, Table
+from wse.reports.terminal import bar, count, percent, printable
+from wse.reports.terminal_table import print_table
+from wse.tracing.print.folds import layers_text
+from wse.tracing.query.folds import op_in_layer, stretches
+from wse.tracing.query.step_sums import cycle_fraction
+from wse.tracing.query.tree import LayerOps, TreeView
+
+
+class _Line(NamedTuple):
+    """A line of the tree: a layer, or some that cost the same, or an op."""
+
+    name: str
+    cycles: float
+    is_layer: bool
+
+
+def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) -> None:
+    """Print the ops under their layers; layers that cost the same are one, but for ``each_layer``."""
+    phase = "decode" if "decode" in view.phases else "prefill"
+    total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
+    width = 20 if console.width < 90 else 36
+    table = Table(
+        title="Ops",
+        note="cycles of a generated token" if phase == "decode" else "cycles of a mean chunk of the prompt",
+        columns=(
+            Column(key="name", cell=lambda line: line.name, wraps=True, min_width=24),
+            Column(key="cycles", cell=lambda line: count(line.cycles), numeric=True),
+            Column(key="share", cell=lambda line: percent(cycle_fraction(line.cycles, total)), numeric=True),
+            Column(key="bar", cell=lambda line: bar(cycle_fraction(line.cycles, total), width, _colour(line))),
+        ),
+        rows=list(_lines(view.tree, phase, each_layer=each_layer)),
+        style=lambda line: "bold" if line.is_layer else "",
+    )
+    print_table(console, table)
+
+
+def _colour(line: _Line) -> str:
+    return "weights" if line.is_layer else "compute"
+
+
+def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterator[_Line]:
+    for layers in [[layer] for layer in tree] if each_layer else _fold_layers(tree):
+        layer = layers[0]
+        inside = layer.layer >= 0
+        if inside:
+            told = layers_text(stretches(each.layer for each in layers))
+            yield _Line(f"each of {told}" if len(layers) > 1 else told, getattr(layer, phase), is_layer=True)
+        for index, op in enumerate(layer.ops):
+            branch = ("└─ " if index == len(layer.ops) - 1 else "├─ ") if inside else ""
+            yield _Line(f"{branch}{printable(op_in_layer(op.op, layer.layer))}", getattr(op, phase), is_layer=False)
+
+
+def _fold_layers(tree: Sequence[LayerOps]) -> list[list[LayerOps]]:
+    """The tree's layers, those together that cost the same, in the order of their first ones."""
+    folded: dict[object, list[LayerOps]] = {}
+    for index, layer in enumerate(tree):
+        costs = tuple((op_in_layer(op.op, layer.layer), op.prefill, op.decode, op.verify) for op in layer.ops)
+        folded.setdefault(costs if layer.layer >= 0 else index, []).append(layer)
+    return list(folded.values())

@@ -1,0 +1,82 @@
+"""Print-outs of ``wse inspect``, view by view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TextIO
+
+from rich.console import Console
+
+from wse.reports.terminal import console_on, count, printable
+from wse.tracing.print.contents import print_dump
+from wse.tracing.print.diff import print_diff
+from wse.tracing.print.groups import print_groups
+from wse.tracing.print.links import print_links
+from wse.tracing.print.pe import print_pe
+from wse.tracing.print.steps import print_steps
+from wse.tracing.print.summary import print_summary
+from wse.tracing.print.tokens import print_tensors, print_tokens
+from wse.tracing.print.tree import print_tree
+from wse.tracing.print.wavelets import print_moves
+from wse.tracing.query.check import CheckView
+from wse.tracing.query.contents import DumpView
+from wse.tracing.query.diff import DiffView
+from wse.tracing.query.groups import GroupsView
+from wse.tracing.query.tokens import TokensView
+from wse.tracing.query.tree import TreeView
+from wse.tracing.query.view import View, outcome_of
+
+
+def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool = False, as_hex: bool = False) -> None:
+    """Print a view of a trace.
+
+    Args:
+        view: The view.
+        stream: Where to.
+        top: How many rows were asked for, None where nobody said.
+        each_layer: Whether layers of a tree that cost the same are printed one by one.
+        as_hex: Whether the buffer of a PE is printed as bytes.
+    """
+    console = console_on(stream)
+    if isinstance(view, CheckView):
+        _print_check(console, view)
+        return
+    if not view.complete:
+        console.print()
+        which = "A" if isinstance(view, DiffView) else "This"
+        console.print(f"{which} trace is incomplete: {outcome_of(view.ending)}. It holds what was written until then.")
+    if isinstance(view, GroupsView):
+        print_groups(console, view, top)
+    elif isinstance(view, TokensView):
+        print_tokens(console, view, top)
+    elif isinstance(view, DumpView):
+        print_dump(console, view, top, as_hex=as_hex)
+    elif isinstance(view, TreeView):
+        print_tree(console, view, each_layer=each_layer)
+    else:
+        _PRINT[view.view](console, view)
+
+
+def _print_check(console: Console, view: CheckView) -> None:
+    """Print one line on a sound trace, and a line for each problem of another."""
+    trace = printable(view.trace)
+    if view.sound:
+        ended = "" if view.complete else f", incomplete: {outcome_of(view.ending)}"
+        contents = f"{count(view.datasets or 0)} datasets, {count(view.rows or 0)} rows"
+        console.print(f"{trace}: sound: trace format {view.version}, {contents}{ended}", soft_wrap=True)
+        return
+    number = len(view.problems)
+    console.print(f"{trace}: {count(number)} problem{'' if number == 1 else 's'}", soft_wrap=True)
+    for problem in view.problems:
+        console.print(f"  {printable(problem)}", soft_wrap=True)
+
+
+_PRINT: Final[dict[str, Callable[[Console, Any], None]]] = {
+    "summary": print_summary,
+    "steps": print_steps,
+    "links": print_links,
+    "pe": print_pe,
+    "tensors": print_tensors,
+    "cycles": print_moves,
+    "diff": print_diff,
+}

@@ -1,0 +1,59 @@
+"""``--check``: everything that is wrong with a trace, or what it holds when nothing is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from wse.errors import BadTrace
+from wse.reports.result import Doc
+from wse.tracing.query.view import View
+from wse_traces.errors import TraceError
+from wse_traces.lookup import dataset_of
+from wse_traces.read import open_trace
+from wse_traces.schema import FIELDS, ROWS, TABLES
+from wse_traces.validate import problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckView(View):
+    """Whether a trace is sound; of a sound one, what it holds."""
+
+    sound: Annotated[bool, Doc("whether nothing is wrong with it")]
+    problems: Annotated[tuple[str, ...], Doc("what is wrong, each with the path inside the file")]
+    version: Annotated[int | None, Doc("version of the format; of a sound trace")] = None
+    datasets: Annotated[int | None, Doc("datasets in it; of a sound trace")] = None
+    rows: Annotated[int | None, Doc("rows of all tables; of a sound trace")] = None
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """A row for each problem."""
+        return [{"problem": problem} for problem in self.problems]
+
+
+def check_trace(path: Path) -> CheckView:
+    """Everything that is wrong with the trace at a path.
+
+    Raises:
+        BadTrace: there is no such file, or it is none.
+    """
+    if not path.is_file():
+        try:
+            open_trace(path).close()
+        except TraceError as error:
+            raise BadTrace(str(error)) from error
+    lines = tuple(problem.removeprefix(f"{path}: ") for problem in problems(path))
+    if lines:
+        return CheckView(view="check", trace=str(path), sound=False, problems=lines)
+    with open_trace(path) as trace:
+        return CheckView(
+            view="check",
+            trace=str(path),
+            complete=trace.complete,
+            ending=trace.ending or None,
+            sound=True,
+            problems=(),
+            version=trace.version,
+            datasets=sum(dataset_of(trace.file, field.path) is not None for field in (ROWS, *FIELDS)),
+            rows=sum(trace.rows(table) for table in TABLES),
+        )

@@ -1,0 +1,181 @@
+"""``wse compare A.h5 B.h5``: two executed runs under the columns of a comparison, and what changed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from wse.errors import BadInput, BadTrace, UnknownName
+from wse.hardware.load import load_wafer
+from wse.reports.as_json import Report
+from wse.reports.limits import fraction, limits_of
+from wse.reports.price import scale_note
+from wse.reports.result import Doc, Result
+from wse.reports.terminal import plural, printable
+from wse.serving.cost import power_and_cost
+from wse.serving.economics import Economics, Stated, load_economics
+from wse.serving.prices import Price, wafer_price
+from wse.tracing.query.changes import Change, changes_by_phase, read_totals
+from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.stages import used_fraction
+from wse.tracing.query.view import trace_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracesResult(Result):
+    """Two executed runs side by side, and what changed from the first to the second."""
+
+    traces: Annotated[tuple[str, str], Doc("the files")]
+    same_program: Annotated[bool, Doc("whether both ran the same Program")]
+    rows: Annotated[tuple[ComparisonRow, ...], Doc("one for each run")]
+    changes: Annotated[
+        Mapping[str, Sequence[Change]],
+        Doc("of all prompts and of a mean generated token, by kind, the largest first"),
+    ]
+    prices: Annotated[tuple[str, ...], Doc("prices of a wafer that costs rest on, each with its range and source")]
+
+
+def compare_traces(
+    first: Path, second: Path, economics: Stated | None = None, price: Price | None = None
+) -> TracesResult:
+    """A row for each of two runs, and what changed between them.
+
+    Args:
+        first: A file that ``wse run`` wrote, complete or not.
+        second: Another.
+        economics: Assumptions in place of the bundled ones.
+        price: Prices as of ``--price``, of the wafers of both runs.
+
+    Raises:
+        BadTrace: one is missing, no trace or damaged, or holds no generated token.
+        BadInput and its kinds: the assumptions cannot be used.
+    """
+    first_run, second_run = (_Run(path, economics, price) for path in (first, second))
+    return TracesResult(
+        traces=(str(first), str(second)),
+        same_program=first_run.run.program_digest == second_run.run.program_digest,
+        rows=(first_run.row(), second_run.row()),
+        changes=changes_by_phase(first_run.totals, second_run.totals, {"op": "kind"}),
+        prices=tuple(dict.fromkeys(text for run in (first_run, second_run) for text in run.prices())),
+    )
+
+
+def check_traces(names: list[str]) -> tuple[Path, Path]:
+    """The two traces that are named.
+
+    Raises:
+        BadInput: there are more than two, or a model is among them.
+    """
+    if len(names) != 2:
+        alone = f"{names[0]}: is one trace: give a second beside it, or one model" if len(names) == 1 else ""
+        message = alone or f"{plural(len(names), 'name')}: give one model, or two traces"
+        raise BadInput(message)
+    for name, other_name in (names, names[::-1]):
+        if is_trace(other_name) and not is_trace(name):
+            message = (
+                f"{name!r} is no trace, and {other_name!r} is one: give one model, or two files that wse run wrote"
+            )
+            raise BadInput(message)
+    if not any(map(is_trace, names)):
+        message = f"{names[0]!r} and {names[1]!r}: give one model, or two files that wse run wrote, which end in .h5"
+        raise BadInput(message)
+    return Path(names[0]), Path(names[1])
+
+
+def is_trace(name: str) -> bool:
+    """Whether a name is that of a trace, by its end."""
+    return name.removesuffix(".partial").endswith(".h5")
+
+
+class _Run:
+    """A trace and the amounts of its mean pass."""
+
+    def __init__(self, path: Path, economics: Stated | None, price: Price | None) -> None:
+        self.path = path
+        with trace_at(path) as trace:
+            self.totals, self._report = read_totals(trace), trace.report()
+        self.run = self.totals.run
+        if self.run.decode is None:
+            message = f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens"
+            raise BadTrace(message)
+        self._decode = self.run.decode
+        self._economics = _economics(self.run.wafer.name, economics, price)
+
+    def row(self) -> ComparisonRow:
+        """The run under the columns of a comparison."""
+        run, decode = self.run, self._decode
+        users, wafers = max(1, len(run.users)), run.system.wafers
+        of_all = decode.tokens_per_s or 0.0
+        return ComparisonRow(
+            trace=str(self.path),
+            model=run.model.name,
+            mapping=run.system.mapping,
+            wafers=wafers,
+            dtype=run.options.get("dtype"),
+            tokens_per_s_per_user=of_all / users,
+            tpot_s=decode.cycles_per_pass / run.wafer.clock_hz,
+            users=users,
+            tokens_per_s=of_all,
+            tokens_per_s_exact=True,
+            tokens_per_s_per_user_of_all=of_all / users,
+            mesh_hops_per_token=decode.wavelet_hops_per_pass,
+            wafer_link_bytes_per_token=self.totals.crossing_bytes["decode", False],
+            host_bytes_per_token=self.totals.crossing_bytes["decode", True],
+            crossing_fraction=fraction(decode.cycles_by, "crossing"),
+            cycles_by=decode.cycles_by,
+            **self._prefill(),
+            **self._fullest_pe(),
+            **self._money(wafers, of_all),
+            **(self._limits() if of_all else {}),
+        )
+
+    def prices(self) -> Iterator[str]:
+        """Yield the price of a wafer with its range and source; nothing where the wafer is unknown."""
+        if self._economics is not None:
+            price, wafer = self._economics.usd_per_hour, self.run.wafer.name
+            yield printable(f"{scale_note(price.low_value_high, wafer)}; {price.source}")
+
+    def _prefill(self) -> Report:
+        """Return the crossings of the prompts, where there were any, and their rate, where the report has it."""
+        prefill = self.run.prefill
+        if prefill is None:
+            return {}
+        reported = self._report.get("prefill")
+        rate = reported.get("tokens_per_s") if isinstance(reported, dict) else None
+        return {
+            "prefill_tokens_per_s": rate if isinstance(rate, float) else None,
+            "prefill_crossing_fraction": fraction(prefill.cycles_by, "crossing"),
+        }
+
+    def _fullest_pe(self) -> Report:
+        """Return how full the fullest PE is, where SRAM was recorded."""
+        uses = self.run.sram.fullest
+        return {"sram_fullest_pe_fraction": used_fraction(uses)} if uses else {}
+
+    def _money(self, wafers: int, tokens_per_s: float) -> Report:
+        """Power, joules and dollars, where the wafer's are known."""
+        return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
+
+    def _limits(self) -> Report:
+        """The cause with the most cycles of a token, as far as a trace knows it."""
+        stages = self.run.system.stages
+        spans = [(stage.first_layer, stage.last_layer) for stage in stages]
+        limits = limits_of(
+            self._decode.cycles_by,
+            longest_line=max(max(stage.rows, stage.cols) for stage in stages),
+            layers=sum(last - first + 1 for first, last in spans if 0 <= first <= last),
+            crossing_bytes=self.totals.crossing_bytes["decode", False],
+        )
+        return limits._asdict()
+
+
+def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Economics | None:
+    """The assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
+    try:
+        return load_economics(load_wafer(wafer), stated, wafer_price(price, wafer))
+    except UnknownName as error:
+        if error.kind == "wafer" and price is None:
+            return None
+        raise

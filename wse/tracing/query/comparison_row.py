@@ -1,0 +1,100 @@
+"""ComparisonRow: one combination of a comparison, be it estimated or read from the trace of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Final
+
+from wse.reports.result import Doc, Result
+from wse.serving.goal import purpose_text
+
+ONE_USER, ALL_USERS = "one_user", "all_users"
+"""Users for whom a row may be the best among those of as many wafers and the same link."""
+
+BEST, CYCLES_BY = "best", "cycles_by"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRow(Result):
+    """A combination of a comparison. One that cannot be has its ``mapping``, ``wafers`` and ``reason`` alone.
+
+    A token's traffic is that of a token of each user of one batch. ``tokens_per_s_per_user`` is that of a batch alone
+    on the machine, ``tokens_per_s`` of all batches that are in flight, and joules and dollars are a token's of those.
+    """
+
+    trace: Annotated[str | None, Doc("the file, where the row is of a run")] = None
+    model: Annotated[str | None, Doc("the model, where the row is of a run")] = None
+    mapping: Annotated[str, Doc("the mapping that was asked for")]
+    chosen: Annotated[str | None, Doc("the mapping that it chose, where that is another")] = None
+    objective: Annotated[
+        str | None, Doc("what its layout was chosen for: `latency` of one user, or `throughput` of all users")
+    ] = None
+    wafers: Annotated[int, Doc("number of wafers")]
+    dtype: Annotated[str | None, Doc("element type of the weights of linear layers")] = None
+    link_bytes_per_s: Annotated[float | None, Doc("rate of each link between wafers", "B/s")] = None
+    link_latency_s: Annotated[float | None, Doc("latency of each link between wafers", "s")] = None
+    users_per_pass: Annotated[int | None, Doc("users of a batch, whose tokens pass through the stages together")] = None
+    tokens_per_s_per_user: Annotated[
+        float | None, Doc("tokens/s of one batch alone on the machine, for each user of it", "1/s")
+    ] = None
+    tpot_s: Annotated[float | None, Doc("time of a generated token of one batch alone", "s")] = None
+    users: Annotated[
+        int | None, Doc("users at a time: those that saturate the machine, or as many as have room for their caches")
+    ] = None
+    tokens_per_s: Annotated[float | None, Doc("output tokens of them all, prompts read meanwhile", "1/s")] = None
+    tokens_per_s_exact: Annotated[bool | None, Doc("false where `tokens_per_s` is an upper bound")] = None
+    tokens_per_s_per_user_of_all: Annotated[float | None, Doc("tokens/s of each user, all in flight", "1/s")] = None
+    ttft_s_of_all: Annotated[float | None, Doc("mean time to first token, all in flight", "s")] = None
+    prefill_tokens_per_s: Annotated[float | None, Doc("tokens of the prompts over TTFT", "1/s")] = None
+    ttft_s: Annotated[float | None, Doc("time to the first token of a prompt alone", "s")] = None
+    mesh_hops_per_token: Annotated[float | None, Doc("hops of 32-bit words over links of meshes")] = None
+    wafer_link_bytes_per_token: Annotated[float | None, Doc("bytes of a token of each user of a batch", "B")] = None
+    host_bytes_per_token: Annotated[float | None, Doc("bytes from and to the host, likewise", "B")] = None
+    crossing_fraction: Annotated[float | None, Doc("share of a token's time that is between wafers")] = None
+    prefill_crossing_fraction: Annotated[float | None, Doc("share of a prompt's time that is between wafers")] = None
+    sram_fullest_pe_fraction: Annotated[float | None, Doc("of the fullest PE in use")] = None
+    power_w: Annotated[float | None, Doc("of all wafers", "W")] = None
+    joules_per_token: Annotated[float | None, Doc("of a token at the wall, with all users in flight", "J")] = None
+    usd_per_million_tokens: Annotated[
+        float | None, Doc("price of a million output tokens of all users, prompts included", "USD")
+    ] = None
+    usd_per_million_tokens_low: Annotated[
+        float | None, Doc("dollars of a million tokens at the low end of the price's range", "USD")
+    ] = None
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("dollars of a million tokens at the high end of the price's range", "USD")
+    ] = None
+    usd_per_million_tokens_of_one_user: Annotated[
+        float | None, Doc("price of a million output tokens of one user alone", "USD")
+    ] = None
+    limited_by: Annotated[str | None, Doc("the cause that takes most of a token's time")] = None
+    users_limited_by: Annotated[str | None, Doc("what bounds how many users are served at once")] = None
+    limit: Annotated[str | None, Doc("both limits in a sentence")] = None
+    cycles_by: Annotated[Mapping[str, float] | None, Doc("cycles of a token by cause", "cycle")] = None
+    best: Annotated[tuple[str, ...] | None, Doc("users for whom no row of these wafers and this link is better")] = None
+    reason: Annotated[str | None, Doc("why the combination cannot be")] = None
+
+    @property
+    def layout(self) -> str:
+        """The mapping that was asked for, with the objective where that is not the latency of one user."""
+        return f"{self.mapping}{self.purpose}"
+
+    @property
+    def purpose(self) -> str:
+        """What the layout was chosen for, where that is not the latency of one user."""
+        return purpose_text(self.objective)
+
+    @property
+    def possible(self) -> bool:
+        """Whether the combination can be."""
+        return self.reason is None
+
+    @property
+    def link(self) -> tuple[float | None, float | None]:
+        """Bytes a second and latency of the links between wafers; None twice for one wafer."""
+        return self.link_bytes_per_s, self.link_latency_s
+
+
+COLUMNS: Final = tuple(field.name for field in fields(ComparisonRow) if field.name not in (BEST, CYCLES_BY))
+"""The columns of CSV files, in their order."""

@@ -1,0 +1,119 @@
+"""``--diff``: two traces side by side, op by op, and what was set differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from wse.reports.result import Doc, Result, plain
+from wse.tracing.query.changes import LAYER, Amount, Change, changes, changes_by_phase, fold_changes, read_totals
+from wse.tracing.query.traced_run import TracedRun
+from wse.tracing.query.view import View
+from wse_traces.read import Trace
+from wse_traces.schema import PHASES
+
+GROUPS: Final = {"kind of op": "kind", LAYER: LAYER, "op": "name"}
+NOT_SET: Final = object()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Result):
+    """Something that two runs were given differently; a side without it is left out, and None is a value."""
+
+    name: Annotated[str, Doc("name of the setting")]
+    first: Annotated[Any, Doc("its value in the first run; absent where it has none")] = NOT_SET
+    second: Annotated[Any, Doc("its value in the second; absent where it has none")] = NOT_SET
+
+    def to_dict(self) -> dict[str, Any]:
+        """The setting as plain values."""
+        sides = {"first": self.first, "second": self.second}
+        return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnsharedOps(Result):
+    """Ops that one of two runs lacks."""
+
+    first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
+    second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffView(View):
+    """The differences between two traces."""
+
+    traces: Annotated[tuple[str, str], Doc("the two traces")]
+    same_program: Annotated[bool, Doc("whether both ran the same Program")]
+    settings: Annotated[tuple[Setting, ...], Doc("what the runs were given differently")]
+    changes: Annotated[Mapping[str, list[Change]], Doc("by phase: of all prompts, and of a mean decoded token")]
+    sram: Annotated[tuple[Change, ...], Doc("bytes by use on the fullest PE that changed")]
+    only: Annotated[UnsharedOps, Doc("ops that one of them lacks")]
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """Changes by phase, of SRAM, and settings, one after the other."""
+        by_phase = [{"phase": phase, **change.to_dict()} for phase, rows in self.changes.items() for change in rows]
+        sram = [{"phase": "", **change.to_dict()} for change in self.sram]
+        settings = [{"phase": "", "kind": "setting", **setting.to_dict()} for setting in self.settings]
+        return [*by_phase, *sram, *settings]
+
+
+def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffView:
+    """The differences between two traces, equal layers together but for ``each_layer``.
+
+    Raises:
+        TraceError: one of them is damaged.
+    """
+    first_totals, second_totals = (read_totals(trace) for trace in (first, second))
+    names = [{op.op for layer in totals.tree for op in layer.ops} for totals in (first_totals, second_totals)]
+    sram = [
+        [Amount("sram", use, "B", float(size)) for use, size in totals.run.sram.fullest.items()]
+        for totals in (first_totals, second_totals)
+    ]
+    first_settings = _settings(first_totals.run, complete=first.complete)
+    second_settings = _settings(second_totals.run, complete=second.complete)
+    by_phase = changes_by_phase(first_totals, second_totals, GROUPS)
+    if not each_layer:
+        by_phase = {phase: fold_changes(rows) for phase, rows in by_phase.items()}
+    return DiffView(
+        view="diff",
+        complete=first.complete and second.complete,
+        ending=first.ending or second.ending or None,
+        traces=(str(first.path), str(second.path)),
+        same_program=first_totals.run.program_digest == second_totals.run.program_digest,
+        settings=tuple(_differences(first_settings, second_settings)),
+        changes=by_phase,
+        sram=tuple(changes(sram)),
+        only=UnsharedOps(first=tuple(sorted(names[0] - names[1])), second=tuple(sorted(names[1] - names[0]))),
+    )
+
+
+def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
+    """The settings of a run by name, with its options, versions and numbers of passes."""
+    settings: dict[str, object] = {
+        "model": run.model.name,
+        "wafer": run.wafer.name,
+        "wafers": run.system.wafers,
+        "mesh": f"{run.wafer.rows}x{run.wafer.cols}",
+        "clock_hz": run.wafer.clock_hz,
+        "mapping": run.system.mapping,
+        "regions": len(run.system.stages),
+        "prompt tokens": run.prompt_tokens,
+        "generated tokens": run.generated_tokens,
+        "users": len(run.users),
+        "seed": run.seed,
+        "complete": complete,
+    }
+    settings |= {f"option {name}": value for name, value in run.options.items() if name not in settings}
+    settings |= {f"version of {name}": value for name, value in run.versions.items()}
+    passes = {phase: totals.passes for phase, totals in run.phases.items()}
+    return settings | {f"{phase} passes": passes.get(phase, 0) for phase in PHASES}
+
+
+def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
+    """The settings that are not the same on both sides."""
+    settings = [
+        Setting(name=name, first=first.get(name, NOT_SET), second=second.get(name, NOT_SET))
+        for name in dict.fromkeys([*first, *second])
+    ]
+    return [setting for setting in settings if setting.first != setting.second]

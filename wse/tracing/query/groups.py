@@ -1,0 +1,234 @@
+"""Cycles added up by op, kind of op, layer, cause, token or wafer, for each phase, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Final
+
+import numpy as np
+
+from wse.errors import BadInput, BadTrace, UnknownName
+from wse.reports.result import Doc, Result
+from wse.tracing.query.folds import LayerOps, Stretches, layers_by_group
+from wse.tracing.query.kinds import EqualOps, OpKind, read_kinds
+from wse.tracing.query.step_sums import PassTotals, StepSums, cycle_fraction
+from wse.tracing.query.view import View, name_at
+from wse_traces.executed_steps import cache_shifts, schedule_rows
+from wse_traces.groups import distinct_rows, group_sums, range_sums
+from wse_traces.read import Array
+from wse_traces.schema import CAUSES, PHASES
+
+_ROW_BYTES: Final = 1 << 10  # of a group in memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group(Result):
+    """The cycles of a group of steps in one phase, with what names the group."""
+
+    phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
+    op: Annotated[
+        str | None, Doc("by op: its name, within its layer where equal ones are together; empty for steps of none")
+    ] = None
+    kind: Annotated[str | None, Doc("by op and kind: what it does")] = None
+    layer: Annotated[int | None, Doc("with `--each-layer`: layer of the model, -1: outside of the layers")] = None
+    layers: Annotated[
+        Stretches | None,
+        Doc("by op, kind and layer: first and last of each stretch of layers; empty: outside of the layers"),
+    ] = None
+    count: Annotated[int | None, Doc("by op, kind and layer: how many ops, or layers, are together")] = None
+    wafer: Annotated[int | None, Doc("by wafer: index of the wafer, -1: the host")] = None
+    cause: Annotated[str | None, Doc("by cause: what the cycles are spent on")] = None
+    token: Annotated[int | None, Doc("by token: the first that the pass read or generated, -1: none")] = None
+    tokens: Annotated[int | None, Doc("by token: tokens of the pass")] = None
+    text: Annotated[str | None, Doc("by token: text of the first")] = None
+    pass_: Annotated[int | None, Doc("by token: index of the pass")] = None
+    start_cycle: Annotated[int | None, Doc("by token: start of the pass, from the start of the run", "cycles")] = None
+    cycles: Annotated[int, Doc("sum over the run; by token, from the start of the pass to its end", "cycles")]
+    words: Annotated[int | None, Doc("words sent; not by cause", "words")] = None
+    hops: Annotated[int | None, Doc("links that the wavelets of these cross; not by cause", "wavelet-hops")] = None
+    mostly: Annotated[str | None, Doc("the cause with the most of the cycles; not by cause")] = None
+    most_in: Annotated[
+        str | None, Doc("by cause: the op with the most of the cycles, in all layers; in one with `--each-layer`")
+    ] = None
+    most_fraction: Annotated[float | None, Doc("by cause: its share of the cause's cycles")] = None
+    cycles_per_pass: Annotated[float | None, Doc("cycles in a mean pass; not by token", "cycles")] = None
+    fraction: Annotated[float, Doc("share of the cycles of the phase")] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsView(View):
+    """Cycles by group."""
+
+    TABLE: ClassVar[str] = "groups"
+
+    by: Annotated[str, Doc("what cycles are added up by")]
+    phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
+    groups: Annotated[tuple[Group, ...], Doc("groups of each phase, the largest first")]
+
+
+def check_group(by: str, *, each_layer: bool) -> None:
+    """Raise UnknownName for what cycles are not added up by, and BadInput for what has no layers one by one."""
+    if by not in _GROUPS:
+        raise UnknownName("group", by, _GROUPS, where="--by")
+    if each_layer and by not in _EACH_LAYER:
+        groups = ", ".join(f"--by {name}" for name in _EACH_LAYER)
+        message = f"--each-layer: does not go with --by {by}, but with {groups}; leave it out"
+        raise BadInput(message)
+
+
+def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
+    """The groups of each phase, its ``top`` largest or all.
+
+    Layers, and ops of layers, that are equal, as `wse.tracing.query.folds` says, are one group but for ``each_layer``.
+    """
+    groups = list((_EACH_LAYER if each_layer else _GROUPS)[by](sums))
+    largest: list[Group] = []
+    for phase in PHASES:
+        of_phase = [group for group in groups if group.phase == phase]
+        total, passes = sum(group.cycles for group in of_phase), max(1, sums.passes[phase])
+        for group in sorted(of_phase, key=lambda group: -group.cycles)[:top]:
+            per_pass = None if by == "token" else group.cycles / passes
+            largest.append(replace(group, fraction=cycle_fraction(group.cycles, total), cycles_per_pass=per_pass))
+    return largest
+
+
+def _kinds(sums: StepSums) -> Iterator[Group]:
+    for phase, kinds in read_kinds(sums).items():
+        for kind in kinds:
+            yield Group(kind=kind.kind, **_part(phase, kind))
+
+
+def _equal_ops(sums: StepSums) -> Iterator[Group]:
+    for phase, kinds in read_kinds(sums).items():
+        for kind in kinds:
+            for ops in kind.ops:
+                yield Group(op=ops.op, kind=kind.kind, **_part(phase, ops))
+
+
+def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
+    """The fields of the group of some ops of a phase."""
+    names = ("layers", "count", "cycles", "words", "hops", "mostly")
+    return {"phase": phase, **{name: getattr(part, name) for name in names}}
+
+
+def _ops(sums: StepSums) -> Iterator[Group]:
+    heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
+    op = sums.steps["op"]
+    op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
+    return _of_steps(sums, op, [*heads, {"op": ""}])
+
+
+def _layers(sums: StepSums) -> Iterator[Group]:
+    layers, group = np.unique(sums.steps["layer"], return_inverse=True)
+    return _of_steps(sums, group, [{"layer": layer} for layer in layers.tolist()])
+
+
+def _equal_layers(sums: StepSums) -> Iterator[Group]:
+    """Layers whose cycles are equal in each cause, together; what is outside of them by itself."""
+    layers, layer_of = np.unique(sums.steps["layer"], return_inverse=True)
+    totals = sums.by_group(layer_of, len(layers))
+    for code in range(len(PHASES)):
+        keys, fold = distinct_rows([layers < 0, *totals.cycles_by[code].T])
+        told, count = layers_by_group(layers, fold, len(keys)), np.bincount(fold, minlength=len(keys)).tolist()
+        heads = [{"layers": told[at], "count": count[at]} for at in range(len(keys))]
+        of_phase = np.where(sums.steps["phase"] == code, fold[layer_of], -1)
+        yield from _of_steps(sums, of_phase, heads)
+
+
+def _wafers(sums: StepSums) -> Iterator[Group]:
+    wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
+    return _of_steps(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
+
+
+def _of_steps(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
+    """The groups of steps, each named by its item of ``heads``, where they cost or send anything."""
+    totals = sums.by_group(group, len(heads))
+    for code, phase in enumerate(PHASES):
+        for at, head in enumerate(heads):
+            if totals.cycles[code, at] or totals.words[code, at]:
+                yield Group(
+                    phase=phase,
+                    **head,
+                    cycles=int(totals.cycles[code, at]),
+                    words=int(totals.words[code, at]),
+                    hops=int(totals.hops[code, at]),
+                    mostly=CAUSES[int(totals.cycles_by[code, at].argmax())] if totals.cycles[code, at] else "",
+                )
+
+
+def _causes(sums: StepSums) -> Iterator[Group]:
+    """Each cause with the op that has most of its cycles in all layers; words and hops belong to steps, not causes."""
+    ops = LayerOps(sums.trace)
+    return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
+
+
+def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
+    return _causes_by(sums, sums.steps["op"], sums.trace.texts("graph/ops/name"))
+
+
+def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
+    """Each cause with the one of the named ops that has most of its cycles; ``op`` is that of each step."""
+    of_ops, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]
+    for code, phase in enumerate(PHASES):
+        for at, cause in enumerate(CAUSES):
+            if cycles := int(totals[code, at]):
+                group = Group(phase=phase, cause=cause, cycles=cycles)
+                if names and (largest := int(of_ops[code, :, at].max())):
+                    most_in = names[int(of_ops[code, :, at].argmax())]
+                    group = replace(group, most_in=most_in, most_fraction=largest / cycles)
+                yield group
+
+
+def _tokens(sums: StepSums) -> Iterator[Group]:
+    """A group for each pass, named by the first token that it read or generated."""
+    trace, most = sums.trace, sums.trace.limit_bytes // _ROW_BYTES
+    if trace.rows("pass") > most:
+        message = f"{trace.path}: {trace.rows('pass'):,} passes, at most {most:,} are listed by token; take --by op"
+        raise BadTrace(message)
+    tokens, texts = trace.table("token"), trace.token_texts()
+    schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
+    phase, cycles = trace.column("schedules/phase"), trace.column("schedules/cycles")
+    first, steps = schedule_rows(trace)
+    sent = {
+        name: range_sums(trace.column(f"steps/{name}"), first, first + steps)[schedule]
+        for name in ("words", "hops", "cycles_by")
+    }
+    shifts = cache_shifts(trace)
+    for name in ("words", "hops"):
+        sent[name] += group_sums(shifts[name], shifts["pass"], len(schedule))
+    passes = np.unique(tokens["pass"], return_index=True, return_counts=True)
+    served = {index: (at, count) for index, at, count in zip(*(column.tolist() for column in passes), strict=True)}
+    for index, at in enumerate(schedule.tolist()):
+        name = name_at(PHASES, int(phase[at]))
+        if not name:
+            continue
+        token, count = served.get(index, (-1, 0))
+        by_cause = sent["cycles_by"][index]
+        yield Group(
+            phase=name,
+            token=token,
+            tokens=count,
+            text=texts[token] if token >= 0 else "",
+            pass_=index,
+            start_cycle=int(start[index]),
+            cycles=int(cycles[at]),
+            words=int(sent["words"][index]),
+            hops=int(sent["hops"][index]),
+            mostly=CAUSES[int(by_cause.argmax())] if by_cause.any() else "",
+        )
+
+
+_GROUPS: Final[dict[str, Callable[[StepSums], Iterator[Group]]]] = {
+    "op": _equal_ops,
+    "kind": _kinds,
+    "layer": _equal_layers,
+    "cause": _causes,
+    "token": _tokens,
+    "wafer": _wafers,
+}
+_EACH_LAYER: Final[dict[str, Callable[[StepSums], Iterator[Group]]]] = {
+    "op": _ops,
+    "layer": _layers,
+    "cause": _causes_of_each_layer,
+}

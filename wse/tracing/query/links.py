@@ -1,0 +1,131 @@
+"""The links with the most words over the run, and the layers whose words they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+
+from wse.errors import BadInput
+from wse.reports.result import Doc, Result
+from wse.tracing.query.link_ties import LinkTie, PlacedLayers, busiest_ties
+from wse.tracing.query.view import View
+from wse_traces.groups import distinct_rows
+from wse_traces.planes import pieces
+from wse_traces.read import Array, Trace
+from wse_traces.schema import DIRECTIONS
+
+MOST_LINKS: Final = 1000
+"""Links at once: each is looked up in the pattern of every layer at its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerWords(Result):
+    """The words of one layer on a link."""
+
+    layer: Annotated[int, Doc("layer of the model, -1: none")]
+    words: Annotated[int, Doc("words over the run", "words")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link(Result):
+    """A link out of a PE, or several with as many words, and as many of each layer; their place is the first's."""
+
+    wafer: Annotated[int, Doc("wafer of the PE")]
+    row: Annotated[int, Doc("row of the PE")]
+    col: Annotated[int, Doc("column of the PE")]
+    direction: Annotated[str, Doc("side on which the link leaves")]
+    words: Annotated[int, Doc("words over the run, on each of them", "words")]
+    count: Annotated[int, Doc("how many links are together; 1 with `--each-layer`")]
+    rows: Annotated[tuple[int, int], Doc("first and last row of their PEs")]
+    cols: Annotated[tuple[int, int], Doc("first and last column of their PEs; not all PEs between need be of them")]
+    layers: Annotated[tuple[LayerWords, ...], Doc("layers with words on it, the most first")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerLinks(Result):
+    """The words of a layer on the links of a wafer."""
+
+    layer: Annotated[int, Doc("layer of the model, -1: none")]
+    wafer: Annotated[int, Doc("wafer that it is on")]
+    busiest_link_words: Annotated[int, Doc("words on its busiest link", "words")]
+    wavelet_hops: Annotated[int, Doc("words on all links", "wavelet-hops")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinksView(View):
+    """Words on links."""
+
+    TABLE: ClassVar[str] = "links"
+
+    links: Annotated[tuple[Link, ...], Doc("busiest links")]
+    layer_links: Annotated[tuple[LayerLinks, ...], Doc("words of each layer on links")]
+
+
+def check_links(top: int) -> None:
+    """Raise BadInput for more links than are looked up at once."""
+    if top > MOST_LINKS:
+        message = f"--top {top}: at most {MOST_LINKS:,} links are told at once; give fewer"
+        raise BadInput(message)
+
+
+def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Link]:
+    """The ``top`` links with the most words, largest first; none of a run that goes on, which counts them at its end.
+
+    Links with as many words are in the order of wafer, direction (north, east, south, west), row and column, as in the
+    results of runs and estimates. Those of one wafer and direction with as many words, and as many of each layer, are
+    one, but for ``each_link``.
+
+    Raises:
+        TraceError: the trace is damaged.
+    """
+    layers, links = PlacedLayers(trace), list[Link]()
+    for tie in busiest_ties(trace, top):
+        room = top - len(links)
+        links += _links_of(tie.first(room) if each_link else tie, layers, each_link=each_link)[:room]
+    return links
+
+
+def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Link]:
+    """The links of a tie, one by one or equal ones together, in the order of their first ones."""
+    words = layers.words(tie)
+    code = np.arange(len(tie.rows)) if each_link else np.zeros(len(tie.rows), np.int64)
+    for _, of_layer in () if each_link else words:
+        if of_layer.min() != of_layer.max():
+            code = distinct_rows([code, of_layer])[1]
+    _, first, number = np.unique(code, return_index=True, return_inverse=True)
+    return [_link(tie, np.flatnonzero(number == number[at]), words) for at in sorted(first.tolist())]
+
+
+def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
+    """The link that stands for some of a tie; ``words`` are those of each placed layer on all of it."""
+    rows, cols, first = tie.rows[members], tie.cols[members], int(members[0])
+    on_link = [LayerWords(layer=layer, words=int(of_layer[first])) for layer, of_layer in words if of_layer[first]]
+    return Link(
+        wafer=tie.wafer,
+        row=int(rows[0]),
+        col=int(cols[0]),
+        direction=DIRECTIONS[tie.direction],
+        words=tie.words,
+        count=len(members),
+        rows=(int(rows.min()), int(rows.max())),
+        cols=(int(cols.min()), int(cols.max())),
+        layers=tuple(sorted(on_link, key=lambda layer: (-layer.words, layer.layer))),
+    )
+
+
+def layer_links(trace: Trace) -> list[LayerLinks]:
+    """Read the words of each layer on the links of each wafer, the layer with the busiest link first."""
+    places = trace.table("placed_layer")
+    sums: dict[int, tuple[int, int]] = {}
+    for pattern in np.unique(places["pattern"]).tolist():
+        parts = pieces(trace, "links/patterns/words", pattern) if 0 <= pattern < trace.rows("pattern") else ()
+        amounts = [(int(words.max(initial=0)), int(words.sum())) for *_, words in parts]
+        sums[pattern] = max((most for most, _ in amounts), default=0), sum(hops for _, hops in amounts)
+    rows = zip(*(places[name].tolist() for name in ("layer", "wafer", "pattern")), strict=True)
+    links = [
+        LayerLinks(layer=layer, wafer=wafer, busiest_link_words=sums[pattern][0], wavelet_hops=sums[pattern][1])
+        for layer, wafer, pattern in rows
+    ]
+    return sorted(links, key=lambda link: -link.busiest_link_words)

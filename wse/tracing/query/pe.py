@@ -1,0 +1,263 @@
+"""PEs: SRAM, busy cycles and link words of all of a wafer; of one, its SRAM map and its router's colours too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import numpy as np
+
+from wse.errors import BadInput
+from wse.reports.result import Doc, Result
+from wse.tracing.query.passes import run_cycles
+from wse.tracing.query.stages import RECTANGLE, covers, layers_of
+from wse.tracing.query.view import View
+from wse_traces.read import Array, Columns, Trace
+from wse_traces.schema import DIRECTIONS, USES
+
+_PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
+_NEIGHBOUR: Final = dict(zip(DIRECTIONS, ((-1, 0), (0, 1), (1, 0), (0, -1)), strict=True))
+_OPPOSITE: Final = dict(zip(DIRECTIONS, (2, 3, 0, 1), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeStage(Result):
+    """The stage that a PE belongs to."""
+
+    index: Annotated[int, Doc("index of the stage")]
+    row: Annotated[int, Doc("first row of its rectangle of PEs")]
+    col: Annotated[int, Doc("first column of it")]
+    rows: Annotated[int, Doc("rows of it")]
+    cols: Annotated[int, Doc("columns of it")]
+    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
+    first_layer: Annotated[int, Doc("earlier spelling: the first of `layers`, -1: none")]
+    last_layer: Annotated[int, Doc("earlier spelling: the last of `layers`, -1: none")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buffer(Result):
+    """A buffer; those that share addresses are needed at different times."""
+
+    address: Annotated[int, Doc("first byte in the SRAM of the PE", "B")]
+    bytes: Annotated[int, Doc("size", "B")]
+    use: Annotated[str, Doc("what it is for")]
+    name: Annotated[str, Doc("name of the buffer, or of the tensors whose tile it holds")]
+    dtype: Annotated[str, Doc("type of its elements")]
+    live_from: Annotated[str, Doc("first op that needs it, empty: always")]
+    live_to: Annotated[str, Doc("last op that needs it, empty: always")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeSram(Result):
+    """The SRAM of a PE, with the map of the fullest PE of its stage."""
+
+    bytes: Annotated[Mapping[str, int], Doc("bytes of this PE by use", "B")]
+    is_fullest: Annotated[bool, Doc("whether the map is that of this PE, which is as full as the fullest")]
+    buffers: Annotated[tuple[Buffer, ...], Doc("buffers of the fullest PE of the stage, by address")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeRoute(Result):
+    """A colour that the router of a PE is set for."""
+
+    colour: Annotated[int, Doc("number of the colour")]
+    pattern: Annotated[str, Doc("pattern that uses it")]
+    axis: Annotated[str, Doc("lines of PEs that it runs along: `row`, `col` or `both`")]
+    stage: Annotated[int, Doc("stage that uses it, -1: between stages")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkWords(Result):
+    """Words over the run between a PE and its neighbour on one side."""
+
+    out_words: Annotated[int, Doc("words to the neighbour", "words")]
+    in_words: Annotated[int, Doc("words from the neighbour", "words")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pe(Result):
+    """A PE as its trace describes it; what was not recorded is left out."""
+
+    wafer: Annotated[int, Doc("its wafer")]
+    row: Annotated[int, Doc("its row")]
+    col: Annotated[int, Doc("its column")]
+    stage: Annotated[PeStage | None, Doc("stage that it belongs to")] = None
+    sram: Annotated[PeSram | None, Doc("its SRAM")] = None
+    routes: Annotated[tuple[PeRoute, ...], Doc("colours that its router is set for, by colour")]
+    busy_cycles: Annotated[int | None, Doc("cycles in which it computes", "cycles")] = None
+    run_cycles: Annotated[int | None, Doc("cycles of the run", "cycles")] = None
+    busy_fraction: Annotated[float | None, Doc("the former as a share of the latter")] = None
+    links: Annotated[Mapping[str, LinkWords] | None, Doc("words by side; left out where PEs are dead")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeView(View):
+    """The view of one PE."""
+
+    pe: Annotated[Pe, Doc("the PE")]
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """A row for each buffer in its SRAM."""
+        return [buffer.to_dict() for buffer in self.pe.sram.buffers] if self.pe.sram else []
+
+
+def pe_place(text: str) -> tuple[int | None, int, int]:
+    """Wafer, None where it is not given, row and column that ``--pe ROW,COL`` or ``--pe WAFER:ROW,COL`` names.
+
+    Raises:
+        BadInput: it names no PE.
+    """
+    match = _PLACE.fullmatch(text.strip())
+    if match is None:
+        message = f"--pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3"
+        raise BadInput(message)
+    wafer, row, col = match.groups()
+    return None if wafer is None else int(wafer), int(row), int(col)
+
+
+def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
+    """Read what a trace says of one PE.
+
+    Where PEs are dead, links are those of the fabric, whose rows and columns are others than those of the mesh, and are
+    left out.
+
+    Args:
+        trace: An open trace.
+        wafer: Wafer of the PE.
+        row: Its row.
+        col: Its column.
+
+    Raises:
+        BadInput: the trace has no such wafer, or its mesh no such PE.
+        TraceError: the trace is damaged.
+    """
+    check_pe(trace, wafer, row, col)
+    stages = trace.table("stage")
+    holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
+    return Pe(
+        wafer=wafer,
+        row=row,
+        col=col,
+        stage=_stage(stages, int(holding[0])) if len(holding) else None,
+        sram=_sram(trace, stages, holding, wafer, row, col),
+        routes=tuple(_routes(trace, wafer, row, col)),
+        **_busy(trace, wafer, row, col),
+        links=_links(trace, wafer, row, col),
+    )
+
+
+def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
+    """Raise BadInput where a trace has no such wafer, or its mesh no such PE."""
+    rows, cols = mesh_of(trace)
+    if not 0 <= wafer < trace.header.wafers:
+        has = "one wafer, 0" if trace.header.wafers == 1 else f"the wafers 0 to {trace.header.wafers - 1}"
+        message = f"--pe: {trace.path} has no wafer {wafer}; it has {has}"
+        raise BadInput(message)
+    if not (0 <= row < rows and 0 <= col < cols):
+        has = f"rows 0 to {rows - 1} and columns 0 to {cols - 1}"
+        message = f"--pe {row},{col}: the mesh of {trace.path} is {rows}x{cols}, with {has}; give one of those"
+        raise BadInput(message)
+
+
+def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
+    """The stages whose buffers, as they are recorded, are those of a PE, int64 ``[stage]``; maybe none."""
+    stages = trace.table("stage")
+    holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
+    return _mapped_stages(trace.column("sram/buffers/stage"), stages, holding)
+
+
+def mesh_of(trace: Trace) -> tuple[int, int]:
+    """Rows and columns of the mesh that programs see, which is smaller than the fabric where PEs are dead."""
+    mesh = trace.header.options.get("mesh") if "defects" in trace.header.options else None
+    if isinstance(mesh, list) and len(mesh) == 2 and all(isinstance(size, int) and size > 0 for size in mesh):
+        return min(mesh[0], trace.header.rows), min(mesh[1], trace.header.cols)
+    return trace.header.rows, trace.header.cols
+
+
+def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
+    """The bytes of SRAM by use, ``free`` among them; nothing where they were not recorded."""
+    return _planes(trace, "sram/bytes_per_pe", wafer, USES)
+
+
+def busy_cycles(trace: Trace, wafer: int) -> Array | None:
+    """The cycles in which each PE computes, over the run; None where they were not recorded."""
+    path = "pe/busy_cycles"
+    return trace.column(path, wafer, wafer + 1)[0] if wafer < trace.rows(path) else None
+
+
+def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
+    """The words that leave each PE by direction, over the run; nothing where they were not recorded."""
+    return _planes(trace, "links/words", wafer, DIRECTIONS)
+
+
+def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict[str, Array]:
+    if wafer >= trace.rows(path):
+        return {}
+    return dict(zip(names, trace.column(path, wafer, wafer + 1)[0], strict=True))
+
+
+def _stage(stages: Columns, index: int) -> PeStage:
+    row = {name: int(stages[name][index]) for name in (*RECTANGLE, "first_layer", "last_layer")}
+    return PeStage.from_record(row, index=index, layers=layers_of(row))
+
+
+def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:
+    """The SRAM of a PE; ``holding`` are the stages that hold it."""
+    if not trace.rows("sram/bytes_per_pe"):
+        return None
+    by_use = trace["sram/bytes_per_pe"][wafer, :, row, col]
+    uses = dict(zip(USES, by_use.tolist(), strict=True))
+    if not len(holding):
+        return PeSram(bytes=uses, is_fullest=True, buffers=())
+    stage = trace.column("sram/buffers/stage")
+    rows = np.flatnonzero(np.isin(stage, _mapped_stages(stage, stages, holding)))
+    buffers = [Buffer.from_record(record) for record in trace.records("buffer", rows)]
+    return PeSram(
+        bytes=uses,
+        is_fullest=bool((stages["stage_bytes"][holding[0]] == by_use).all()),
+        buffers=tuple(sorted(buffers, key=lambda buffer: (buffer.address, -buffer.bytes))),
+    )
+
+
+def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
+    """The stages whose buffers are on a PE: those of a stage that spans wafers are recorded for the first of them."""
+    mapped = np.unique(buffer_stage)
+    mapped = mapped[(mapped >= 0) & (mapped < len(stages["wafer"]))]
+    mapped_stages = np.intersect1d(mapped, holding)
+    if len(mapped_stages):
+        return mapped_stages
+    names = ("first_layer", "last_layer", *RECTANGLE)
+    equal = [any(all(stages[n][i] == stages[n][j] for n in names) for j in holding.tolist()) for i in mapped.tolist()]
+    return mapped[equal][:1]
+
+
+def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
+    """Colours that the PE's router is set for, each with the pattern that uses it, by colour."""
+    columns = trace.table("route")
+    rows = np.flatnonzero((columns["wafer"] == wafer) & covers(columns, row, col))
+    routes = [PeRoute.from_record(record) for record in trace.records("route", rows)]
+    return sorted(routes, key=lambda route: (route.colour, route.stage, route.pattern))
+
+
+def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
+    """The fields of a PE that say how busy it was."""
+    if not trace.rows("pe/busy_cycles"):
+        return {}
+    busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)
+    return {"busy_cycles": busy, "run_cycles": cycles, "busy_fraction": busy / cycles if cycles else None}
+
+
+def _links(trace: Trace, wafer: int, row: int, col: int) -> dict[str, LinkWords] | None:
+    """Words out of the PE on each side, and into it from there."""
+    if not trace.rows("links/words") or "defects" in trace.header.options:
+        return None
+    out = trace["links/words"][wafer, :, row, col].tolist()
+    links = {}
+    for words, direction in zip(out, DIRECTIONS, strict=True):
+        neighbour = row + _NEIGHBOUR[direction][0], col + _NEIGHBOUR[direction][1]
+        inside = 0 <= neighbour[0] < trace.header.rows and 0 <= neighbour[1] < trace.header.cols
+        into = int(trace["links/words"][wafer, _OPPOSITE[direction], *neighbour]) if inside else 0
+        links[direction] = LinkWords(out_words=int(words), in_words=into)
+    return links

@@ -1,0 +1,237 @@
+"""Requests for a view of a trace, and the views that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadInput
+from wse.tracing.query.check import check_trace
+from wse.tracing.query.contents import DumpView, read_content
+from wse.tracing.query.diff import read_diff
+from wse.tracing.query.groups import GroupsView, check_group, read_groups
+from wse.tracing.query.links import LinksView, busiest_links, check_links, layer_links
+from wse.tracing.query.number_range import cycle_range
+from wse.tracing.query.pe import PeView, check_pe, pe_place, read_pe
+from wse.tracing.query.step_sums import StepSums
+from wse.tracing.query.steps import StepsView, check_order, read_steps
+from wse.tracing.query.summary import read_summary
+from wse.tracing.query.tensors import TensorsView, read_tensors
+from wse.tracing.query.tokens import TokensView, read_tokens
+from wse.tracing.query.tree import TreeView, read_tree
+from wse.tracing.query.view import View, source_of, trace_at
+from wse.tracing.query.wavelets import CyclesView, read_wavelets
+from wse_traces.read import Trace
+
+VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tensors", "diff", "check")
+"""Views beside the summary, each by the option that asks for it."""
+
+OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
+OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree", "diff")
+"""Views in which equal layers, or equal links, are told once, and one by one where that is asked for."""
+DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectRequest:
+    """The options of ``wse inspect``, as they were given; at most one view may be asked for."""
+
+    trace: Path
+    steps: bool = False
+    by: str | None = None
+    links: bool = False
+    pe: str | None = None
+    dump: str | None = None
+    pass_index: int | None = None
+    as_hex: bool = False
+    dump_file: str | None = None
+    sram_png: str | None = None
+    tokens: bool = False
+    tree: bool = False
+    cycles: str | None = None
+    tensors: bool = False
+    diff: Path | None = None
+    check: bool = False
+    each_layer: bool = False
+    sort: str | None = None
+    top: int | None = None
+    wafer_index: int | None = None
+
+    @property
+    def view(self) -> str:
+        """The view that is asked for.
+
+        Raises:
+            BadInput: there are several.
+        """
+        views = [view for view in VIEWS if getattr(self, view) not in (False, None)]
+        if len(views) > 1:
+            message = f"{' and '.join(f'--{view}' for view in views)}: are views of their own; give one of them"
+            raise BadInput(message)
+        return views[0] if views else "summary"
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows that the view has at most; None for all."""
+        return DEFAULT_TOP.get(self.view) if self.top is None else self.top
+
+
+def inspect_trace(request: InspectRequest) -> View:
+    """The view that a request asks for.
+
+    Raises:
+        BadInput: options that cannot be, or do not go together, or name what the trace has not.
+        BadTrace: there is no such file, or it is no trace, or damaged.
+    """
+    view = request.view
+    _check(request, view)
+    if view == "check":
+        return check_trace(request.trace)
+    second = nullcontext() if request.diff is None else trace_at(request.diff)
+    with trace_at(request.trace) as trace, second as second_trace:
+        if second_trace is None:
+            return _READ[view](trace, request)
+        return read_diff(trace, second_trace, each_layer=request.each_layer)
+
+
+def check_csv(view: str) -> None:
+    """Raise BadInput for a view that is no table."""
+    if view not in VIEWS:
+        views = ", ".join(f"--{name}" for name in VIEWS)
+        message = f"--csv: the summary is no table; give one of {views} besides, or --json"
+        raise BadInput(message)
+
+
+def _check(request: InspectRequest, view: str) -> None:
+    """Refuse what cannot be before the trace is opened."""
+    top = request.top
+    if top is not None and top < 0:
+        message = f"--top {top}: give a number of at least 0"
+        raise BadInput(message)
+    if top is not None and view not in OF_TOP and request.dump is None:
+        views = ", ".join(f"--{name}" for name in OF_TOP[1:])
+        message = f"--top {top}: does not go with --{view}, but with {views}; leave it out"
+        raise BadInput(message)
+    for option, value, goes_with in (
+        ("sort", request.sort, "steps"),
+        ("wafer-index", request.wafer_index, "pe"),
+        ("dump", request.dump, "pe"),
+        ("sram-png", request.sram_png, "pe"),
+    ):
+        if value is not None and view != goes_with:
+            message = f"--{option} {value}: goes with --{goes_with}; add that, or leave it out"
+            raise BadInput(message)
+    _check_dump(request)
+    if request.each_layer and view not in OF_EACH_LAYER:
+        views = ", ".join(f"--{name}" for name in OF_EACH_LAYER[1:])
+        message = f"--each-layer: does not go with --{view}, but with {views}; leave it out"
+        raise BadInput(message)
+    if request.sort is not None:
+        check_order(request.sort)
+    if request.by is not None:
+        check_group(request.by, each_layer=request.each_layer)
+    if request.pe is not None:
+        _wafer_of(request.pe, request.wafer_index)
+    if request.cycles is not None:
+        cycle_range(request.cycles)
+    if view in ("links", "summary") and top is not None:
+        check_links(top)
+
+
+def _check_dump(request: InspectRequest) -> None:
+    """Refuse options that are of ``--dump`` where it is not given, and passes that cannot be."""
+    options = {
+        "pass": request.pass_index is not None,
+        "hex": request.as_hex,
+        "dump-file": request.dump_file is not None,
+    }
+    for option, given in options.items():
+        if given and request.dump is None:
+            message = f"--{option}: goes with --dump; add that, or leave it out"
+            raise BadInput(message)
+    if request.pass_index is not None and request.pass_index < 0:
+        message = f"--pass {request.pass_index}: give a number of at least 0"
+        raise BadInput(message)
+    if request.dump is not None and request.sram_png is not None:
+        message = "--dump and --sram-png: are views of their own; give one of them"
+        raise BadInput(message)
+
+
+def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
+    """The wafer of ``--pe``, wherever it is said; None where it is not."""
+    wafer = pe_place(pe)[0]
+    if wafer_index is not None and wafer_index < 0:
+        message = f"--wafer-index {wafer_index}: give a number of at least 0"
+        raise BadInput(message)
+    if None not in (wafer, wafer_index) and wafer != wafer_index:
+        message = f"--pe {pe} and --wafer-index {wafer_index}: name two wafers; give one"
+        raise BadInput(message)
+    return wafer_index if wafer is None else wafer
+
+
+def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
+    """Wafer, row and column of the PE that ``--pe`` names. Raises BadInput where the trace has no such PE."""
+    assert request.pe is not None
+    wafer, wafers = _wafer_of(request.pe, request.wafer_index), trace.header.wafers
+    if wafer is None and wafers > 1:
+        message = f"--pe {request.pe}: {trace.path} has {wafers} wafers; say which, such as --pe 0:{request.pe}"
+        raise BadInput(message)
+    _, row, col = pe_place(request.pe)
+    check_pe(trace, wafer or 0, row, col)
+    return wafer or 0, row, col
+
+
+def _pe(trace: Trace, request: InspectRequest) -> View:
+    place = pe_of(trace, request)
+    if request.dump is not None:
+        content = read_content(trace, place, request.dump, request.pass_index)
+        return DumpView(**source_of(trace, "dump"), content=content)
+    return PeView(**source_of(trace, "pe"), pe=read_pe(trace, *place))
+
+
+def _steps(trace: Trace, request: InspectRequest) -> View:
+    order = request.sort or "cycles"
+    steps = read_steps(StepSums(trace), order, request.rows, each_layer=request.each_layer)
+    return StepsView(**source_of(trace, "steps"), sort=order, steps=tuple(steps))
+
+
+def _group_view(trace: Trace, request: InspectRequest) -> View:
+    assert request.by is not None
+    sums = StepSums(trace)
+    groups = read_groups(sums, request.by, request.rows, each_layer=request.each_layer)
+    return GroupsView(**source_of(trace, "by"), by=request.by, phases=sums.phases(), groups=tuple(groups))
+
+
+def _links(trace: Trace, request: InspectRequest) -> View:
+    links = tuple(busiest_links(trace, request.rows or 0, each_link=request.each_layer))
+    return LinksView(**source_of(trace, "links"), links=links, layer_links=tuple(layer_links(trace)))
+
+
+def _tree(trace: Trace, _: InspectRequest) -> View:
+    sums = StepSums(trace)
+    return TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))
+
+
+def _cycles(trace: Trace, request: InspectRequest) -> View:
+    assert request.cycles is not None
+    wavelets = read_wavelets(trace, cycle_range(request.cycles))
+    assert wavelets is not None
+    return CyclesView(**source_of(trace, "cycles"), wavelets=wavelets)
+
+
+_READ: Final[dict[str, Callable[[Trace, InspectRequest], View]]] = {
+    "summary": lambda trace, request: read_summary(trace, request.rows or 0, each_layer=request.each_layer),
+    "steps": _steps,
+    "by": _group_view,
+    "links": _links,
+    "pe": _pe,
+    "tokens": lambda trace, request: TokensView(
+        **source_of(trace, "tokens"), tokens=tuple(read_tokens(trace, request.rows))
+    ),
+    "tree": _tree,
+    "cycles": _cycles,
+    "tensors": lambda trace, _: TensorsView(**source_of(trace, "tensors"), tensors=tuple(read_tensors(trace))),
+}

@@ -1,0 +1,78 @@
+"""Stages: where their rectangles of PEs are, and which layers they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from wse.reports.result import Doc, Result
+from wse_traces.read import Array, Columns, Trace
+
+RECTANGLE = ("row", "col", "rows", "cols")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage(Result):
+    """A stage on one wafer; one that spans wafers is there once for each."""
+
+    wafer: Annotated[int, Doc("wafer that it is on")]
+    row: Annotated[int, Doc("first row of its rectangle of PEs")]
+    col: Annotated[int, Doc("first column of it")]
+    rows: Annotated[int, Doc("rows of it")]
+    cols: Annotated[int, Doc("columns of it")]
+    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
+    attention: Annotated[
+        tuple[int, ...],
+        Doc("first and last column that attention works on; empty without attention, and in older traces"),
+    ]
+    first_layer: Annotated[int, Doc("earlier spelling: the first of `layers`, -1: none")]
+    last_layer: Annotated[int, Doc("earlier spelling: the last of `layers`, -1: none")]
+
+
+def read_stages(trace: Trace) -> list[Stage]:
+    """Read all stages, in the order of their indices."""
+    columns = {row["stage"]: (row["col"], row["col"] + row["cols"] - 1) for row in trace.records("attention")}
+    return [
+        Stage.from_record(record, layers=layers_of(record), attention=columns.get(index, ()))
+        for index, record in enumerate(trace.records("stage"))
+    ]
+
+
+def used_fraction(uses: Mapping[str, int]) -> float:
+    """Return the fraction of a PE's SRAM that is in use, from its bytes by use, which include those that are free.
+
+    The fraction is above 1 where an estimate is of a model that does not fit: the free bytes are then below 0.
+    """
+    size = sum(uses.values())
+    return (size - uses["free"]) / size if size else 0.0
+
+
+def narrow_attention(stages: Sequence[Stage]) -> list[int]:
+    """Numbers of columns that attention works on in stages where these are not all."""
+    of_stages = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
+    return sorted({cols for cols, of_region in of_stages if cols < of_region})
+
+
+def layers_of(stage: Mapping[str, Any]) -> tuple[int, ...]:
+    """The first and the last layer of a row of stages; empty without layers."""
+    first, last = int(stage["first_layer"]), int(stage["last_layer"])
+    return (first, last) if first >= 0 else ()
+
+
+def layers_text(first: int, last: int) -> str:
+    """The layers of a stage in words.
+
+    >>> layers_text(-1, -1), layers_text(2, 2), layers_text(0, 4)
+    ('no layer', 'layer 2', 'layers 0 to 4')
+    """
+    return "no layer" if first < 0 else f"layer {first}" if first == last else f"layers {first} to {last}"
+
+
+def covers(rectangles: Columns, row: int, col: int) -> Array:
+    """The rectangles that hold a PE: bool ``[rectangle]``, of columns ``row``, ``col``, ``rows`` and ``cols``."""
+    first_row, first_col, rows, cols = (rectangles[name].astype(np.int64) for name in RECTANGLE)
+    covered: Array = (first_row <= row) & (row - first_row < rows) & (first_col <= col) & (col - first_col < cols)
+    return covered

@@ -1,0 +1,111 @@
+"""StepSums: the steps of a trace summed over the run, from which every table of cycles is added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from wse.reports.result import Doc, Result
+from wse_traces.groups import group_sums
+from wse_traces.read import Array, Trace
+from wse_traces.schema import CAUSES, PHASES
+
+
+def cycle_fraction(cycles: float, phase_cycles: float) -> float:
+    """Return cycles as a fraction of the cycles of their phase.
+
+    This is the definition of every share of cycles that ``wse inspect`` prints and that the page of a trace shows.
+
+    Args:
+        cycles: Cycles of some steps of the phase, over the run or in a mean pass.
+        phase_cycles: Cycles of all steps of the phase, including steps of no op, over the run or in a mean pass.
+    """
+    return cycles / phase_cycles if phase_cycles else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassTotals(Result):
+    """Totals of a phase, in all and in its mean pass."""
+
+    passes: Annotated[int, Doc("passes of the phase")]
+    cycles: Annotated[int, Doc("cycles of all of its steps", "cycles")]
+    cycles_per_pass: Annotated[float, Doc("cycles of a mean pass", "cycles")]
+    cycles_by: Annotated[Mapping[str, float], Doc("the cycles of a mean pass by cause", "cycles")]
+    words_per_pass: Annotated[float, Doc("words that a mean pass sends", "words")]
+    wavelet_hops_per_pass: Annotated[float, Doc("links that the wavelets of these cross", "wavelet-hops")]
+    tokens_per_s: Annotated[float | None, Doc("tokens of all users; of decode in a summary", "tokens/s")] = None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Totals over the run, int64 ``[phase, group]``: ``cycles``, ``words`` and ``hops``.
+
+    ``cycles_by`` is int64 ``[phase, group, cause]``.
+    """
+
+    cycles: Array
+    words: Array
+    hops: Array
+    cycles_by: Array
+
+
+class StepSums:
+    """A trace with its steps, equal ones of one phase summed to one row.
+
+    Attributes:
+        trace: The open trace.
+        steps: The columns of ``Trace.top_steps``, all rows, those with the most cycles first.
+        passes: The number of passes of each phase, by its name.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        """Raises: TraceError if the trace is damaged."""
+        self.trace = trace
+        self.steps = trace.top_steps(n=trace.rows("step"))
+        phase, schedule = trace.column("schedules/phase"), trace.column("passes/schedule")
+        executed = np.bincount(phase[schedule], minlength=len(PHASES)).tolist()
+        self.passes: dict[str, int] = dict(zip(PHASES, executed, strict=False))
+
+    def by_group(self, group: Array, groups: int) -> Sums:
+        """Totals of groups of the steps by phase; steps whose group is none of 0 to ``groups`` are left out."""
+        phase = self.steps["phase"]
+        is_grouped = (phase < len(PHASES)) & (group >= 0) & (group < groups)
+        cell = phase[is_grouped] * groups + group[is_grouped]
+
+        def total(name: str) -> Array:
+            return group_sums(self.steps[name][is_grouped], cell, len(PHASES) * groups).reshape(len(PHASES), groups)
+
+        by_cause = np.stack([total(f"{cause}_cycles") for cause in CAUSES], axis=-1)
+        return Sums(total("cycles"), total("words"), total("hops"), by_cause)
+
+    def by_op(self) -> Sums:
+        """Totals of the ops in the order of the graph; steps of no op are left out."""
+        return self.by_group(self.steps["op"], self.trace.rows("op"))
+
+    def by_phase(self) -> Sums:
+        """Totals of the phases, all steps of each as one group."""
+        return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
+
+    def phases(self) -> dict[str, PassTotals]:
+        """The totals of each phase that ran, by its name."""
+        sums = self.by_phase()
+        return {
+            phase: _phase_totals(sums, code, self.passes[phase])
+            for code, phase in enumerate(PHASES)
+            if self.passes[phase]
+        }
+
+
+def _phase_totals(sums: Sums, code: int, passes: int) -> PassTotals:
+    cycles_by = {cause: cycles / passes for cause, cycles in zip(CAUSES, sums.cycles_by[code, 0].tolist(), strict=True)}
+    return PassTotals(
+        passes=passes,
+        cycles=int(sums.cycles[code, 0]),
+        cycles_per_pass=sum(cycles_by.values()),
+        cycles_by=cycles_by,
+        words_per_pass=int(sums.words[code, 0]) / passes,
+        wavelet_hops_per_pass=int(sums.hops[code, 0]) / passes,
+    )

@@ -1,0 +1,112 @@
+"""The steps that come first in some order: the costliest, those that send the most, the earliest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+
+from wse.errors import UnknownName
+from wse.reports.result import Doc, Result
+from wse.tracing.query.folds import Stretches, fold_steps, op_in_layer, stretches
+from wse.tracing.query.step_sums import StepSums, cycle_fraction
+from wse.tracing.query.view import View, name_at
+from wse_traces.read import Columns
+from wse_traces.schema import CAUSES, KINDS, PHASES
+
+ORDERS: Final = {
+    **{name: name for name in ("cycles", "words", "hops")},
+    **{cause: f"{cause}_cycles" for cause in CAUSES if cause != "hops"},
+    "hops-cycles": "hops_cycles",
+    "start": "start_cycle",
+}
+"""Orders of ``--sort``, and the column of the steps that each means; ``hops`` counts links, ``hops-cycles`` cycles."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Result):
+    """Equal steps of one phase, at one place or, put together, of several layers, summed over the run.
+
+    The place of steps that are put together is that of the one that started first.
+    """
+
+    phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
+    op: Annotated[str, Doc("op that it belongs to, within its layer where equal ones are together; empty: none")]
+    name: Annotated[str, Doc("kernel or pattern")]
+    kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]
+    layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
+    layers: Annotated[Stretches, Doc("first and last of each stretch of layers; empty: outside of the layers")]
+    count: Annotated[int, Doc("how many equal steps are together; 1 with `--each-layer`")]
+    stage: Annotated[int, Doc("stage that it runs in, -1: none")]
+    wafer: Annotated[int, Doc("wafer that it runs on, -1: the host")]
+    times: Annotated[int, Doc("how many times it ran")]
+    start_cycle: Annotated[int, Doc("start of the first of them, from the start of the run", "cycles")]
+    cycles: Annotated[int, Doc("from its start to its end", "cycles")]
+    fraction: Annotated[float, Doc("share of the cycles of the phase")]
+    words: Annotated[int, Doc("words sent", "words")]
+    hops: Annotated[int, Doc("links that the wavelets of these cross", "wavelet-hops")]
+    row: Annotated[int, Doc("first row of its rectangle of PEs")]
+    col: Annotated[int, Doc("first column of it")]
+    rows: Annotated[int, Doc("rows of it")]
+    cols: Annotated[int, Doc("columns of it")]
+    cycles_by: Annotated[Mapping[str, int], Doc("the cycles by cause", "cycles")]
+
+    @property
+    def mostly(self) -> str:
+        """The cause with the most cycles."""
+        return max(self.cycles_by, key=lambda cause: self.cycles_by[cause])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsView(View):
+    """Steps in an order."""
+
+    TABLE: ClassVar[str] = "steps"
+
+    sort: Annotated[str, Doc("what they are sorted by")]
+    steps: Annotated[tuple[Step, ...], Doc("the steps")]
+
+
+def check_order(order: str) -> None:
+    """Raise UnknownName for what steps cannot be sorted by."""
+    if order not in ORDERS:
+        raise UnknownName("column", order, ORDERS, where="--sort")
+
+
+def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool = False) -> list[Step]:
+    """The first ``top`` steps in an order, or all.
+
+    Steps that are equal, as `wse.tracing.query.folds` says, are one but for ``each_layer``.
+    """
+    columns, layers = _each_step(sums) if each_layer else fold_steps(sums)
+    names, ops = sums.trace.texts("strings/names"), sums.trace.texts("graph/ops/name")
+    if not each_layer:
+        ops = [op_in_layer(op, layer) for op, layer in zip(ops, sums.trace.column("graph/ops/layer"), strict=True)]
+    totals = sums.by_phase().cycles[:, 0].tolist()
+    by = columns[ORDERS[order]]
+    rows = np.argsort(by if order == "start" else -by, kind="stable")[:top].tolist()
+    return [_step(columns, row, layers[row], ops, names, totals) for row in rows]
+
+
+def _each_step(sums: StepSums) -> tuple[Columns, list[Stretches]]:
+    """The steps as `fold_steps` gives them, none of them together."""
+    layers = [stretches([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
+    return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
+
+
+def _step(steps: Columns, row: int, layers: Stretches, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
+    """A row of steps; ``totals`` are the cycles of each phase."""
+    value = {name: int(column[row]) for name, column in steps.items()}
+    phase = value["phase"]
+    return Step.from_record(
+        value,
+        phase=name_at(PHASES, phase),
+        op=name_at(ops, value["op"]),
+        name=name_at(names, value["name"]),
+        kind=name_at(KINDS, value["kind"]),
+        layers=layers,
+        fraction=cycle_fraction(value["cycles"], totals[phase]) if phase < len(totals) else 0.0,
+        cycles_by={cause: value[f"{cause}_cycles"] for cause in CAUSES},
+    )

@@ -1,0 +1,57 @@
+"""The summary of a trace: its run as a whole, and the first of what other views list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from wse.reports.result import Doc, Result
+from wse.tracing.query.expert_load import ExpertLoadResult, load_in
+from wse.tracing.query.links import Link, busiest_links
+from wse.tracing.query.step_sums import StepSums
+from wse.tracing.query.steps import Step, read_steps
+from wse.tracing.query.traced_run import TracedRun, read_run
+from wse.tracing.query.tree import LayerOps, read_tree
+from wse.tracing.query.view import View, source_of
+from wse.tracing.query.wavelets import Wavelets, read_wavelets
+from wse_traces.read import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossingBytes(Result):
+    """Bytes that crossed between wafers and to the host and back."""
+
+    bytes: Annotated[int, Doc("bytes over the run", "B")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryView(TracedRun, View):
+    """A run, where its cycles went, how full the PEs are, and the busiest links and costliest steps."""
+
+    crossing: Annotated[CrossingBytes, Doc("what crossed between wafers and with the host")]
+    links: Annotated[tuple[Link, ...], Doc("busiest links")]
+    wavelets: Annotated[Wavelets | None, Doc("log of wavelets; of a run with `--wavelets`")] = None
+    experts: Annotated[ExpertLoadResult | None, Doc("load of experts; of a model that has any")] = None
+    tree: Annotated[tuple[LayerOps, ...], Doc("ops by layer")]
+    steps: Annotated[tuple[Step, ...], Doc("costliest steps")]
+    report: Annotated[Mapping[str, Any], Doc("report that the run ended with")]
+
+
+def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> SummaryView:
+    """The summary, with the ``top`` busiest links and costliest steps, equal ones together but for ``each_layer``.
+
+    Raises: TraceError if the trace is damaged.
+    """
+    sums = StepSums(trace)
+    return read_run(trace, sums.phases()).convert(
+        SummaryView,
+        **source_of(trace, "summary"),
+        crossing=CrossingBytes(bytes=int(trace.column("crossings/bytes").sum())),
+        links=tuple(busiest_links(trace, top, each_link=each_layer)),
+        wavelets=read_wavelets(trace, None),
+        experts=load_in(trace).result(),
+        tree=tuple(read_tree(sums)),
+        steps=tuple(read_steps(sums, "cycles", top, each_layer=each_layer)),
+        report=trace.report(),
+    )

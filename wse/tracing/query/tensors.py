@@ -1,0 +1,71 @@
+"""Tensors that were recorded: what each is, and how large its values are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from wse.errors import BadTrace
+from wse.reports.result import Doc, Result
+from wse.tracing.query.view import View
+from wse_traces.read import Array, Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorValues(Result):
+    """A tensor; the least, largest and mean value are of its finite elements."""
+
+    tensor: Annotated[int, Doc("index of the tensor in the trace")]
+    op: Annotated[str, Doc("op that made it")]
+    pass_: Annotated[int, Doc("pass that made it")]
+    shape: Annotated[tuple[int, ...], Doc("lengths of its axes")]
+    dtype: Annotated[str, Doc("type of its elements")]
+    bytes: Annotated[int, Doc("size", "B")]
+    min: Annotated[float | None, Doc("least value")] = None
+    max: Annotated[float | None, Doc("largest value")] = None
+    mean: Annotated[float | None, Doc("mean value")] = None
+    nonfinite: Annotated[int, Doc("elements that are infinite or no number")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorsView(View):
+    """Tensors that were recorded."""
+
+    TABLE: ClassVar[str] = "tensors"
+
+    tensors: Annotated[tuple[TensorValues, ...], Doc("the tensors")]
+
+
+def read_tensors(trace: Trace) -> list[TensorValues]:
+    """Read all tensors, in the order in which they were recorded.
+
+    Raises:
+        BadTrace: none was recorded.
+        TraceError: one of them is damaged.
+    """
+    rows = trace.rows("tensor")
+    if not rows:
+        message = f"{trace.path}: has no tensors for --tensors; make some: wse run --record activations --trace FILE"
+        raise BadTrace(message)
+    records, sizes = trace.records("tensor"), np.diff(trace.column("tensors/end"), prepend=0).tolist()
+    return [_values(row, records[row], trace.tensor(row), sizes[row]) for row in range(rows)]
+
+
+def _values(row: int, record: dict[str, Any], tensor: Array, size: int) -> TensorValues:
+    shape = list(tensor.shape)
+    while len(shape) > 1 and shape[0] == 1:
+        shape.pop(0)  # the file pads in front
+    values = tensor.astype(np.float64)
+    finite = values[np.isfinite(values)]
+    return TensorValues.from_record(
+        record,
+        tensor=row,
+        shape=tuple(shape),
+        bytes=size,
+        min=float(finite.min()) if finite.size else None,
+        max=float(finite.max()) if finite.size else None,
+        mean=float(finite.mean()) if finite.size else None,
+        nonfinite=int(values.size - finite.size),
+    )

@@ -1,0 +1,54 @@
+"""Tokens: what each is, and the cycles and the time since the token before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from wse.reports.result import Doc, Result
+from wse.tracing.query.view import View
+from wse_traces.read import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenTime(Result):
+    """A token. Tokens of a prompt come with their chunk and have no cycles; an estimate has no ids or texts."""
+
+    token: Annotated[int, Doc("index of the token in the trace")]
+    sequence: Annotated[int, Doc("sequence of the batch that it belongs to")]
+    position: Annotated[int, Doc("position in its sequence")]
+    of: Annotated[str, Doc("`prompt` or `generated`")]
+    id: Annotated[int | None, Doc("id in the vocabulary")] = None
+    text: Annotated[str | None, Doc("text of the token")] = None
+    pass_: Annotated[int, Doc("pass that read or generated it, -1: none")]
+    cycles: Annotated[int, Doc("from the token before it to this one, 0 in a prompt", "cycles")]
+    s: Annotated[float, Doc("the same as time", "s")]
+    wall_s: Annotated[float, Doc("time that the emulator took", "s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokensView(View):
+    """Tokens in order, or the slowest first."""
+
+    TABLE: ClassVar[str] = "tokens"
+
+    tokens: Annotated[tuple[TokenTime, ...], Doc("the tokens")]
+
+
+def read_tokens(trace: Trace, top: int | None) -> list[TokenTime]:
+    """Read every token in order or, with ``top``, that many with the most cycles, largest first."""
+    texts, cycles = trace.token_texts(), trace.column("tokens/cycles")
+    rows = np.arange(len(texts)) if top is None else np.argsort(-cycles, kind="stable")[:top]
+    return [
+        TokenTime.from_record(
+            record,
+            token=row,
+            of=record["is_prompt"],
+            id=record["id"] if record["id"] >= 0 else None,
+            text=texts[row] or None,
+            s=record["cycles"] / trace.header.clock_hz,
+        )
+        for row, record in zip(rows.tolist(), trace.records("token", rows), strict=True)
+    ]

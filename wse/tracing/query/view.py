@@ -1,0 +1,72 @@
+"""View: the base of the results of ``wse inspect``, and the opened trace that they are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from wse.errors import BadTrace
+from wse.reports.result import Doc, Result
+from wse.reports.terminal import printable
+from wse_traces.errors import TraceError
+from wse_traces.header import INTERRUPTED
+from wse_traces.read import Trace, open_trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(Result):
+    """A view of a trace.
+
+    Attributes:
+        TABLE: The field whose items are the rows of its table; empty for a view that is no table, or makes its own.
+    """
+
+    TABLE: ClassVar[str] = ""
+
+    view: Annotated[str, Doc("name of the view")]
+    trace: Annotated[str | None, Doc("the trace")] = None
+    complete: Annotated[bool | None, Doc("whether its run was completed")] = None
+    ending: Annotated[str | None, Doc("the error that its run ended with, or `interrupted`; of an incomplete one")] = (
+        None
+    )
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """The rows of the view's table, for CSV, as plain values; none for a view that is no table."""
+        return [row.to_dict() for row in getattr(self, self.TABLE)] if self.TABLE else []
+
+
+def source_of(trace: Trace, view: str) -> dict[str, Any]:
+    """The fields of a view that say which one it is, and of which trace."""
+    return {"view": view, "trace": str(trace.path), "complete": trace.complete, "ending": trace.ending or None}
+
+
+def outcome_of(ending: str | None) -> str:
+    """The words on the run of an incomplete trace, by what it says of its end."""
+    if not ending:
+        return "its run goes on or was killed"
+    return f"its run was {ending}" if ending == INTERRUPTED else f"its run ended with {printable(ending)}"
+
+
+@contextmanager
+def trace_at(path: Path) -> Iterator[Trace]:
+    """Open the trace at a path, until the context ends.
+
+    Raises:
+        BadTrace: there is no such file, or it is no trace, or what is read of it is damaged.
+    """
+    if path.is_dir():
+        message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"
+        raise BadTrace(message)
+    try:
+        with open_trace(path) as trace:
+            yield trace
+    except TraceError as error:
+        raise BadTrace(str(error)) from error
+
+
+def name_at(names: Sequence[str], index: int) -> str:
+    """A name, or empty where the index points to none."""
+    return names[index] if 0 <= index < len(names) else ""

@@ -1,0 +1,148 @@
+"""An estimate written down: the chunks of the prompts and the decoded tokens that were timed, as if they had run.
+
+Tokens with as many cache slots in use are timed once and share a sequence of steps. They differ in the rows that pass
+a cache entry up: the words and hops of cache shifts are those of the mean token, and what the mean leaves over, less
+than a word for each token, is sent besides by the last of them, so that sums over tokens are those of all links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wse.arrays import I64
+from wse.backends.fabric.expert_costs import Pairs
+from wse.backends.fabric.model import CacheUse, TokenClass
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.run_totals import RunTotals, TimedRun
+from wse.errors import BadTrace
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.request.basis import Placeable
+from wse.tracing.query.expert_load import ExpertLoad
+from wse.tracing.record.header import trace_header
+from wse.tracing.record.recorder import MOST_ROWS, Recorder
+from wse_traces.errors import TraceError
+
+NO_TOKEN = -1
+"""Id of a token that nobody knows."""
+
+
+def write_estimate(
+    path: Path, prepared: Placeable, program: Program, counted: TimedRun, report: dict[str, Any]
+) -> None:
+    """Write the trace of what was counted; ``report`` is kept in it, with inputs that are the options in the header.
+
+    Raises:
+        BadTrace: the trace cannot be written.
+    """
+    header = trace_header(prepared, program, program.digest(), 0, {"command": "estimate", **report["inputs"]})
+    try:
+        with Recorder(path, program, header) as recorder:
+            passes = _Passes(recorder, program, counted.clock)
+            passes.prompts(counted.prompts)
+            passes.write_tokens(counted.token_classes)
+            if program.verify:
+                passes.write_verification(prepared.middle_before_pass)
+            recorder.finish(counted.clock, passes.load, report)
+    except TraceError as error:
+        raise BadTrace(str(error)) from error
+
+
+class _Passes:
+    """Writes passes in their order, and the tokens that they read and generate."""
+
+    def __init__(self, recorder: Recorder, program: Program, clock: RunTotals) -> None:
+        self._recorder, self._program, self._clock, self._fabric = recorder, program, clock, clock.fabric
+        self._now = 0.0  # cycles since the start
+        self._ended = np.zeros(program.batch)  # the cycle in which each user got the last token
+        self._lengths = np.zeros(program.batch, np.int64)  # tokens in each user's cache
+        self.load = ExpertLoad()
+
+    def prompts(self, costs: Sequence[PhaseCost]) -> None:
+        """Write the chunks of the prompts, and the token of each user that follows them."""
+        read: list[list[I64]] = [[np.zeros(0, np.int64)] for _ in self._lengths]
+        for index, (phase, cost) in enumerate(zip(self._program.prefill, costs, strict=True)):
+            user = phase.user
+            use: CacheUse = (self._fabric.cache_use([int(self._lengths[user]) + phase.tokens - 1])[0], ())
+            self._lengths[user] += phase.tokens
+            sequence = self._recorder.sequence(index, cost, use[0], ())
+            indices = self._passes(index, sequence, cost, [use])
+            read[user].append(np.full(phase.tokens, indices.start))
+            self._ended[user] = self._now
+        for user, parts in enumerate(read):
+            passes = np.concatenate(parts)
+            self._tokens(passes, user, np.arange(len(passes)), 0, is_prompt=True)
+            self._tokens(passes[-1:], user, len(passes), int(self._ended[user]), is_prompt=False)
+
+    def write_tokens(self, token_classes: Sequence[TokenClass]) -> None:
+        """Write one token of each user after another."""
+        phase, users, position = self._program.decode_index, np.arange(self._program.batch), self._lengths.copy()
+        waited = self._now - self._ended  # for the prompts of later users
+        for token_class in token_classes:
+            uses = [self._use() for _ in range(token_class.tokens)]
+            shifts = self._fabric.cache_shift_traffic(
+                token_class.slots, [length for _, lengths in uses for length in lengths]
+            )
+            mean, over = np.divmod(shifts, token_class.tokens)
+            cost = _with_shifts(token_class.cost, mean)
+            with self._recorder.writer.transaction():
+                sequence = self._recorder.sequence(phase, cost, token_class.slots, ())
+                indices = self._passes(phase, sequence, cost, uses)
+                self._recorder.write_shifts(phase, indices[-1], *over.T[:, np.newaxis])
+            for first in range(0, token_class.tokens, MOST_ROWS):
+                pass_indices = np.array(indices[first : first + MOST_ROWS])
+                for user in users.tolist():
+                    cycles = np.full(len(pass_indices), token_class.cost.cycles)
+                    cycles[0] += waited[user]
+                    at = position[user] + 1 + np.arange(len(pass_indices))
+                    self._tokens(pass_indices, user, at, cycles.astype(np.int64), is_prompt=False)
+                position += len(pass_indices)
+                waited[:] = 0
+
+    def write_verification(self, length: int) -> None:
+        """Write a pass over several tokens of the first user, after so many in the cache; none of them is kept."""
+        phase, use = self._program.phases.index(self._program.verify[0]), self._fabric.verify_use(length)
+        self._clock.lengths[0] = length
+        cost = self._clock.verify_pass(0)
+        self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
+
+    def _use(self) -> CacheUse:
+        """The use of the caches that the next token of each user depends on."""
+        use = self._fabric.cache_use(self._lengths.tolist())
+        self._lengths += 1
+        return use
+
+    def _passes(self, phase_index: int, sequence: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
+        """Passes of one sequence, from now on; their indices."""
+        phase = self._program.phases[phase_index]
+        pairs = even_routing(self._program, phase)
+        starts = self._now + cost.cycles * np.arange(len(uses))
+        indices = self._recorder.passes(phase_index, sequence, cost, uses, starts.tolist(), pairs)
+        self._now += cost.cycles * len(uses)
+        self.load.add(phase.name, {layer: tokens * len(uses) for layer, tokens in pairs.items()})
+        return indices
+
+    def _tokens(self, passes: I64, user: int, position: Any, cycles: Any, *, is_prompt: bool) -> None:
+        """Tokens of one user, without text."""
+        zeros = np.zeros(len(passes), np.int64)
+        row = {"pass": passes, "id": zeros + NO_TOKEN, "sequence": zeros + user, "position": zeros + position}
+        amounts = {"cycles": zeros + cycles, "is_prompt": zeros + is_prompt, "wall_s": zeros, "text_end": zeros}
+        self._recorder.writer.append("token", {**row, **amounts})
+
+
+def even_routing(program: Program, phase: Phase) -> Pairs:
+    """Count how many of a phase's tokens choose each expert of each layer where they choose as evenly as they can."""
+    ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
+    mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}
+    return {layer: mixture.even_pairs(phase.tokens) for layer, mixture in mixtures.items() if mixture is not None}
+
+
+def _with_shifts(cost: PhaseCost, moved: I64) -> PhaseCost:
+    """A cost with words and hops ``[steps, 2]`` of cache shifts besides."""
+    traffic = replace(cost.traffic, words=cost.traffic.words + moved[:, 0], hops=cost.traffic.hops + moved[:, 1])
+    return replace(cost, count_traffic=lambda: traffic)

@@ -1,0 +1,81 @@
+"""TraceKeeper: the recorder of a run, and the policy for a trace that can no longer be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+
+from wse.errors import UnknownName
+from wse.tracing.record.run import RunRecorder
+from wse_traces.errors import TraceError
+
+STOP: Final = "stop"
+CONTINUE: Final = "continue"
+POLICIES: Final = (STOP, CONTINUE)
+"""Policies for a run whose trace cannot be written: it ends, or goes on without one."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def check_policy(policy: str) -> None:
+    """Raise UnknownName for a policy that there is not."""
+    if policy not in POLICIES:
+        raise UnknownName("trace policy", policy, POLICIES, where="--trace-policy")
+
+
+class TraceKeeper:
+    """A context manager around the recorder of a run, which is None where there is no trace, or no longer one."""
+
+    def __init__(
+        self, open_recorder: Callable[[], RunRecorder] | None, policy: str, on_warning: Callable[[str], None]
+    ) -> None:
+        """Open the recorder where there is one; ``on_warning`` gets the reason when a run goes on without.
+
+        Raises: TraceError where there can be none, and the policy is to stop.
+        """
+        self.recorder: RunRecorder | None = None
+        self.lost: dict[str, Any] = {}
+        self._policy, self._on_warning = policy, on_warning
+        if open_recorder is not None:
+            try:
+                self.recorder = open_recorder()
+            except TraceError as error:
+                self._go_on_without(error)
+
+    def write(self, method: Callable[Concatenate[RunRecorder, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Call a method of the recorder, such as ``RunRecorder.add_token``; None where there is no recorder.
+
+        Raises: TraceError where the trace can no longer be written, and the policy is to stop.
+        """
+        if self.recorder is None:
+            return None
+        try:
+            return method(self.recorder, *args, **kwargs)
+        except TraceError as error:
+            self._go_on_without(error)
+            return None
+
+    def _go_on_without(self, error: TraceError) -> None:
+        if self._policy == STOP:
+            raise error
+        recorder, self.recorder = self.recorder, None
+        self.lost = {"trace_error": str(error)}
+        if recorder is not None:
+            with suppress(TraceError):  # the one that is known already
+                recorder.writer.close(complete=False)
+            self.lost["trace"] = str(recorder.writer.path)
+        self._on_warning(f"{error}; the run goes on without a trace")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.write(RunRecorder.__exit__, None, None, None)
+        elif self.recorder is not None:
+            self.recorder.__exit__(kind, error, trace)
