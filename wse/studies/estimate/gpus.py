@@ -86,7 +86,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             draft_bytes=None if server.draft is None else round(server.draft_bytes),
             kv_bytes_per_token=server.kv_bytes_per_token,
             kv_capacity_tokens=server.kv_capacity_tokens,
-            kv_capacity_users=serving.max_users,
+            kv_capacity_users=prepared.deployment.max_concurrency,
         ),
         prefill=GpuPrefillResult(s=read_s, tokens_per_s=prepared.prompt_tokens / serving.ttft_s),
         latency=GpuLatencyResult(

@@ -15,7 +15,7 @@ from wse.studies.estimate.draft_result import AcceptanceResult, DraftPlaceResult
 
 @dataclass(frozen=True, kw_only=True)
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts that decode passes verify; seconds are those of a user alone in the middle of a mean answer."""
+    """The drafts that decode passes verify; seconds are those of a pass in the middle of a mean answer."""
 
     grade: Annotated[str, Doc("how well the acceptance is known for this draft")]
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 where none gains, so that none are")]

@@ -306,8 +306,8 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
     who = f"{draft_text(drafts)} {place}"
     whose = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
     if not drafts.draft_tokens:
-        return f"none gains for a user alone, of {who}, {whose}; so there are none"
-    times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)} for a user alone"
+        return f"none gains here, of {who}, {whose}; so there are none"
+    times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
     return f"{plural(drafts.draft_tokens, 'token')} of {who}, {whose}: {drafts.tokens_per_pass:.2f} a pass; {times}"
 
 
