@@ -26,15 +26,21 @@ from wse.studies.scenario.variants import combinations_on
 
 def wafer_combinations(placement: Placement) -> tuple[CombinationResult, ...]:
     """Return all combinations of a placement on wafers; with the reason where they cannot be."""
+
+    @cache
+    def lay_out(goal: Goal) -> LaidOut:
+        asked = prepare_estimate(replace(placement.request, users=goal.users, objective=goal.objective))
+        return _laid_out(choose_layout(asked, compile_fastest, goal))
+
     try:
         prepared = prepare_estimate(placement.request)
-        compile_fastest(prepared)
+        if prepared.new_tokens < 2:
+            return placement.impossible("an answer of one token decodes none: give new_tokens of at least 2")
+        lay_out(Goal(users=prepared.options.batch))  # kept for the combinations of as many users
     except UnknownName:
         raise
     except (DoesNotFit, BadInput) as error:
         return placement.impossible(str(error))
-    if prepared.new_tokens < 2:
-        return placement.impossible("an answer of one token decodes none: give new_tokens of at least 2")
     facts = {
         "model": prepared.spec.name,
         "parameters": parameter_count(prepared.spec),
@@ -42,12 +48,6 @@ def wafer_combinations(placement: Placement) -> tuple[CombinationResult, ...]:
         "chip": prepared.wafer.name,
         "chips": prepared.options.wafers,
     }
-
-    @cache
-    def lay_out(goal: Goal) -> LaidOut:
-        asked = prepare_estimate(replace(placement.request, users=goal.users, objective=goal.objective))
-        return _laid_out(choose_layout(asked, compile_fastest, goal))
-
     return combinations_on(placement, lay_out, prepared.network.seconds, facts)
 
 
