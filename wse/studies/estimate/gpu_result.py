@@ -211,9 +211,8 @@ def _answer_table(result: GpuEstimateResult) -> Table:
     """The numbers that an estimate leads with, each with its grade."""
     memory, latency, decode = result.memory, result.latency, result.decode
     machine = f"{result.system.gpus} {printable(result.gpu.name)}, {printable(result.system.software)}"
-    replicas = result.serving.replicas
-    if replicas > 1:
-        machine += f", on each of {replicas:,} replicas; {replicas * result.system.gpus:,} GPUs in all"
+    if result.serving.replicas > 1:
+        machine += f", on each of {result.serving.replicas:,} replicas"
     size = f"{count(result.model.parameters)} parameters as {result.model.dtype}"
     room, tokens = plural(memory.kv_capacity_users, "sequence"), f"{count(memory.kv_capacity_tokens)} tokens in all"
     bound = f"each further one; at stated rates {seconds(latency.bound_s)}"
