@@ -20,9 +20,13 @@ class Bands(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape."""
+        """Every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape.
+
+        A square mesh is the same turned.
+        """
         most = 0 if demand.region is not None else ceil_div(demand.layers + 2, demand.wafers)
-        for turned in (False, True):
+        is_square = demand.mesh_rows == demand.mesh_cols
+        for turned in (False,) if is_square else (False, True):
             rows, cols = demand.mesh(turned=turned)
             for bands in range(1, min(MOST_BANDS, most, rows) + 1):
                 for per_band in range(1, min(ceil_div(most, bands), cols) + 1):

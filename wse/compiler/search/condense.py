@@ -113,6 +113,19 @@ class CondensedModel:
                 further[buffer.stage] += self._other_layers(buffer.stage, int(layer[1])) * size
         return tuple(further)
 
+    def users_that_fit(self) -> int:
+        """Users whose caches fit a PE of every stage of the whole, once `allocate`."""
+        state = self.state
+        caches = [0] * len(state.plans)
+        for buffer in state.sym_buffers:
+            if buffer.use == "kv":
+                layer = _OF_LAYER.search(buffer.name)
+                layers = 1 if layer is None else 1 + self._other_layers(buffer.stage, int(layer[1]))
+                caches[buffer.stage] += layers * aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
+        free = [state.wafer.sram_bytes_per_pe - needed for needed in self.needed_bytes()]
+        batch = state.options.batch
+        return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
+
     def least_bytes(self) -> int:
         """Bytes that the fullest PE of the whole needs at least, as `wse.compiler.search.least_bytes` counts them."""
 

@@ -34,48 +34,57 @@ back (He et al., WaferLLM, OSDI 2025)."""
 def explore(setup: TrialSetup) -> list[Trial]:
     """The trials of layouts in small that find about the fastest.
 
-    What counts is the longer of the two parts of a request: prompts, or generated tokens.
+    What counts is the longer of the two parts of a request, prompts or generated tokens, over the users at once.
 
     1. The layout of the best forecast, of those that are forecast to fit, is tried, and the forecasts learn from it;
-       the emptiest one where none is, and none was found yet.
-    2. When no forecast is below what was tried, by as much as forecasts were off, or ``PATIENCE`` is at an end, layouts
-       near the fastest are added, and 1 goes on.
-    3. When these promise no more, the fastest is tried with the placements of experts, and then the fastest with the
-       groups, that the strategy wants tried, unless each all-reduce has groups of its own in the end. Where nothing
-       fits so far, the emptiest layouts are tried.
-
-    Experts are placed otherwise where not even the emptiest layout has room for them as they are by default.
+       the emptiest one where none is, and none was found yet. So on until no forecast is below what was tried, by as
+       much as forecasts were off, or ``PATIENCE`` is at an end.
+    2. For one user, layouts on all of each wafer come first, then those on parts of it, and then others with about as
+       large regions as the fastest. For many, those on all of each wafer, and then the same otherwise placed.
+    3. The fastest is tried with the placements of experts, and then the fastest with the groups, that the strategy
+       wants tried, unless each all-reduce has groups of its own in the end. Where nothing fits so far, the emptiest
+       layouts are tried.
 
     Raises:
         BadMesh: the mesh has room for none of them.
         DoesNotFit: none can be cut.
+    """
+    exploration, whole = _Exploration(setup), setup.layouts()
+    if setup.many_users:
+        for layouts in (whole, *setup.fallback_layouts(whole)):
+            exploration.add(layouts)
+            exploration.try_while_faster()
+    else:
+        _explore_for_one(exploration, setup)
+    exploration.try_placements()
+    exploration.try_groups(() if setup.fits_trees else strategy(setup.options.mapping).group_counts)
+    if exploration.fastest is None:
+        exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
+    if exploration.errors and not exploration.trials:
+        raise exploration.errors[0]
+    return exploration.trials
+
+
+def _explore_for_one(exploration: _Exploration, setup: TrialSetup) -> None:
+    """Try layouts on all of each wafer, then on parts of it, and then with about as large regions as the fastest.
+
+    Where not even the emptiest layout has room, others that are placed otherwise are tried in place of it.
     """
     asked, whole = strategy(setup.options.mapping), setup.layouts()
     for others in setup.fallback_layouts(whole):
         if any(trial.fits for trial in _emptiest(replace(setup, timing=None), whole)):
             break
         whole = others
-    exploration = _Exploration(setup)
-    exploration.add([*whole, *(other for layout in whole for other in asked.smaller(setup.demand, layout, COARSE))])
+    exploration.add(whole)
+    exploration.try_while_faster()
+    exploration.add(other for layout in whole for other in asked.smaller(setup.demand, layout, COARSE))
+    exploration.try_while_faster()
     refined: set[Layout] = set()
-    while exploration.goes_on:
-        # 1. The best forecast.
-        best = exploration.fastest
-        if exploration.try_most_promising() or (best is None and exploration.try_emptiest()):
-            continue
-        # 2. More layouts.
-        if best is None or best.layout in refined:
-            break
-        exploration.add(_near_layouts(setup, best.layout))
+    while (best := exploration.fastest) is not None and best.layout not in refined:
         refined.add(best.layout)
-    # 3. Other placements of experts, other groups, or the emptiest.
-    exploration.try_placements()
-    exploration.try_groups(() if setup.fits_trees else asked.group_counts)
-    if exploration.fastest is None:
-        exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
-    if exploration.errors and not exploration.trials:
-        raise exploration.errors[0]
-    return exploration.trials
+        sides = best.layout.region(setup.demand)
+        exploration.add(near for layout in whole for near in _near_layouts(setup, layout, sides))
+        exploration.try_while_faster()
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
@@ -99,10 +108,10 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
     return exploration.trials
 
 
-def _near_layouts(setup: TrialSetup, layout: Layout) -> Iterator[Layout]:
-    """Layouts of the same bands and regions with other sides, from half as long to twice as long."""
-    demand, sides, whole = setup.demand, layout.region(setup.demand), layout._replace(mesh=None)
-    for other in (whole, *strategy(setup.options.mapping).smaller(demand, whole, FINE)):
+def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
+    """Yield a layout on parts of each wafer, with regions of half to twice as many rows and columns as given."""
+    demand = setup.demand
+    for other in strategy(setup.options.mapping).smaller(demand, layout, FINE):
         if all(side <= 2 * new and new <= 2 * side for side, new in zip(sides, other.region(demand), strict=True)):
             yield other
 
@@ -129,6 +138,8 @@ class _Family:
         self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
         # beside the least, on a part of a mesh and on all of it
         self._further_bytes = {is_part: Forecast((0.0,) * 7) for is_part in (True, False)}
+        self._many_users = setup.many_users
+        self._cache_bytes = setup.cache_bytes_per_pe
         self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
 
     def fastest(self, free_bytes: float) -> _Pick | None:
@@ -137,11 +148,20 @@ class _Family:
         As long as none was timed it is one of a whole mesh, so that each mapping as it is has its turn.
         """
         known, features_of_all = self.candidates, self._features()
-        fits = self._bytes(features_of_all) <= free_bytes
+        needed_bytes = self._bytes(features_of_all)
+        fits = needed_bytes <= free_bytes
         numbers = np.flatnonzero(known.open & fits).tolist()
         if not self._cycles.trials:
             numbers = [number for number in numbers if known.layouts[number].mesh is None] or numbers
-        return self._least(numbers, self._cycles.of(features_of_all))
+        cycles = self._cycles.of(features_of_all)
+        if self._many_users:
+            cycles = cycles / self._users_at_once(free_bytes - needed_bytes)
+        return self._least(numbers, cycles)
+
+    def _users_at_once(self, room_bytes: F64) -> F64:
+        """Return the users that each candidate may serve at once: each has a stage, and a cache in the room of a PE."""
+        users = 1 + np.floor(room_bytes / self._cache_bytes)
+        return np.asarray(np.clip(users, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
 
     def emptiest(self, free_bytes: float) -> _Pick | None:
         """The open candidate that is forecast to need the fewest bytes, of those that may fit; None without one.
@@ -195,13 +215,13 @@ class _Exploration:
     @property
     def fastest(self) -> Trial | None:
         """The trial of the fastest token; None where none was timed."""
-        timed = [trial for trial in self.trials if trial.dominant_cycles is not None]
-        return min(timed, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
+        timed = [trial for trial in self.trials if trial.cycles_per_user is not None]
+        return min(timed, key=lambda trial: trial.cycles_per_user or 0.0, default=None)
 
     @property
     def _fastest_cycles(self) -> float:
         """The cycles of the longer part of a request on the fastest layout; infinite where none was timed."""
-        return math.inf if self.fastest is None else self.fastest.dominant_cycles or 0.0
+        return math.inf if self.fastest is None else self.fastest.cycles_per_user or 0.0
 
     @property
     def goes_on(self) -> bool:
@@ -221,6 +241,11 @@ class _Exploration:
                 self._families[key] = _Family(self._setup, members[0].experts, self._free_bytes)
             self._families[key].candidates.add(members)
         self._in_vain = 0
+
+    def try_while_faster(self) -> None:
+        """Try layouts, the best forecast first, while any promises to be faster than what was tried."""
+        while self.goes_on and (self.try_most_promising() or (self.fastest is None and self.try_emptiest())):
+            pass
 
     def try_most_promising(self) -> bool:
         """Try the layout of the best forecast; False where none promises to be faster than the fastest."""
@@ -269,7 +294,7 @@ class _Exploration:
     def _try(self, pick: _Pick) -> tuple[float | None, float | None]:
         """Try a layout, if its weights alone fit, and learn from it: its bytes, if it can be, and cycles, if timed.
 
-        Bytes are beside those that are reserved.
+        Returns the bytes, beside those that are reserved, and the cycles for each of the users at once.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
@@ -286,10 +311,11 @@ class _Exploration:
         self._cut += not trials
         self.trials += trials
         needed = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed)
-        cycles = min((trial.dominant_cycles for trial in trials if trial.dominant_cycles is not None), default=None)
+        timed = [trial for trial in trials if trial.dominant_cycles is not None]
+        cycles = min((trial.dominant_cycles or 0.0 for trial in timed), default=None)
         free_of_reserved = needed - setup.reserved_bytes
         pick.family.learn(pick.number, free_of_reserved, cycles)
-        return free_of_reserved, cycles
+        return free_of_reserved, min((trial.cycles_per_user or 0.0 for trial in timed), default=None)
 
     def try_placements(self) -> None:
         """Try the fastest layout with the other placements of experts."""

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from wse.compiler.options import (
     DECODE,
-    FITTED_TREES,
     FUSED,
     REFUSE,
     THIN_GEMM,
     VERIFY,
-    WIDE_UNPACKING,
     Choice,
     Options,
     Rewrites,
@@ -27,27 +25,21 @@ from wse.compiler.options import (
 )
 from wse.compiler.pipeline import compile_choice, with_tiles
 from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
-from wse.compiler.search.attention_columns import fit_attention, free_columns
+from wse.compiler.search.attention_columns import free_columns
 from wse.compiler.search.check import check_mesh, check_names
-from wse.compiler.search.chunks import largest_chunks
 from wse.compiler.search.explore import emptiest_trials, explore
+from wse.compiler.search.finalists import Cost, Finalists, longer_cycles, tree_trials, with_cheaper_attention
 from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
-from wse.compiler.search.tile_sizes import WITHOUT_TILES
-from wse.compiler.search.trees import FittedTrees, fit_trees, without_fitted
+from wse.compiler.search.trees import without_fitted
 from wse.compiler.search.trial import Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.unpacking import fit_unpacking
 from wse.errors import BadInput, BadMesh, DoesNotFit, TooFewColours
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse_mappings.strategies.strategy import Layout
 
-Cost = Callable[[Program], float]
-
-NEAREST = 4
-"""Layouts whose prompts are timed with about their best chunks, the fastest in small."""
 FINALISTS, MARGIN = 2, 0.004
 """Layouts that are compiled whole, the fastest in small, and by how much longer than the first others may take for a
 request: what trials in small are off, one beside the other (the median of 45 pairs of layouts of 25 models). Attention
@@ -60,10 +52,15 @@ class Breadth(NamedTuple):
     Attributes:
         finalists: Number of layouts at most.
         margin: Largest relative excess of the cycles of a request over the fastest layout, both on reduced models.
+        on_whole: Number of further layouts that are on all PEs of each wafer.
+        many_users: Whether layouts are compared by the cycles for each of the users that they serve at once. Then all
+            are on all PEs of each wafer.
     """
 
     finalists: int = FINALISTS
     margin: float = MARGIN
+    on_whole: int = 0
+    many_users: bool = False
 
 
 class Candidate(NamedTuple):
@@ -135,7 +132,15 @@ def search(
     rewrites = without_fitted(asked)
     fitted = {name for name, _ in asked} - {name for name, _ in rewrites} if timing is not None else set[str]()
     at_first = rewrites if timing is None else _tried_first(rewrites, options)
-    setup = TrialSetup(spec=spec, wafer=wafer, software=software, options=options, rewrites=at_first, timing=timing)
+    setup = TrialSetup(
+        spec=spec,
+        wafer=wafer,
+        software=software,
+        options=options,
+        rewrites=at_first,
+        timing=timing,
+        many_users=breadth.many_users,
+    )
     # 1. Trials in small.
     setup, trials = _within_limits(setup, _trials)
     fitting = _fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
@@ -153,29 +158,21 @@ def search(
         if of_pass is not None:
             setup = replace(setup, verify_rewrites=settings_of(of_pass))
     # 3. The fastest, compiled whole.
-    finalists: list[_Finalist] = []
-    failures: list[DoesNotFit] = []
-    for products in _fastest_request_first(setup, fitting):
-        if finalists and (cost is None or _is_settled(setup, finalists, products, breadth)):
-            break
-        for trial in products:
-            trials = [other for other in trials if other.key != trial.key] + [trial]
-            try:
-                known = next((one.attention_cols for one in finalists if one.trial.prefill == THIN_GEMM), None)
-                finalists.append(_compile(setup, trial, fitted, known))
-            except DoesNotFit as error:
-                failures.append(error)
-                continue
-            if cost is None or trial.prompts is not None:
-                break
+    found = Finalists(setup, fitted, timed=cost is not None)
+    found.compile_fastest(fitting, breadth.finalists, breadth.margin)
+    if breadth.on_whole:
+        on_whole = [products for products in fitting if products[0].layout.mesh is None]
+        found.compile_fastest(on_whole, breadth.on_whole, breadth.margin)
+    finalists = found.finalists
+    trials = found.in_place_of(trials)
     if not finalists:
-        raise failures[0] if failures else _refusal(setup, trials)
+        raise found.failures[0] if found.failures else _refusal(setup, trials)
     # 4. The least cost.
     costs = [0.0] if cost is None or len(finalists) == 1 else [cost(one.program) for one in finalists]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     best_finalist = finalists[order[0]]
     if cost is not None and best_finalist.attention_cols and best_finalist.saved_by_attention < MARGIN:
-        best_finalist = _with_cheaper_attention(setup, best_finalist, fitted, cost)
+        best_finalist = with_cheaper_attention(setup, best_finalist, fitted, cost)
         finalists[order[0]] = best_finalist
         costs[order[0]] = cost(best_finalist.program) if len(costs) > 1 else 0.0
     trees, chosen_options = best_finalist.trees, setup.options_on(best_finalist.trial.layout)
@@ -185,62 +182,13 @@ def search(
         choice=trees.choice,
         trials=tuple(trials),
         compiled=tuple((finalists[i].trial, costs[i] if len(costs) > 1 else None) for i in order),
-        rewrites=(*rewritten, *best_finalist.unpacking, *_trials_of(trees, DECODE)),
-        verify_rewrites=None if of_pass is None else (*of_pass, *_trials_of(trees, VERIFY)),
+        rewrites=(*rewritten, *best_finalist.unpacking, *tree_trials(trees, DECODE)),
+        verify_rewrites=None if of_pass is None else (*of_pass, *tree_trials(trees, VERIFY)),
         candidates=tuple(
             Candidate(finalists[i].program, setup.options_on(finalists[i].trial.layout), finalists[i].trees.choice)
             for i in order
         ),
     )
-
-
-class _Finalist(NamedTuple):
-    """A trial, everything chosen for it with what that saves, and the whole Program, without tiles."""
-
-    trial: Trial
-    saved_by_attention: float
-    unpacking: tuple[RewriteTrial, ...]
-    trees: FittedTrees
-    program: Program
-
-    @property
-    def attention_cols(self) -> int:
-        """The most columns that attention works on; 0: all."""
-        return self.trees.choice.attention_cols
-
-
-def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention_cols: int | None) -> _Finalist:
-    """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it. Raises DoesNotFit.
-
-    ``attention_cols`` are those of a layout that is about as fast; None where there is none.
-    """
-    options = setup.options_on(trial.layout)
-    setup = replace(setup, attention_cols=free_columns(setup, trial))
-    choice, saved_by_attention = fit_attention(setup, trial, largest_chunks(setup, trial), attention_cols)
-    setup = replace(setup, attention_cols=choice.attention_cols)
-    choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted else (choice, ())
-    trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted else FittedTrees(choice, {})
-    program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
-    return _Finalist(trial, saved_by_attention, unpacking, trees, program)
-
-
-def _with_cheaper_attention(setup: TrialSetup, narrow: _Finalist, fitted: Collection[str], cost: Cost) -> _Finalist:
-    """A finalist whose attention is on some columns, or on all where the whole costs less so.
-
-    Its sums have routes of their own, and fewer colours are left for those of all phases.
-    """
-    try:
-        wide = _compile(setup, narrow.trial, fitted, 0)
-    except DoesNotFit:
-        return narrow
-    return min(narrow, wide, key=lambda one: cost(one.program))
-
-
-def _trials_of(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """The trial of fitted trees in a phase, if there are any."""
-    if not trees.choice.trees:
-        return ()
-    return (RewriteTrial(name=FITTED_TREES, setting=1, saved_cycles=trees.saved_cycles.get(phase, 0.0)),)
 
 
 def fits(
@@ -314,7 +262,7 @@ def _trials(setup: TrialSetup) -> list[Trial]:
     Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
     """
     layouts = setup.layouts()
-    if setup.timing is not None and len(layouts) > FINALISTS:
+    if setup.timing is not None and (setup.many_users or len(layouts) > FINALISTS):
         return explore(setup)
     untimed = replace(setup, timing=None)
     trials: list[Trial] = []
@@ -337,35 +285,8 @@ def _fastest_first(trials: list[Trial]) -> list[list[Trial]]:
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_layout[trial.layout].append(trial)
-    products = [sorted(alike, key=_longer_cycles) for alike in by_layout.values()]
-    return sorted(products, key=lambda alike: _longer_cycles(alike[0]))
-
-
-def _fastest_request_first(setup: TrialSetup, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
-    """The trials of each layout, of the fastest product first and with its best chunks, the fastest request first.
-
-    Behind these are those on which the longer part of the request alone takes as long as all of it on another.
-    """
-    sized: list[list[Trial]] = []
-    for products in fitting[:NEAREST]:
-        fastest = min(map(setup.request_cycles, (one[0] for one in sized)), default=math.inf)
-        if _longer_cycles(products[0]) > fastest:
-            break
-        sized.append(setup.fastest_product_first(products, sized[0][0].prefill if sized else None))
-    yield from sorted(sized, key=lambda products: setup.request_cycles(products[0]))
-    for products in fitting[len(sized) :]:
-        yield setup.fastest_product_first(products, sized[0][0].prefill)
-
-
-def _longer_cycles(trial: Trial) -> float:
-    return trial.dominant_cycles or 0.0
-
-
-def _is_settled(setup: TrialSetup, finalists: Sequence[_Finalist], products: Sequence[Trial], breadth: Breadth) -> bool:
-    """Return whether a layout need not be compiled fully: there are enough others, or it is too slow."""
-    enough = len({one.trial.layout for one in finalists}) == breadth.finalists
-    most_cycles = (1 + breadth.margin) * setup.request_cycles(finalists[0].trial)
-    return enough or setup.request_cycles(products[0]) > most_cycles
+    products = [sorted(alike, key=longer_cycles) for alike in by_layout.values()]
+    return sorted(products, key=lambda alike: longer_cycles(alike[0]))
 
 
 def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:

@@ -71,6 +71,7 @@ class Trial:
         token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
         dominant_cycles: About what all prompts or all generated tokens take, whichever is more.
         prompts: About what all prompts take; None as above.
+        users: Users that it serves at once, where many are to be: each has a stage and a cache; 1 otherwise.
     """
 
     layout: Layout
@@ -80,6 +81,12 @@ class Trial:
     token_cycles: float | None = None
     dominant_cycles: float | None = None
     prompts: PromptTime | None = None
+    users: int = 1
+
+    @property
+    def cycles_per_user(self) -> float | None:
+        """The dominant cycles over the users that are served at once: what a search compares."""
+        return None if self.dominant_cycles is None else self.dominant_cycles / self.users
 
     @property
     def key(self) -> tuple[Layout, str]:

@@ -35,6 +35,8 @@ from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import cache_bytes
+from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.cuts.split import ceil_div
@@ -54,7 +56,8 @@ class TrialSetup:
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
     they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
     all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With ``whole_layers`` no layer
-    is cut.
+    is cut. For ``many_users`` layouts are compared by the cycles for
+    each of the users that they serve at once, and those on parts of a wafer are left out.
     """
 
     spec: ModelSpec
@@ -67,6 +70,7 @@ class TrialSetup:
     timing: Timer | None = None
     misfits: Misfits = field(default_factory=Misfits)
     whole_layers: bool = False
+    many_users: bool = False
 
     @cached_property
     def demand(self) -> Demand:
@@ -92,6 +96,8 @@ class TrialSetup:
     def layouts(self) -> list[Layout]:
         """The layouts of the mapping that was asked for, each once, the fewest regions first.
 
+        One that tries all others has none for many users that span wafers: these keep all wafers busy with one pass.
+
         Raises:
             BadInput: it has none.
         """
@@ -102,7 +108,19 @@ class TrialSetup:
         if not (distinct := list(dict.fromkeys(layouts))):
             message = f"--mapping {mapping}: has no layout for this model and mesh; name another of `wse mappings`"
             raise BadInput(message)
+        if self.many_users and chosen.tries_others:
+            return [layout for layout in distinct if not strategy(layout.mapping).spans_wafers] or distinct
         return distinct
+
+    @cached_property
+    def cache_bytes_per_pe(self) -> float:
+        """Bytes of one user's cache on each PE if all hold equally many."""
+        pes = self.options.wafers * self.wafer.mesh_rows * self.wafer.mesh_cols
+        return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
+
+    def users_at_once(self, small: CondensedModel) -> int:
+        """Return the users that a layout serves at once, each with a stage and a cache; one where no others count."""
+        return max(1, min(small.users_that_fit(), sum(small.stage_multiplicity))) if self.many_users else 1
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
         """The layouts to try where some have no room: with other placements of experts, then with layers in parts."""
@@ -167,7 +185,7 @@ class TrialSetup:
            is as one that did not fit, what that needed.
         2. If prompts that are read so take longer than what is generated, with a small chunk too: bytes and cycles are
            about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes. Not where
-           what is generated takes more than ``worth_cycles`` alone: then it is what counts.
+           what is generated takes more than ``worth_cycles`` for each user alone: then it is what counts.
 
         Raises:
             BadMesh: the mesh has no room for the regions.
@@ -190,9 +208,9 @@ class TrialSetup:
         step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
         first, decoded = _chunk_time(small, program, of_chunk), small.sum_over_model(program, program.decode, of_token)
         prompts = PromptTime(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
-        trial = replace(trial, token_cycles=decoded)
+        trial = replace(trial, token_cycles=decoded, users=self.users_at_once(small))
         generated = decoded * self.timing.new_tokens
-        if generated > worth_cycles:
+        if generated / trial.users > worth_cycles:
             return replace(trial, prompts=prompts, dominant_cycles=generated)
         # 2. A small chunk.
         trial = self._time_prompts(trial, prompts)
@@ -219,8 +237,9 @@ class TrialSetup:
         return trial.token_cycles * self.timing.new_tokens
 
     def request_cycles(self, trial: Trial) -> float:
-        """The cycles of prompts and generated tokens of a trial; 0 where it was not timed."""
-        return (self._generated_cycles(trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
+        """The cycles of prompts and generated tokens of a trial over its users at once; 0 where it was not timed."""
+        prompts = 0.0 if trial.prompts is None else trial.prompts.cycles
+        return ((self._generated_cycles(trial) or 0.0) + prompts) / trial.users
 
     def _time_prompts(self, trial: Trial, prompts: PromptTime) -> Trial:
         """A trial whose token was timed, with the time of prompts."""

@@ -203,6 +203,12 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
     return total + tables * spec.vocab_size * spec.hidden_size
 
 
+def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
+    """Return the bytes of one sequence's KV cache; a layer with a window or a chunk keeps no more tokens than those."""
+    of_layer = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
+    return sum(min(context, layer.window or layer.chunk or context) * of_layer for layer in spec.layers)
+
+
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
     """Bytes that the caches of all layers hold of one token, in elements of ``element_bytes``.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wse.models.spec import ModelSpec
-from wse.models.tensors.model_tensors import coding_of, kv_bytes_per_token, tensor_bytes, tensor_shapes
+from wse.models.tensors.model_tensors import cache_bytes, coding_of, tensor_bytes, tensor_shapes
 from wse.number_formats import ELEMENT_BYTES
 from wse.reports.terminal import in_bytes, plural, rate_and_latency, seconds
 from wse.request.prepare_estimate import PreparedEstimate
@@ -47,9 +47,8 @@ def users_with_room(prepared: PreparedEstimate, wafers: int) -> int:
     A layer that sees a window or a chunk of tokens needs to keep no more than those.
     """
     spec, wafer, options = prepared.spec, prepared.wafer, prepared.options
-    a_layer = kv_bytes_per_token(spec, ELEMENT_BYTES[options.activation_type]) // spec.layer_count
-    cached = sum(min(options.context, layer.window or layer.chunk or options.context) for layer in spec.layers)
-    return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // (a_layer * cached)
+    cached = cache_bytes(spec, options.context, ELEMENT_BYTES[options.activation_type])
+    return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // cached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,7 @@ from wse.studies.compare.plan.verdict import plan_verdict
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.rows import assumptions_of
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.choose_layout import ranked_layouts
-from wse.studies.estimate.rivals import WIDE
+from wse.studies.estimate.ranked_layouts import ranked_layouts
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
 
@@ -142,7 +141,7 @@ def _planned_wafers(prepared: PreparedEstimate, link: WaferLink | None, goal: Go
         DoesNotFit: the model, or the cache of one request, does not fit.
     """
     linked = with_link(prepared, link)
-    layouts = ranked_layouts(linked, compile_fastest(linked, WIDE), goal)
+    layouts = ranked_layouts(linked, compile_fastest, goal)
     found = plan(layouts[0].deployment, goal) if layouts else None
     if found is None:
         raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))

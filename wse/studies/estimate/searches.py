@@ -1,49 +1,51 @@
-"""Searches of single mappings, whose layouts compete with those of a search of all mappings.
+"""The searches whose layouts compete to serve a number of users, and the trials of all of them in one table.
 
-A search of all mappings compiles the layouts with the shortest request. These are often on a part of each wafer.
-Layouts on all of it may take longer for one pass, but have more room for caches and read prompts faster, or divide a
-token among more stages. With several users they may be the better ones.
+The layouts with the shortest request are often on a part of each wafer. Layouts on all of it may take longer for one
+user, but have room for more caches, read prompts faster and work on more users at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from wse.compiler.demand import demand_of
 from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
-from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.request.prepare_estimate import PreparedEstimate
+from wse.serving.goal import Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse_mappings.strategies.strategy import Layout
 
-WIDE: Final = Breadth(finalists=4, margin=1.0)
-"""The layouts that compete: the four fastest on reduced models, none of which takes twice as long as the first."""
-AUTO: Final = "auto"
-"""The mapping that tries all others."""
+FASTEST: Final = Breadth(finalists=2, margin=1.0, on_whole=2)
+"""The two fastest layouts for one user, and the two fastest of others that are on all of each wafer."""
+MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, many_users=True)
+"""The four layouts with the fewest cycles for each of the users that they serve at once."""
+
+Search = Callable[[PreparedEstimate, Breadth], Compilation]
+"""A search for the layouts of a request, as wide as is asked for."""
 
 
-def rival_searches(prepared: PreparedEstimate) -> Iterator[tuple[PreparedEstimate, Compilation]]:
-    """Yield a request with each mapping in place of one that tries all others, and what its search found.
+def searches_for(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
+    """Return the search for the fastest layouts, and that for layouts that serve many users at once.
 
-    Mappings that do not apply to the request, or that have no layout that fits, are left out. So are mappings whose
-    regions span wafers: they keep all wafers busy with one pass, and serve many users at a fraction of the rate.
+    Args:
+        prepared: The request.
+        search: What finds the fastest layouts, and says why none fits.
+        goal: What the layouts are for; one user has no use for the second search.
+
+    Raises:
+        DoesNotFit: the model does not fit.
     """
-    if not strategy(prepared.options.mapping).tries_others:
-        return
-    demand = demand_of(prepared.spec, prepared.wafer, prepared.options)
-    for name, rival in strategies().items():
-        if rival.tries_others or rival.spans_wafers or not rival.differs(demand):
-            continue
-        of_rival = replace(prepared, options=replace(prepared.options, mapping=name))
-        try:
-            searched = compile_fastest(of_rival, WIDE)
-        except (BadInput, DoesNotFit):
-            continue
-        yield of_rival, searched
+    fastest = search(prepared, FASTEST)
+    if goal.users is not None and goal.users <= (goal.replicas or 1):
+        return [fastest]
+    try:
+        return [fastest, compile_fastest(prepared, MANY_USERS)]
+    except (BadInput, DoesNotFit):  # all that fit are on parts of the mesh
+        return [fastest]
 
 
 def with_trials(prepared: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]) -> Compilation:

@@ -1,0 +1,162 @@
+"""Finalists: the layouts of a search that promise the fastest requests, each compiled fully with what suits it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from wse.compiler.options import FITTED_TREES, THIN_GEMM, WIDE_UNPACKING
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.attention_columns import fit_attention, free_columns
+from wse.compiler.search.chunks import largest_chunks
+from wse.compiler.search.rewrite_search import RewriteTrial
+from wse.compiler.search.tile_sizes import WITHOUT_TILES
+from wse.compiler.search.trees import FittedTrees, fit_trees
+from wse.compiler.search.trial import Trial
+from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.unpacking import fit_unpacking
+from wse.errors import DoesNotFit
+from wse.program.program import Program
+from wse_mappings.strategies.strategy import Layout
+
+Cost = Callable[[Program], float]
+
+NEAREST = 4
+"""Layouts whose prompts are timed with about their best chunks, the fastest in small."""
+
+
+class Finalist(NamedTuple):
+    """A trial, everything chosen for it with what that saves, and the whole Program, without tiles."""
+
+    trial: Trial
+    saved_by_attention: float
+    unpacking: tuple[RewriteTrial, ...]
+    trees: FittedTrees
+    program: Program
+
+    @property
+    def attention_cols(self) -> int:
+        """The most columns that attention works on; 0: all."""
+        return self.trees.choice.attention_cols
+
+
+class Finalists:
+    """The layouts of a search that are compiled fully."""
+
+    def __init__(self, setup: TrialSetup, fitted: Collection[str], *, timed: bool) -> None:
+        self._setup = setup
+        self._fitted = fitted
+        self._timed = timed
+        self._trials: dict[tuple[Layout, str], Trial] = {}
+        self._kinds: set[object] = set()
+        self.finalists: list[Finalist] = []
+        self.failures: list[DoesNotFit] = []
+
+    def compile_fastest(self, fitting: Sequence[list[Trial]], most: int, margin: float) -> None:
+        """Compile the layouts of the fastest request, those apart that have a finalist of their kind.
+
+        Args:
+            fitting: The trials of each layout that fits, the fastest first.
+            most: Layouts at most; one where they were not timed.
+            margin: Largest relative excess of the cycles of a request over the fastest of them.
+        """
+        found: list[Trial] = []
+        for products in fastest_request_first(self._setup, fitting):
+            if found and (not self._timed or len(found) == most or self._is_too_slow(products[0], found[0], margin)):
+                break
+            kinds = self._kinds_of(products[0])
+            if kinds & self._kinds:
+                continue
+            trial = self._compile_first(products)
+            if trial is not None:
+                self._kinds |= kinds
+                found.append(trial)
+
+    def in_place_of(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Return the trials of a search, those of layouts that were compiled as they were timed for that."""
+        return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
+
+    def _kinds_of(self, trial: Trial) -> set[object]:
+        """Return what no two finalists have in common: the layout.
+
+        For many users the cut, however its layers are placed, and the bytes and cycles: other layouts serve more.
+        """
+        if not self._setup.many_users:
+            return {trial.layout}
+        cut = trial.layout._replace(groups=None, experts=None, block_parts=0)
+        return {cut, (trial.needed_bytes, trial.token_cycles)}
+
+    def _is_too_slow(self, trial: Trial, fastest: Trial, margin: float) -> bool:
+        return self._setup.request_cycles(trial) > (1 + margin) * self._setup.request_cycles(fastest)
+
+    def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
+        """Compile a layout with the first product that fits, or with all where prompts were not timed."""
+        first = None
+        for trial in products:
+            self._trials[trial.key] = trial
+            known = next((one.attention_cols for one in self.finalists if one.trial.prefill == THIN_GEMM), None)
+            try:
+                self.finalists.append(_compile(self._setup, trial, self._fitted, known))
+            except DoesNotFit as error:
+                self.failures.append(error)
+                continue
+            first = first or trial
+            if not self._timed or trial.prompts is not None:
+                break
+        return first
+
+
+def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention_cols: int | None) -> Finalist:
+    """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it. Raises DoesNotFit.
+
+    ``attention_cols`` are those of a layout that is about as fast; None where there is none.
+    """
+    options = setup.options_on(trial.layout)
+    setup = replace(setup, attention_cols=free_columns(setup, trial))
+    choice, saved_by_attention = fit_attention(setup, trial, largest_chunks(setup, trial), attention_cols)
+    setup = replace(setup, attention_cols=choice.attention_cols)
+    choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted else (choice, ())
+    trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted else FittedTrees(choice, {})
+    program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
+    return Finalist(trial, saved_by_attention, unpacking, trees, program)
+
+
+def with_cheaper_attention(setup: TrialSetup, narrow: Finalist, fitted: Collection[str], cost: Cost) -> Finalist:
+    """A finalist whose attention is on some columns, or on all where the whole costs less so.
+
+    Its sums have routes of their own, and fewer colours are left for those of all phases.
+    """
+    try:
+        wide = _compile(setup, narrow.trial, fitted, 0)
+    except DoesNotFit:
+        return narrow
+    return min(narrow, wide, key=lambda one: cost(one.program))
+
+
+def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
+    """The trial of fitted trees in a phase, if there are any."""
+    if not trees.choice.trees:
+        return ()
+    return (RewriteTrial(name=FITTED_TREES, setting=1, saved_cycles=trees.saved_cycles.get(phase, 0.0)),)
+
+
+def fastest_request_first(setup: TrialSetup, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
+    """The trials of each layout, of the fastest product first and with its best chunks, the fastest request first.
+
+    Behind these are those on which the longer part of the request alone takes as long as all of it on another.
+    """
+    sized: list[list[Trial]] = []
+    for products in fitting[:NEAREST]:
+        fastest = min(map(setup.request_cycles, (one[0] for one in sized)), default=math.inf)
+        if longer_cycles(products[0]) > fastest:
+            break
+        sized.append(setup.fastest_product_first(products, sized[0][0].prefill if sized else None))
+    yield from sorted(sized, key=lambda products: setup.request_cycles(products[0]))
+    for products in fitting[len(sized) :]:
+        yield setup.fastest_product_first(products, sized[0][0].prefill)
+
+
+def longer_cycles(trial: Trial) -> float:
+    return trial.cycles_per_user or 0.0

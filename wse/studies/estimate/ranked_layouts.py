@@ -1,0 +1,183 @@
+"""Layouts with what users get on them, ranked by a goal.
+
+1. The fastest layouts for one user, and those that serve many at once, are compiled fully
+   (`wse.studies.estimate.searches`).
+2. Each is also compiled with attention on all columns and with the fewest codes unpacked at once. Both leave more room
+   for caches.
+3. The best of these is compiled with smaller and smaller chunks of prompts as long as that is better: chunks take room.
+4. The `WIDENED` best of each search are compiled for passes over 2, 4, 8 ... users as long as that is better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, NamedTuple
+
+from wse.compiler.options import WIDE_UNPACKING, Choice
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import Candidate, Compilation
+from wse.compiler.search.tile_sizes import WITHOUT_TILES
+from wse.errors import DoesNotFit
+from wse.request.prepare_estimate import PreparedEstimate
+from wse.serving.goal import Goal
+from wse.serving.plan import plan
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.searches import Search, searches_for
+from wse_mappings.cuts.split import ceil_div
+
+WIDENED: Final = 2
+"""The best layouts of each search that are compiled for passes over several users."""
+MOST_SLOTS: Final = 256
+
+ALL_COLUMNS: Final = "attention on all columns"
+FEW_CODES: Final = "the fewest codes unpacked at once"
+
+Rank = tuple[bool, float, float]
+"""What layouts are compared by; less is better."""
+
+
+class Variant(NamedTuple):
+    """A compiled layout with another choice of the compiler, and the name of that choice."""
+
+    name: str
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledLayout:
+    """A compiled layout and its deployment.
+
+    Attributes:
+        prepared: The request, with the users of a pass.
+        candidate: What was compiled.
+        deployment: What users get on it.
+        searched: The search that found it.
+        finalist: The number of the layout, among those that the search compiled fully, that it is a variant of.
+    """
+
+    prepared: PreparedEstimate
+    candidate: Candidate
+    deployment: WaferDeployment
+    searched: Compilation
+    finalist: int
+
+
+def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
+    """Return the layouts that compete for a goal, the nearest to it first.
+
+    Args:
+        prepared: The request.
+        search: A search that says why nothing fits.
+        goal: What layouts are compared by.
+
+    Raises:
+        DoesNotFit: the model does not fit.
+    """
+
+    def rank(layout: CompiledLayout) -> Rank:
+        found = plan(layout.deployment, goal)
+        return (True, math.inf, 0.0) if found is None else found.rank(layout.deployment, goal)
+
+    ranked: dict[Choice, CompiledLayout] = {}
+    wider: list[CompiledLayout] = []
+    for searched in searches_for(prepared, search, goal):
+        best_of_finalists = []
+        for number, candidate in enumerate(searched.candidates):
+            if candidate.choice in ranked:
+                continue
+            candidates = (candidate, *(variant.candidate for variant in variants_of(prepared, candidate)))
+            layouts = [_layout(prepared, one, searched, number) for one in candidates]
+            layouts += _while_better(min(layouts, key=rank), _with_smaller_chunks, rank)
+            ranked |= {layout.candidate.choice: layout for layout in layouts}
+            best_of_finalists.append(min(layouts, key=rank))
+        if prepared.request.batch is None:
+            for layout in sorted(best_of_finalists, key=rank)[:WIDENED]:
+                wider += _while_better(layout, partial(_with_more_slots, goal=goal), rank)
+    return sorted([*ranked.values(), *wider], key=rank)
+
+
+def _while_better(
+    layout: CompiledLayout,
+    change: Callable[[CompiledLayout], CompiledLayout | None],
+    rank: Callable[[CompiledLayout], Rank],
+) -> Iterator[CompiledLayout]:
+    """Yield a layout changed once, twice ... as long as each is better than the one before."""
+    changed = change(layout)
+    while changed is not None and rank(changed) < rank(layout):
+        yield changed
+        layout, changed = changed, change(changed)
+
+
+def variants_of(prepared: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
+    """Return a layout with attention on all columns, with the fewest codes unpacked at once, and with both.
+
+    Those that are no different, or have no room for buffers or colours, are left out.
+    """
+    choice = candidate.choice
+    all_columns = replace(choice, attention_cols=0)
+    choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
+    if choice.uses(WIDE_UNPACKING):
+        choices[FEW_CODES] = _without_unpacking(choice)
+        if choice.attention_cols:
+            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = _without_unpacking(all_columns)
+    compiled = ((name, _compiled(prepared, candidate._replace(choice=other))) for name, other in choices.items())
+    return tuple(Variant(name, one) for name, one in compiled if one is not None)
+
+
+def _without_unpacking(choice: Choice) -> Choice:
+    rewrites, verify_rewrites = (
+        None if setting is None else tuple(one for one in setting if one[0] != WIDE_UNPACKING)
+        for setting in (choice.rewrites, choice.verify_rewrites)
+    )
+    return replace(choice, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
+
+
+def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | None:
+    """Return a candidate with the Program of its options and choice; None where it does not fit."""
+    p, (_, options, choice) = prepared, candidate
+    try:
+        program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
+    except DoesNotFit:
+        return None
+    return candidate._replace(program=program)
+
+
+def _layout(prepared: PreparedEstimate, candidate: Candidate, searched: Compilation, finalist: int) -> CompiledLayout:
+    """Return a candidate with its deployment."""
+    deployment = middle_deployment(prepared, candidate.program)
+    return CompiledLayout(
+        prepared=prepared, candidate=candidate, deployment=deployment, searched=searched, finalist=finalist
+    )
+
+
+def _changed(layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate) -> CompiledLayout | None:
+    """Return a layout compiled with other options or another choice; None where that does not fit."""
+    compiled = _compiled(prepared, candidate)
+    return None if compiled is None else _layout(prepared, compiled, layout.searched, layout.finalist)
+
+
+def _with_smaller_chunks(layout: CompiledLayout) -> CompiledLayout | None:
+    """Return a layout whose chunks of prompts have half as many tokens; None where they have one."""
+    chunk, candidate = layout.candidate.choice.prefill_chunk, layout.candidate
+    smaller = candidate._replace(choice=replace(candidate.choice, prefill_chunk=ceil_div(chunk, 2)))
+    return None if chunk == 1 else _changed(layout, layout.prepared, smaller)
+
+
+def _with_more_slots(layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
+    """Return a layout compiled for passes over twice as many users; None where there are no more users."""
+    prepared, (program, options, choice) = layout.prepared, layout.candidate
+    most_users, slots = layout.deployment.max_concurrency, 2 * options.batch
+    most = most_users if goal.users is None else math.ceil(goal.users / goal.replicas_for(most_users))
+    if slots > min(most, MOST_SLOTS):
+        return None
+    prompts = (prepared.prompt_len,) * slots
+    wider = replace(
+        prepared,
+        request=replace(prepared.request, batch=slots),
+        options=replace(prepared.options, prompt_tokens=prompts),
+    )
+    return _changed(layout, wider, Candidate(program, replace(options, prompt_tokens=prompts), choice))
