@@ -18,12 +18,12 @@ from wse.reports.terminal import plural
 from wse.request.compare_request import CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.serving.goal import LATENCY, purpose_text
+from wse.serving.goal import LATENCY, THROUGHPUT, purpose_text
 from wse.studies.compare.machine import WAFER, Machine, no_room
 from wse.studies.compare.rows import row_of
 from wse.studies.compare.tables import link_text, mapping_text
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.choose_layout import choose_layout
+from wse.studies.estimate.choose_layout import ChosenLayout, choose_layout, layouts_by_users
 from wse.studies.estimate.estimate import TimedEstimate, timed_estimate
 from wse.studies.results.placement import ModelResult, model_result
 from wse.tracing.query.comparison_row import ComparisonRow
@@ -73,22 +73,33 @@ def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
     prepared = prepare_estimate(base)
-    chosen = choose_layout(prepared, compile_fastest)
+    chosen = _layouts(request, prepared)
+    program, trials = chosen[None].compilation.program, chosen[None].compilation.trials
     links: Sequence[WaferLink | None] = (None,)
-    if chosen.compilation.program.wafers > 1:
+    if program.wafers > 1:
         links = request.links(prepared.wafer)
         links = links if base.objective == LATENCY or request.links_are_given else links[:1]
     rows, machines = [], []
     for link in links:
         linked = with_link(prepared, link)
-        again = len(chosen.compilation.trials) > 1 and linked.wafer != prepared.wafer
-        layout = choose_layout(linked, compile_fastest) if again else chosen
-        timed = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
-        row = row_of(timed, base, link, prepared.economics)
-        rows.append(row)
-        machines.append(_machine(timed, row, link_text(row) if len(links) > 1 else ""))
-    model = model_result(prepared.spec, chosen.compilation.program)
+        again = len(trials) > 1 and linked.wafer != prepared.wafer
+        for users, layout in (_layouts(request, linked) if again else chosen).items():
+            timed = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
+            row = row_of(timed, replace(base, users=users), link, prepared.economics)
+            rows.append(row)
+            machines.append(_machine(timed, row, link_text(row) if len(links) > 1 else ""))
+    model = model_result(prepared.spec, program)
     return CombinationRows(rows=tuple(rows), machines=tuple(machines), model=model)
+
+
+def _layouts(request: CompareRequest, prepared: PreparedEstimate) -> dict[int | None, ChosenLayout]:
+    """Return the layout for the objective of a combination, by None.
+
+    Beside GPUs, whose users vary, also those that are the fastest for several users, by their number.
+    """
+    if request.gpu and prepared.goal.objective == THROUGHPUT:
+        return layouts_by_users(prepared, compile_fastest)
+    return {None: choose_layout(prepared, compile_fastest)}
 
 
 def _machine(timed: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:

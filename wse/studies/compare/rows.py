@@ -52,6 +52,7 @@ def row_of(
         mapping=mapping,
         chosen=None if chosen == Path(mapping).name else chosen,  # a file is known by its name without folders
         objective=request.objective,
+        for_users=request.users,
         wafers=system.wafers,
         dtype=result.model.dtype,
         users_per_pass=result.batch,

@@ -6,6 +6,8 @@ the layouts within `MARGIN` of the fastest the one with the most room is taken.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.pipeline import with_tiles
@@ -14,9 +16,11 @@ from wse.errors import BadInput
 from wse.reports.terminal import plural
 from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.goal import LATENCY, Goal
+from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
 from wse.studies.estimate.ranked_layouts import CompiledLayout, Variant, ranked_layouts, variants_of
 from wse.studies.estimate.searches import Search, with_trials
+from wse.studies.results.operating_points import user_counts
 from wse.studies.results.users import users_at
 
 
@@ -51,12 +55,30 @@ def choose_layout(
     if goal.objective == LATENCY and one_pass:
         return fastest_layout(prepared, search(prepared, NARROW))
     layouts = ranked_layouts(prepared, search, goal)
-    best = layouts[0]
-    _check_room(best)
-    chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
-    searches = dict.fromkeys((best.searched, *(layout.searched for layout in layouts)))
-    asked = replace(best.prepared, options=replace(best.prepared.options, mapping=prepared.options.mapping))
-    return ChosenLayout(prepared=asked, compilation=with_trials(prepared, chosen, searches))
+    _check_room(layouts[0])
+    return _chosen(prepared, layouts[0], layouts)
+
+
+def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
+    """Return the layout with the most throughput, by None and last, and others that are the fastest for several users.
+
+    Users are powers of two below those that saturate the layout with the most throughput. Each layout comes once, with
+    the fewest users that it is the fastest for.
+
+    Args:
+        prepared: The request, for throughput and no number of users.
+        search: As of `choose_layout`.
+
+    Raises:
+        DoesNotFit: the model does not fit.
+    """
+    layouts = ranked_layouts(prepared, search, prepared.goal)
+    fastest: dict[CompiledLayout, int | None] = {layouts[0]: None}
+    for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:
+        goal = Goal(users=users)
+        fastest.setdefault(min(layouts, key=lambda layout: layout.rank(goal)), users)
+    in_order = sorted(fastest, key=lambda layout: fastest[layout] or math.inf)
+    return {fastest[layout]: _chosen(prepared, layout, layouts) for layout in in_order}
 
 
 def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
@@ -84,6 +106,14 @@ def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> Chos
         compilation=_compilation(prepared, best, number, compilation),
         variants=variants_of(prepared, best),
     )
+
+
+def _chosen(prepared: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]) -> ChosenLayout:
+    """Return one of the layouts that competed for a request, with the trials of all of them."""
+    chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
+    searches = dict.fromkeys((best.searched, *(layout.searched for layout in layouts)))
+    asked = replace(best.prepared, options=replace(best.prepared.options, mapping=prepared.options.mapping))
+    return ChosenLayout(prepared=asked, compilation=with_trials(prepared, chosen, searches))
 
 
 def _check_room(layout: CompiledLayout) -> None:

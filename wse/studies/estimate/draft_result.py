@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, seconds, three_figures
+from wse.reports.terminal import count, plural, printable, ranged, seconds, three_figures
 from wse.request.draft_option import HEAD, HOST, SAME, WAFER
 from wse.serving.speculation import ANY_KIND, DraftKind
 
@@ -157,11 +157,10 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
 def _cost_text(plan: DraftPlanResult) -> str:
     """Return the price of a token with drafts and its range, with the users and wafers that it is for."""
     assert plan.usd_per_million_tokens is not None
-    low, high = plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
-    ends = "" if low is None or high is None else f" ({three_figures(low)} to {three_figures(high)})"
+    value, low, high = plan.usd_per_million_tokens, plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
+    cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
     whose = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
-    price = f"{three_figures(plan.usd_per_million_tokens)}{ends} USD per million tokens"
-    return f"{price} with drafts, for {plural(plan.users, 'user')}{whose}"
+    return f"{cost} USD per million tokens with drafts, for {plural(plan.users, 'user')}{whose}"
 
 
 def draft_text(place: DraftPlaceResult) -> str:

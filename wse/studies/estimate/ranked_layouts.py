@@ -65,6 +65,11 @@ class CompiledLayout:
     searched: Compilation
     finalist: int
 
+    def rank(self, goal: Goal) -> Rank:
+        """Return how far the layout is from a goal; the nearest has the least."""
+        found = plan(self.deployment, goal)
+        return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
+
 
 def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
     """Return the layouts that compete for a goal, the nearest to it first.
@@ -79,8 +84,7 @@ def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> li
     """
 
     def rank(layout: CompiledLayout) -> Rank:
-        found = plan(layout.deployment, goal)
-        return (True, math.inf, 0.0) if found is None else found.rank(layout.deployment, goal)
+        return layout.rank(goal)
 
     ranked: dict[Choice, CompiledLayout] = {}
     wider: list[CompiledLayout] = []

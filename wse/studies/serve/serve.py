@@ -117,6 +117,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             rate_per_s=rate if math.isfinite(rate) else None,
             prompt_tokens=float(workload.prompt_tokens.mean()),
             new_tokens=float(workload.new_tokens.mean()),
+            in_flight=workload.in_flight,
         ),
         load=LoadResult(
             capacity_requests_per_s=capacity,

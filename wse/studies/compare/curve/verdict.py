@@ -96,7 +96,10 @@ def _usd(point: OperatingPoint) -> float:
 
 def _price(point: OperatingPoint) -> str:
     cost = point.usd_per_million_tokens
-    return "" if cost is None else f"{price(cost.value)} USD ({price(cost.low)} to {price(cost.high)}) per million"
+    if cost is None:
+        return ""
+    ends = "" if cost.low == cost.value == cost.high else f" ({price(cost.low)} to {price(cost.high)})"
+    return f"{price(cost.value)} USD{ends} per million"
 
 
 def _times(times: float) -> str:
