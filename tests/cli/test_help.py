@@ -77,38 +77,8 @@ def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "old", "new"),
-    [
-        (
-            ["run", "--trace", "none", "--schedule", "released", "--json"],
-            ["--max-new-tokens", "2"],
-            ["--new-tokens", "2"],
-        ),
-        (["export", "t.h5", "--to", "perfetto", "--json"], ["--out", "t.json.gz"], ["--output", "t.json.gz"]),
-        (["export", "t.h5", "--to", "simulator-log"], ["--wafer", "7"], ["--wafer-index", "7"]),
-    ],
-    ids=lambda words: " ".join(words),
-)
-def test_spellings_of_an_earlier_version_are_read_and_not_shown(
-    wse: Wse, trace: str, command: list[str], old: list[str], new: list[str]
-) -> None:
-    earlier, now = wse(*command, *old), wse(*command, *new)
-    assert earlier.code == now.code
-    assert not earlier.code or earlier.err == now.err  # without an error, progress of what takes long
-    walls = re.compile(r'"emulation": \{[^}]*\}|"[a-z_]*wall_s": [\d.e-]+')
-    assert walls.sub("", earlier.out) == walls.sub("", now.out)
-    text = wse(command[0], "--help").out
-    assert f"{old[0]} " not in text
-    assert f"{new[0]} " in text
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["run", "--new-tokens", "2", "--max-new-tokens", "3"],
-            "--new-tokens and --max-new-tokens: two spellings of one option; keep --new-tokens",
-        ),
         (["run", "--max-new-token", "3"], "unknown option '--max-new-token': did you mean '--new-tokens'?"),
         (["estimate", "story", "--max-new-tokens", "3"], "unknown option '--max-new-tokens'"),
         (["validate", "--set", "wafer.clock_hz=x2"], "wse validate --help lists them; it is of wse run, compile,"),

@@ -27,7 +27,7 @@ def test_the_tree_by_its_name_is_the_tree_of_the_compiler() -> None:
 
 
 def test_another_pattern_takes_other_cycles_on_its_way() -> None:
-    own, named = estimate(), estimate(all_reduce="chain")
+    own, named = estimate(mapping="region"), estimate(mapping="region", all_reduce="chain")
     assert named.decode.cycles_by["relays"] > 2 * own.decode.cycles_by["relays"]
     assert named.decode.cycles_by["compute"] == own.decode.cycles_by["compute"]
     assert named.fabric.wavelet_hops_per_token < own.fabric.wavelet_hops_per_token

@@ -16,7 +16,6 @@ def export(
         str | None,
         Option(
             short="-o",
-            old=("--out",),
             metavar="PATH",
             doc="File, for csv, parquet and png folder, to write. Default: by the trace.",
         ),
@@ -27,9 +26,7 @@ def export(
         Option(metavar="A,B", doc="png: sram, busy, links, north, east, south, west; csv, parquet, json: tables."),
     ] = None,
     planes: Annotated[bool, Option(doc="csv, parquet, json: tables with a row a PE too.")] = False,  # noqa: FBT002
-    wafer_index: Annotated[
-        int | None, Option(old=("--wafer",), metavar="N", doc="simulator-log: which wafer. Default: 0.")
-    ] = None,
+    wafer_index: Annotated[int | None, Option(metavar="N", doc="simulator-log: which wafer. Default: 0.")] = None,
     cycles: Annotated[
         str | None, Option(metavar="FROM-TO", doc="simulator-log: only these cycles of the logged pass.")
     ] = None,

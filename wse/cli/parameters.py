@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from inspect import Parameter
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from wse.errors import BadInput
 from wse.hardware.quantity import is_time
 from wse.request.option import Option, RequestField, options_of, request_field, request_of
 
 REQUEST: Final = "request"
-OLD: Final = "old_spelling"
-"""The prefix of parameters that read an option's earlier spelling."""
 
 Command = Callable[..., None]
 
@@ -36,16 +33,16 @@ def with_options(command: Command) -> Command:
     for parameter in inspect.signature(command).parameters.values():
         option = request_field(parameter.name, hints[parameter.name], parameter.default)
         if parameter.name == REQUEST:
-            signature += [p for field in request_fields.values() for p in _parameters(field)]
+            signature += map(_parameter, request_fields.values())
         elif option is not None:
             command_fields[parameter.name] = option
-            signature += _parameters(option)
+            signature.append(_parameter(option))
         else:
             signature.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
     @functools.wraps(command)
     def call(**parsed: Any) -> None:
-        values = {name: _value(field, parsed) for name, field in (request_fields | command_fields).items()}
+        values = {name: field.value(parsed.pop(name)) for name, field in (request_fields | command_fields).items()}
         arguments = parsed | {name: values[name] for name in command_fields}
         if request is not None:
             arguments[REQUEST] = request_of(request, {name: values[name] for name in request_fields})
@@ -56,38 +53,13 @@ def with_options(command: Command) -> Command:
     return call
 
 
-def _value(field: RequestField, parsed: dict[str, Any]) -> Any:
-    """The value of an option, taken out of ``parsed`` by its name or by an earlier spelling.
-
-    Raises:
-        BadInput: it is given by both, or the text is none that the option takes.
-    """
-    by_spelling = {field.flag: parsed.pop(field.name)}
-    by_spelling |= {old: parsed.pop(name) for old, name in zip(field.option.old, _old_names(field), strict=True)}
-    spellings = [spelling for spelling, value in by_spelling.items() if value is not None] or [field.flag]
-    if len(spellings) > 1:
-        message = f"{' and '.join(spellings)}: two spellings of one option; keep {field.flag}"
-        raise BadInput(message)
-    return field.value(by_spelling[spellings[0]])
-
-
-def _parameters(field: RequestField) -> Iterable[Parameter]:
-    """The parameter of an option, and one for each of its earlier spellings, which help does not show."""
-    option = field.option
-    required = option.required or field.default is Parameter.empty
+def _parameter(field: RequestField) -> Parameter:
+    """The parameter of an option."""
+    required = field.option.required or field.default is Parameter.empty
     default = Parameter.empty if required else _shown_default(field)
     type_ = _typer_type(field)
-    yield _parameter(field.name, type_ | None if default is None else type_, default, _info(field))
-    for name, old in zip(_old_names(field), option.old, strict=True):
-        yield _parameter(name, type_ | None, None, typer.Option(old, metavar=option.metavar or None, hidden=True))
-
-
-def _parameter(name: str, type_: Any, default: Any, info: Any) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, info])
-
-
-def _old_names(field: RequestField) -> list[str]:
-    return [f"{OLD}_{at}_of_{field.name}" for at in range(len(field.option.old))]
+    annotation: Any = Annotated[type_ | None if default is None else type_, _info(field)]
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _typer_type(field: RequestField) -> Any:

@@ -56,7 +56,6 @@ class Option:
         known_values: The names that can be completed, or a function that gives them; those of ``metavar`` where it
             lists them, as ``refuse|report``.
         short: A spelling of one letter, such as ``-o``.
-        old: Earlier spellings, such as ``--max-new-tokens``: still read, and shown nowhere; the default is None.
         positional: Whether it stands without a name before it.
         flag: The option's long name, where the field has another.
         required: Whether the command line wants it even though the field has a default.
@@ -72,7 +71,6 @@ class Option:
     known_values: Callable[[], Iterable[str]] | tuple[str, ...] = ()
     short: str = ""
     flag: str = ""
-    old: tuple[str, ...] = ()
     positional: bool = False
     required: bool = False
 

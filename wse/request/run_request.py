@@ -91,7 +91,6 @@ class RunRequest(PlacementRequest):
             panel="Prompt",
             metavar="TOKENS",
             unit=TOKEN,
-            old=("--max-new-tokens",),
         ),
     ] = None
 

@@ -22,7 +22,7 @@ def throughput(model: str, **options: Any) -> float:
 
 @pytest.mark.parametrize("machine", slow_but([("16x16", 1), ("12x12", 1), ("16x16", 2)], ("12x12", 1)), ids=str)
 def test_no_row_of_a_comparison_has_much_more_throughput(machine: tuple[str, int]) -> None:
-    """A search for one mapping compiles layouts that one for all leaves out: trials in small are off by some percent."""
+    """A search for one mapping compiles layouts that one for all leaves out: trials in small are a few percent off."""
     mesh, wafers = machine
     options: dict[str, Any] = {"mesh": mesh, **LENGTHS}
     rows = wse.compare("story", wafers=[wafers], mapping=EVERY_MAPPING, jobs=1, **options).rows

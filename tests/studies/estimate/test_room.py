@@ -16,8 +16,8 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.choose_layout import ChosenLayout
-from wse.studies.estimate.ranked_layouts import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.ranked_layouts import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.room import CHOSEN, cache_room
 from wse.studies.results.users import users_at
 

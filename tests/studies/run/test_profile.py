@@ -17,7 +17,15 @@ from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
 from wse_kernels.shared_cores import SharedCores
 
-REQUEST = RunRequest(prompt="One day", new_tokens=5, mesh="16x16", dtype="float16", trace=None, schedule="released")
+REQUEST = RunRequest(
+    prompt="One day",
+    new_tokens=5,
+    mesh="16x16",
+    mapping="region",
+    dtype="float16",
+    trace=None,
+    schedule="released",
+)
 PASSES = 4  # after the prompt, whose last one gives the first token
 
 
