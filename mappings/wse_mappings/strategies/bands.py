@@ -22,7 +22,7 @@ class Bands(Strategy):
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
         """Every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape.
 
-        A square mesh is the same turned.
+        A square mesh is not turned: the layouts would be the same.
         """
         most = 0 if demand.region is not None else ceil_div(demand.layers + 2, demand.wafers)
         is_square = demand.mesh_rows == demand.mesh_cols

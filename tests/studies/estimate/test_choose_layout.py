@@ -22,7 +22,7 @@ def throughput(model: str, **options: Any) -> float:
 
 @pytest.mark.parametrize("machine", slow_but([("16x16", 1), ("12x12", 1), ("16x16", 2)], ("12x12", 1)), ids=str)
 def test_no_row_of_a_comparison_has_much_more_throughput(machine: tuple[str, int]) -> None:
-    """A search for one mapping compiles layouts that one for all leaves out: trials in small are a few percent off."""
+    """A search for one mapping compiles layouts that one for all leaves out: reduced models are not exact."""
     mesh, wafers = machine
     options: dict[str, Any] = {"mesh": mesh, **LENGTHS}
     rows = wse.compare("story", wafers=[wafers], mapping=EVERY_MAPPING, jobs=1, **options).rows
@@ -48,7 +48,7 @@ def test_auto_serves_no_fewer_tokens_than_bands(users: int) -> None:
     assert auto.tokens_per_s >= bands.tokens_per_s * (1 - 1e-4)
 
 
-def test_room_does_not_rise_with_context() -> None:
+def test_users_that_fit_do_not_rise_with_prompts() -> None:
     options: dict[str, Any] = {"mesh": "24x24", "wafers": 1, "objective": "throughput", "new_tokens": 100}
     rooms = [wse.estimate("story", prompt_len=prompt_len, **options).serving for prompt_len in (100, 200, 300, 400)]
     users = [room.max_users for room in rooms if room is not None]
@@ -57,7 +57,7 @@ def test_room_does_not_rise_with_context() -> None:
 
 @pytest.mark.slow
 def test_four_wafers_hold_the_caches_of_several_users() -> None:
-    """Layers in parts leave room that whole layers do not, which a search for one user alone has no use for."""
+    """Only layouts with layers in parts have room for four caches; a search for one user does not need them."""
     serving = wse.estimate("llama-3.1-70b", wafers=4, users=4).serving
     assert serving is not None
     assert serving.users == 4

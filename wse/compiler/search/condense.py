@@ -114,7 +114,7 @@ class CondensedModel:
         return tuple(further)
 
     def users_that_fit(self) -> int:
-        """Users whose caches fit a PE of every stage of the whole, once `allocate`."""
+        """Return how many users' KV caches fit in the fullest stage of the whole model; once `allocate`."""
         state = self.state
         caches = [0] * len(state.plans)
         for buffer in state.sym_buffers:

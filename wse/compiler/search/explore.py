@@ -34,13 +34,13 @@ back (He et al., WaferLLM, OSDI 2025)."""
 def explore(setup: TrialSetup) -> list[Trial]:
     """The trials of layouts in small that find about the fastest.
 
-    What counts is the longer of the two parts of a request, prompts or generated tokens, over the users at once.
+    Layouts are compared by the cycles of the longer phase, prefill or decode, divided by the users served at once.
 
-    1. The layout of the best forecast, of those that are forecast to fit, is tried, and the forecasts learn from it;
-       the emptiest one where none is, and none was found yet. So on until no forecast is below what was tried, by as
-       much as forecasts were off, or ``PATIENCE`` is at an end.
-    2. For one user, layouts on all of each wafer come first, then those on parts of it, and then others with about as
-       large regions as the fastest. For many, those on all of each wafer, and then the same otherwise placed.
+    1. The layout with the best forecast, of those forecast to fit, is tried, and the forecasts learn from it. If none
+       is forecast to fit and none was timed yet, the one forecast to need the fewest bytes is tried. This is repeated
+       until no forecast, less the usual error, beats the fastest trial, or ``PATIENCE`` trials in a row did not.
+    2. For one user: layouts on whole wafers, then on parts of each, then with regions of about the size of the fastest.
+       For many users: layouts on whole wafers, then with other placements of experts, then with blocks cut into parts.
     3. The fastest is tried with the placements of experts, and then the fastest with the groups, that the strategy
        wants tried, unless each all-reduce has groups of its own in the end. Where nothing fits so far, the emptiest
        layouts are tried.
@@ -55,7 +55,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
             exploration.add(layouts)
             exploration.try_while_faster()
     else:
-        _explore_for_one(exploration, setup)
+        _explore_for_one_user(exploration, setup)
     exploration.try_placements()
     exploration.try_groups(() if setup.fits_trees else strategy(setup.options.mapping).group_counts)
     if exploration.fastest is None:
@@ -65,10 +65,11 @@ def explore(setup: TrialSetup) -> list[Trial]:
     return exploration.trials
 
 
-def _explore_for_one(exploration: _Exploration, setup: TrialSetup) -> None:
-    """Try layouts on all of each wafer, then on parts of it, and then with about as large regions as the fastest.
+def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup) -> None:
+    """Try layouts on whole wafers, then on parts of each, then with regions of about the size of the fastest.
 
-    Where not even the emptiest layout has room, others that are placed otherwise are tried in place of it.
+    If none of the emptiest layouts fits, all layouts are replaced by those with other placements of experts, and these
+    by those with blocks cut into parts.
     """
     asked, whole = strategy(setup.options.mapping), setup.layouts()
     for others in setup.fallback_layouts(whole):
@@ -155,12 +156,16 @@ class _Family:
             numbers = [number for number in numbers if known.layouts[number].mesh is None] or numbers
         cycles = self._cycles.of(features_of_all)
         if self._many_users:
-            cycles = cycles / self._users_at_once(free_bytes - needed_bytes)
+            cycles = cycles / self._concurrent_users(free_bytes - needed_bytes)
         return self._least(numbers, cycles)
 
-    def _users_at_once(self, room_bytes: F64) -> F64:
-        """Return the users that each candidate may serve at once: each has a stage, and a cache in the room of a PE."""
-        users = 1 + np.floor(room_bytes / self._cache_bytes)
+    def _concurrent_users(self, free_bytes: F64) -> F64:
+        """Estimate how many users each candidate serves at once: at most one per stage, and as many as have a cache.
+
+        Args:
+            free_bytes: Free bytes per PE beside the cache of one user, as forecast; float64 ``[candidates]``.
+        """
+        users = 1 + np.floor(free_bytes / self._cache_bytes)
         return np.asarray(np.clip(users, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
 
     def emptiest(self, free_bytes: float) -> _Pick | None:
@@ -214,7 +219,7 @@ class _Exploration:
 
     @property
     def fastest(self) -> Trial | None:
-        """The trial of the fastest token; None where none was timed."""
+        """The trial with the fewest cycles per user; None where none was timed."""
         timed = [trial for trial in self.trials if trial.cycles_per_user is not None]
         return min(timed, key=lambda trial: trial.cycles_per_user or 0.0, default=None)
 

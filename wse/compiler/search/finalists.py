@@ -1,4 +1,4 @@
-"""Finalists: the layouts of a search that promise the fastest requests, each compiled fully with what suits it."""
+"""Finalists: the layouts that promise the fastest requests, each compiled fully with chunks and trees that suit it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from wse_mappings.strategies.strategy import Layout
 Cost = Callable[[Program], float]
 
 NEAREST = 4
-"""Layouts whose prompts are timed with about their best chunks, the fastest in small."""
+"""Maximum number of layouts, fastest first, whose prompts are timed with about their best chunks."""
 
 
 class Finalist(NamedTuple):
-    """A trial, everything chosen for it with what that saves, and the whole Program, without tiles."""
+    """A fully compiled layout: its trial, what was chosen for it and what that saves, and the Program without tiles."""
 
     trial: Trial
     saved_by_attention: float
@@ -45,43 +45,48 @@ class Finalist(NamedTuple):
 class Finalists:
     """The layouts of a search that are compiled fully."""
 
-    def __init__(self, setup: TrialSetup, fitted: Collection[str], *, timed: bool) -> None:
+    def __init__(self, setup: TrialSetup, fitted: Collection[str], *, has_cost: bool) -> None:
         self._setup = setup
         self._fitted = fitted
-        self._timed = timed
+        self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}
-        self._kinds: set[object] = set()
+        self._seen_keys: set[object] = set()
         self.finalists: list[Finalist] = []
         self.failures: list[DoesNotFit] = []
 
-    def compile_fastest(self, fitting: Sequence[list[Trial]], most: int, margin: float) -> None:
-        """Compile the layouts of the fastest request, those apart that have a finalist of their kind.
+    def compile_fastest(self, fitting: Sequence[list[Trial]], max_layouts: int, margin: float) -> None:
+        """Compile the layouts with the fastest requests, except near-duplicates of earlier finalists.
 
         Args:
             fitting: The trials of each layout that fits, the fastest first.
-            most: Layouts at most; one where they were not timed.
-            margin: Largest relative excess of the cycles of a request over the fastest of them.
+            max_layouts: Maximum number of layouts; 1 without a cost function.
+            margin: Maximum excess of a layout's request cycles over those of the first one, as a fraction.
         """
-        found: list[Trial] = []
+        compiled: list[Trial] = []
         for products in fastest_request_first(self._setup, fitting):
-            if found and (not self._timed or len(found) == most or self._is_too_slow(products[0], found[0], margin)):
+            if compiled and (
+                not self._has_cost
+                or len(compiled) == max_layouts
+                or self._is_too_slow(products[0], compiled[0], margin)
+            ):
                 break
-            kinds = self._kinds_of(products[0])
-            if kinds & self._kinds:
+            keys = self._duplicate_keys(products[0])
+            if keys & self._seen_keys:
                 continue
             trial = self._compile_first(products)
             if trial is not None:
-                self._kinds |= kinds
-                found.append(trial)
+                self._seen_keys |= keys
+                compiled.append(trial)
 
-    def in_place_of(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a search, those of layouts that were compiled as they were timed for that."""
+    def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Return the trials of a search, replaced by those with chunks of their own where a compilation was tried."""
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
-    def _kinds_of(self, trial: Trial) -> set[object]:
-        """Return what no two finalists have in common: the layout.
+    def _duplicate_keys(self, trial: Trial) -> set[object]:
+        """Return the keys that identify near-duplicates: no two finalists share any of them.
 
-        For many users the cut, however its layers are placed, and the bytes and cycles: other layouts serve more.
+        For one user the only key is the layout. For many users there are two: the layout without the groups of its
+        all-reduces, placement of experts and parts of blocks; and the bytes per PE with the cycles per token.
         """
         if not self._setup.many_users:
             return {trial.layout}
@@ -89,10 +94,13 @@ class Finalists:
         return {cut, (trial.needed_bytes, trial.token_cycles)}
 
     def _is_too_slow(self, trial: Trial, fastest: Trial, margin: float) -> bool:
-        return self._setup.request_cycles(trial) > (1 + margin) * self._setup.request_cycles(fastest)
+        return self._setup.request_cycles_per_user(trial) > (1 + margin) * self._setup.request_cycles_per_user(fastest)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile a layout with the first product that fits, or with all where prompts were not timed."""
+        """Compile a layout with its products for prefill in order, and return the first trial that compiled.
+
+        Stop at the first that fits, unless a cost function decides between products whose prompts were not timed.
+        """
         first = None
         for trial in products:
             self._trials[trial.key] = trial
@@ -103,7 +111,7 @@ class Finalists:
                 self.failures.append(error)
                 continue
             first = first or trial
-            if not self._timed or trial.prompts is not None:
+            if not self._has_cost or trial.prompts is not None:
                 break
         return first
 
@@ -145,18 +153,20 @@ def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
 def fastest_request_first(setup: TrialSetup, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
     """The trials of each layout, of the fastest product first and with its best chunks, the fastest request first.
 
-    Behind these are those on which the longer part of the request alone takes as long as all of it on another.
+    Only the first `NEAREST` layouts are ordered by the whole request: fewer where the longer phase of one alone takes
+    longer than the whole request on another. The others follow in their given order.
     """
     sized: list[list[Trial]] = []
     for products in fitting[:NEAREST]:
-        fastest = min(map(setup.request_cycles, (one[0] for one in sized)), default=math.inf)
-        if longer_cycles(products[0]) > fastest:
+        fastest = min(map(setup.request_cycles_per_user, (one[0] for one in sized)), default=math.inf)
+        if cycles_or_zero(products[0]) > fastest:
             break
         sized.append(setup.fastest_product_first(products, sized[0][0].prefill if sized else None))
-    yield from sorted(sized, key=lambda products: setup.request_cycles(products[0]))
+    yield from sorted(sized, key=lambda products: setup.request_cycles_per_user(products[0]))
     for products in fitting[len(sized) :]:
         yield setup.fastest_product_first(products, sized[0][0].prefill)
 
 
-def longer_cycles(trial: Trial) -> float:
+def cycles_or_zero(trial: Trial) -> float:
+    """Return the cycles per user that a search compares; 0 where the trial was not timed."""
     return trial.cycles_per_user or 0.0

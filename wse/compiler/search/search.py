@@ -28,7 +28,7 @@ from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.compiler.search.attention_columns import free_columns
 from wse.compiler.search.check import check_mesh, check_names
 from wse.compiler.search.explore import emptiest_trials, explore
-from wse.compiler.search.finalists import Cost, Finalists, longer_cycles, tree_trials, with_cheaper_attention
+from wse.compiler.search.finalists import Cost, Finalists, cycles_or_zero, tree_trials, with_cheaper_attention
 from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.compiler.search.trees import without_fitted
@@ -52,14 +52,13 @@ class Breadth(NamedTuple):
     Attributes:
         finalists: Number of layouts at most.
         margin: Largest relative excess of the cycles of a request over the fastest layout, both on reduced models.
-        on_whole: Number of further layouts that are on all PEs of each wafer.
-        many_users: Whether layouts are compared by the cycles for each of the users that they serve at once. Then all
-            are on all PEs of each wafer.
+        whole_wafer_finalists: Maximum number of further layouts, which use all PEs of each wafer.
+        many_users: Whether layouts are compared by cycles per concurrent user. Only layouts on all PEs are then tried.
     """
 
     finalists: int = FINALISTS
     margin: float = MARGIN
-    on_whole: int = 0
+    whole_wafer_finalists: int = 0
     many_users: bool = False
 
 
@@ -158,15 +157,15 @@ def search(
         if of_pass is not None:
             setup = replace(setup, verify_rewrites=settings_of(of_pass))
     # 3. The fastest, compiled whole.
-    found = Finalists(setup, fitted, timed=cost is not None)
-    found.compile_fastest(fitting, breadth.finalists, breadth.margin)
-    if breadth.on_whole:
-        on_whole = [products for products in fitting if products[0].layout.mesh is None]
-        found.compile_fastest(on_whole, breadth.on_whole, breadth.margin)
-    finalists = found.finalists
-    trials = found.in_place_of(trials)
+    finalist_search = Finalists(setup, fitted, has_cost=cost is not None)
+    finalist_search.compile_fastest(fitting, breadth.finalists, breadth.margin)
+    if breadth.whole_wafer_finalists:
+        whole_wafer_layouts = [products for products in fitting if products[0].layout.mesh is None]
+        finalist_search.compile_fastest(whole_wafer_layouts, breadth.whole_wafer_finalists, breadth.margin)
+    finalists = finalist_search.finalists
+    trials = finalist_search.with_updated_trials(trials)
     if not finalists:
-        raise found.failures[0] if found.failures else _refusal(setup, trials)
+        raise finalist_search.failures[0] if finalist_search.failures else _refusal(setup, trials)
     # 4. The least cost.
     costs = [0.0] if cost is None or len(finalists) == 1 else [cost(one.program) for one in finalists]
     order = sorted(range(len(costs)), key=lambda i: costs[i])
@@ -257,7 +256,7 @@ def _within_limits(
 
 
 def _trials(setup: TrialSetup) -> list[Trial]:
-    """Layouts and products in small: all of them where these are few or not to be timed, the promising ones otherwise.
+    """Try layouts and products on reduced models: all, or the promising ones where many of them are to be timed.
 
     Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
     """
@@ -285,8 +284,8 @@ def _fastest_first(trials: list[Trial]) -> list[list[Trial]]:
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_layout[trial.layout].append(trial)
-    products = [sorted(alike, key=longer_cycles) for alike in by_layout.values()]
-    return sorted(products, key=lambda alike: longer_cycles(alike[0]))
+    products = [sorted(alike, key=cycles_or_zero) for alike in by_layout.values()]
+    return sorted(products, key=lambda alike: cycles_or_zero(alike[0]))
 
 
 def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:

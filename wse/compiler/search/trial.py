@@ -71,7 +71,7 @@ class Trial:
         token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
         dominant_cycles: About what all prompts or all generated tokens take, whichever is more.
         prompts: About what all prompts take; None as above.
-        users: Users that it serves at once, where many are to be: each has a stage and a cache; 1 otherwise.
+        users: Users served at once, limited by stages and by KV caches that fit; 1 unless the search is for many users.
     """
 
     layout: Layout
@@ -85,7 +85,7 @@ class Trial:
 
     @property
     def cycles_per_user(self) -> float | None:
-        """The dominant cycles over the users that are served at once: what a search compares."""
+        """`dominant_cycles` divided by `users`, by which a search compares layouts; None where not timed."""
         return None if self.dominant_cycles is None else self.dominant_cycles / self.users
 
     @property

@@ -56,8 +56,8 @@ class TrialSetup:
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
     they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
     all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With ``whole_layers`` no layer
-    is cut. For ``many_users`` layouts are compared by the cycles for
-    each of the users that they serve at once, and those on parts of a wafer are left out.
+    is cut. With ``many_users``
+    layouts are compared by cycles per concurrent user, and `explore` tries only layouts on whole wafers.
     """
 
     spec: ModelSpec
@@ -96,7 +96,8 @@ class TrialSetup:
     def layouts(self) -> list[Layout]:
         """The layouts of the mapping that was asked for, each once, the fewest regions first.
 
-        One that tries all others has none for many users that span wafers: these keep all wafers busy with one pass.
+        For many users a mapping that tries all others leaves out layouts that span wafers, unless there are no others:
+        one pass keeps all wafers busy.
 
         Raises:
             BadInput: it has none.
@@ -114,12 +115,12 @@ class TrialSetup:
 
     @cached_property
     def cache_bytes_per_pe(self) -> float:
-        """Bytes of one user's cache on each PE if all hold equally many."""
+        """Bytes of one user's KV cache per PE, averaged over all PEs of all wafers."""
         pes = self.options.wafers * self.wafer.mesh_rows * self.wafer.mesh_cols
         return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
 
     def users_at_once(self, small: CondensedModel) -> int:
-        """Return the users that a layout serves at once, each with a stage and a cache; one where no others count."""
+        """Return how many users a layout serves at once: as many as have a stage and a cache; 1 unless `many_users`."""
         return max(1, min(small.users_that_fit(), sum(small.stage_multiplicity))) if self.many_users else 1
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
@@ -236,8 +237,8 @@ class TrialSetup:
             return None
         return trial.token_cycles * self.timing.new_tokens
 
-    def request_cycles(self, trial: Trial) -> float:
-        """The cycles of prompts and generated tokens of a trial over its users at once; 0 where it was not timed."""
+    def request_cycles_per_user(self, trial: Trial) -> float:
+        """Return the cycles of prompts and generated tokens, divided by `Trial.users`; 0 where it was not timed."""
         prompts = 0.0 if trial.prompts is None else trial.prompts.cycles
         return ((self._generated_cycles(trial) or 0.0) + prompts) / trial.users
 

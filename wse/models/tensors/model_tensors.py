@@ -204,7 +204,7 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
 
 
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
-    """Return the bytes of one sequence's KV cache; a layer with a window or a chunk keeps no more tokens than those."""
+    """Return the bytes of one sequence's KV cache; a layer with a window or chunks caches one of these at most."""
     of_layer = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
     return sum(min(context, layer.window or layer.chunk or context) * of_layer for layer in spec.layers)
 

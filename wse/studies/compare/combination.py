@@ -42,7 +42,7 @@ class Combination(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationRows:
-    """The rows of a combination, one a link, and the model; the traceback where it ended in a bug of ours.
+    """The rows of a combination, one per link and layout, and the model; the traceback where it ended in a bug of ours.
 
     ``machines`` has the wafers of each row, or the reason why they serve nobody.
     """
@@ -73,7 +73,7 @@ def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
     prepared = prepare_estimate(base)
-    chosen = _layouts(request, prepared)
+    chosen = _layouts_by_users(request, prepared)
     program, trials = chosen[None].compilation.program, chosen[None].compilation.trials
     links: Sequence[WaferLink | None] = (None,)
     if program.wafers > 1:
@@ -83,7 +83,7 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     for link in links:
         linked = with_link(prepared, link)
         again = len(trials) > 1 and linked.wafer != prepared.wafer
-        for users, layout in (_layouts(request, linked) if again else chosen).items():
+        for users, layout in (_layouts_by_users(request, linked) if again else chosen).items():
             timed = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
             row = row_of(timed, replace(base, users=users), link, prepared.economics)
             rows.append(row)
@@ -92,10 +92,10 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     return CombinationRows(rows=tuple(rows), machines=tuple(machines), model=model)
 
 
-def _layouts(request: CompareRequest, prepared: PreparedEstimate) -> dict[int | None, ChosenLayout]:
-    """Return the layout for the objective of a combination, by None.
+def _layouts_by_users(request: CompareRequest, prepared: PreparedEstimate) -> dict[int | None, ChosenLayout]:
+    """Return the layouts of a combination by number of users; None has the one chosen for the objective.
 
-    Beside GPUs, whose users vary, also those that are the fastest for several users, by their number.
+    A comparison with GPUs varies the users, so for throughput it has the fastest layouts for 2, 4, 8 ... users too.
     """
     if request.gpu and prepared.goal.objective == THROUGHPUT:
         return layouts_by_users(prepared, compile_fastest)

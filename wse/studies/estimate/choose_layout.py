@@ -56,18 +56,21 @@ def choose_layout(
         return fastest_layout(prepared, search(prepared, NARROW))
     layouts = ranked_layouts(prepared, search, goal)
     _check_room(layouts[0])
-    return _chosen(prepared, layouts[0], layouts)
+    return _to_chosen_layout(prepared, layouts[0], layouts)
 
 
 def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
-    """Return the layout with the most throughput, by None and last, and others that are the fastest for several users.
+    """Return the fastest layouts for 2, 4, 8 ... users, and the layout with the most throughput.
 
-    Users are powers of two below those that saturate the layout with the most throughput. Each layout comes once, with
-    the fewest users that it is the fastest for.
+    The numbers of users are powers of two below the one that saturates the layout with the most throughput.
 
     Args:
-        prepared: The request, for throughput and no number of users.
-        search: As of `choose_layout`.
+        prepared: The request; its objective is throughput, and it has no number of users.
+        search: As for `choose_layout`.
+
+    Returns:
+        Layouts by number of users, ascending; None, the last key, has the layout with the most throughput. A layout
+        that is the fastest for several numbers comes once, with the smallest of them.
 
     Raises:
         DoesNotFit: the model does not fit.
@@ -78,7 +81,7 @@ def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | N
         goal = Goal(users=users)
         fastest.setdefault(min(layouts, key=lambda layout: layout.rank(goal)), users)
     in_order = sorted(fastest, key=lambda layout: fastest[layout] or math.inf)
-    return {fastest[layout]: _chosen(prepared, layout, layouts) for layout in in_order}
+    return {fastest[layout]: _to_chosen_layout(prepared, layout, layouts) for layout in in_order}
 
 
 def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
@@ -108,7 +111,9 @@ def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> Chos
     )
 
 
-def _chosen(prepared: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]) -> ChosenLayout:
+def _to_chosen_layout(
+    prepared: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
+) -> ChosenLayout:
     """Return one of the layouts that competed for a request, with the trials of all of them."""
     chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
     searches = dict.fromkeys((best.searched, *(layout.searched for layout in layouts)))

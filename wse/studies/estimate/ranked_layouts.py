@@ -1,10 +1,11 @@
-"""Layouts with what users get on them, ranked by a goal.
+"""Compiled layouts with their serving performance, ranked by how well they meet a goal.
 
 1. The fastest layouts for one user, and those that serve many at once, are compiled fully
    (`wse.studies.estimate.searches`).
 2. Each is also compiled with attention on all columns and with the fewest codes unpacked at once. Both leave more room
    for caches.
-3. The best of these is compiled with smaller and smaller chunks of prompts as long as that is better: chunks take room.
+3. The best version of each is compiled with half as long chunks of prompts as long as that is better: they leave more
+   room for caches.
 4. The `WIDENED` best of each search are compiled for passes over 2, 4, 8 ... users as long as that is better.
 """
 
@@ -37,7 +38,7 @@ ALL_COLUMNS: Final = "attention on all columns"
 FEW_CODES: Final = "the fewest codes unpacked at once"
 
 Rank = tuple[bool, float, float]
-"""What layouts are compared by; less is better."""
+"""Whether limits are missed, the figure that decides, and what decides between equals; less is better."""
 
 
 class Variant(NamedTuple):
@@ -66,7 +67,7 @@ class CompiledLayout:
     finalist: int
 
     def rank(self, goal: Goal) -> Rank:
-        """Return how far the layout is from a goal; the nearest has the least."""
+        """Return the rank of the layout for a goal; the lowest is the best."""
         found = plan(self.deployment, goal)
         return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
 
@@ -91,10 +92,10 @@ def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> li
     for searched in searches_for(prepared, search, goal):
         best_of_finalists = []
         for number, candidate in enumerate(searched.candidates):
-            if candidate.choice in ranked:
+            if candidate.choice in ranked:  # the other search has compiled it
                 continue
             candidates = (candidate, *(variant.candidate for variant in variants_of(prepared, candidate)))
-            layouts = [_layout(prepared, one, searched, number) for one in candidates]
+            layouts = [_with_deployment(prepared, one, searched, number) for one in candidates]
             layouts += _while_better(min(layouts, key=rank), _with_smaller_chunks, rank)
             ranked |= {layout.candidate.choice: layout for layout in layouts}
             best_of_finalists.append(min(layouts, key=rank))
@@ -150,7 +151,9 @@ def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | N
     return candidate._replace(program=program)
 
 
-def _layout(prepared: PreparedEstimate, candidate: Candidate, searched: Compilation, finalist: int) -> CompiledLayout:
+def _with_deployment(
+    prepared: PreparedEstimate, candidate: Candidate, searched: Compilation, finalist: int
+) -> CompiledLayout:
     """Return a candidate with its deployment."""
     deployment = middle_deployment(prepared, candidate.program)
     return CompiledLayout(
@@ -158,21 +161,21 @@ def _layout(prepared: PreparedEstimate, candidate: Candidate, searched: Compilat
     )
 
 
-def _changed(layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate) -> CompiledLayout | None:
+def _recompiled(layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate) -> CompiledLayout | None:
     """Return a layout compiled with other options or another choice; None where that does not fit."""
     compiled = _compiled(prepared, candidate)
-    return None if compiled is None else _layout(prepared, compiled, layout.searched, layout.finalist)
+    return None if compiled is None else _with_deployment(prepared, compiled, layout.searched, layout.finalist)
 
 
 def _with_smaller_chunks(layout: CompiledLayout) -> CompiledLayout | None:
-    """Return a layout whose chunks of prompts have half as many tokens; None where they have one."""
+    """Return a layout with chunks of half as many tokens of a prompt; None where they have one, or it does not fit."""
     chunk, candidate = layout.candidate.choice.prefill_chunk, layout.candidate
     smaller = candidate._replace(choice=replace(candidate.choice, prefill_chunk=ceil_div(chunk, 2)))
-    return None if chunk == 1 else _changed(layout, layout.prepared, smaller)
+    return None if chunk == 1 else _recompiled(layout, layout.prepared, smaller)
 
 
 def _with_more_slots(layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
-    """Return a layout compiled for passes over twice as many users; None where there are no more users."""
+    """Return a layout for passes over twice as many users; None where there are fewer users, or it does not fit."""
     prepared, (program, options, choice) = layout.prepared, layout.candidate
     most_users, slots = layout.deployment.max_concurrency, 2 * options.batch
     most = most_users if goal.users is None else math.ceil(goal.users / goal.replicas_for(most_users))
@@ -184,4 +187,4 @@ def _with_more_slots(layout: CompiledLayout, goal: Goal) -> CompiledLayout | Non
         request=replace(prepared.request, batch=slots),
         options=replace(prepared.options, prompt_tokens=prompts),
     )
-    return _changed(layout, wider, Candidate(program, replace(options, prompt_tokens=prompts), choice))
+    return _recompiled(layout, wider, Candidate(program, replace(options, prompt_tokens=prompts), choice))

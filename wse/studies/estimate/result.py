@@ -215,7 +215,7 @@ def _rows_of_one_user(result: EstimateResult) -> list[AnswerRow]:
     if result.schedule is not None and latency.ttft_s == result.schedule.ttft_s != result.schedule.ttft_sequential_s:
         way += ", chunks pipelined through stages"
     rows = [
-        _prompt_row(prefill.tokens_per_s, f"; {count(prefill.cycles)} cycles of work in {chunks}"),
+        _prompt_row(prefill.tokens_per_s, f"; {count(prefill.cycles)} cycles for {chunks} one after another"),
         ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
         _user_row(latency.user),
     ]

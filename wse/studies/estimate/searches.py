@@ -19,22 +19,22 @@ from wse.serving.goal import Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse_mappings.strategies.strategy import Layout
 
-FASTEST: Final = Breadth(finalists=2, margin=1.0, on_whole=2)
-"""The two fastest layouts for one user, and the two fastest of others that are on all of each wafer."""
+FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
+"""The two fastest layouts for one user, and the two fastest others on whole wafers."""
 MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, many_users=True)
-"""The four layouts with the fewest cycles for each of the users that they serve at once."""
+"""The four layouts on whole wafers with the fewest cycles per concurrent user."""
 
 Search = Callable[[PreparedEstimate, Breadth], Compilation]
-"""A search for the layouts of a request, as wide as is asked for."""
+"""A function that searches for the layouts of a request with a given `Breadth`."""
 
 
 def searches_for(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
-    """Return the search for the fastest layouts, and that for layouts that serve many users at once.
+    """Search for the fastest layouts and, unless one user is to be served at a time, for those that serve many at once.
 
     Args:
         prepared: The request.
-        search: What finds the fastest layouts, and says why none fits.
-        goal: What the layouts are for; one user has no use for the second search.
+        search: The function that searches for the fastest layouts; its error says why nothing fits.
+        goal: What the layouts are for.
 
     Raises:
         DoesNotFit: the model does not fit.
@@ -44,7 +44,7 @@ def searches_for(prepared: PreparedEstimate, search: Search, goal: Goal) -> list
         return [fastest]
     try:
         return [fastest, compile_fastest(prepared, MANY_USERS)]
-    except (BadInput, DoesNotFit):  # all that fit are on parts of the mesh
+    except (BadInput, DoesNotFit):  # no layout on whole wafers fits
         return [fastest]
 
 

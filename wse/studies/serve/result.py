@@ -49,7 +49,7 @@ class RequestsResult(Result):
     rate_per_s: Annotated[float | None, Doc("requests a second; absent where all come at once", "1/s")] = None
     prompt_tokens: Annotated[float, Doc("mean tokens of a prompt")]
     new_tokens: Annotated[float, Doc("mean tokens of an answer")]
-    in_flight: Annotated[int | None, Doc("users of a closed loop, each of whom asks again when an answer ends")] = None
+    in_flight: Annotated[int | None, Doc("users who each send the next request when an answer ends")] = None
 
 
 STABLE_LOAD: Final = 0.9
@@ -181,7 +181,7 @@ class ServeResult(Result):
             come = f"All requests come at once; {capacity} can be served."
         elif self.requests.in_flight is not None:
             users = plural(self.requests.in_flight, "user")
-            come = f"{users}, each of whom asks again when an answer ends, are served {count(rate)} requests/s."
+            come = f"{users}, each sending the next request when an answer ends, make {count(rate)} requests/s."
         elif not load.stable:
             come = (
                 f"Overloaded: {count(rate)} requests/s come and {capacity} can be served (load {load.offered:.2f}), so "

@@ -30,7 +30,7 @@ class ComparisonRow(Result):
     objective: Annotated[
         str | None, Doc("what its layout was chosen for: `latency` of one user, or `throughput` of all users")
     ] = None
-    for_users: Annotated[int | None, Doc("users that its layout is the fastest for, where these are several")] = None
+    for_users: Annotated[int | None, Doc("users at a time that its layout is the fastest for, where several")] = None
     wafers: Annotated[int, Doc("number of wafers")]
     dtype: Annotated[str | None, Doc("element type of the weights of linear layers")] = None
     link_bytes_per_s: Annotated[float | None, Doc("rate of each link between wafers", "B/s")] = None
@@ -84,7 +84,7 @@ class ComparisonRow(Result):
     @property
     def purpose(self) -> str:
         """What the layout was chosen for, where that is not the latency of one user."""
-        return purpose_text(self.objective) if self.for_users is None else f" for {self.for_users:,} users"
+        return purpose_text(self.objective) if self.for_users is None else f", fastest for {self.for_users:,} users"
 
     @property
     def possible(self) -> bool:
