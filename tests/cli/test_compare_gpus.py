@@ -54,12 +54,20 @@ def test_rows_of_wafers_and_gpus_as_the_estimates_have_them(beside: Any, wse: Ws
         own = {
             row["users"]: row
             for row in result["rows"]
-            if row["name"] == name and "for throughput" not in row["machine"]
+            if row["name"] == name and not {"throughput", "fastest"} & {*row["machine"].split()}
         }
         assert len(points.keys() & own.keys()) >= 2
         for users in points.keys() & own.keys():
             for key in keys:
                 assert own[users][key] == pytest.approx(points[users][key]), (name, users, key)
+
+
+def test_several_users_are_as_fast_as_in_an_estimate_for_them(beside: Any, wse: Wse) -> None:
+    result, _ = beside
+    serving = json.loads(wse("estimate", *SMALL, "--users", "4", "--json").out)["serving"]
+    rows = [row for row in result["rows"] if row["kind"] == "wafer" and row["users"] == 4]
+    fastest = max(rows, key=lambda row: row["tokens_per_s_per_user"])
+    assert fastest["tokens_per_s_per_user"] == pytest.approx(serving["tokens_per_s_per_user"], rel=0.02)
 
 
 def test_three_sentences_and_sourced_assumptions(beside: Any) -> None:
