@@ -8,8 +8,13 @@ import pytest
 from tiers import slow_but
 
 import wse
+from wse.request.estimate_request import EstimateRequest
+from wse.request.prepare_estimate import prepare_estimate
+from wse.studies.compile.choose import compile_program
+from wse.studies.estimate.choose_layout import choose_layout
 
 LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
+MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_len": 500, "new_tokens": 10}
 EVERY_MAPPING = "auto,bands,pipeline,region"
 
 
@@ -53,6 +58,15 @@ def test_users_that_fit_do_not_rise_with_prompts() -> None:
     rooms = [wse.estimate("story", prompt_len=prompt_len, **options).serving for prompt_len in (100, 200, 300, 400)]
     users = [room.max_users for room in rooms if room is not None]
     assert users == sorted(users, reverse=True)
+
+
+def test_chunks_of_a_product_on_the_mesh_fill_its_rows() -> None:
+    """Halves of 500 tokens are chunks that 11 rows cannot share; a Program with them would be refused as a bug."""
+    program = compile_program(prepare_estimate(EstimateRequest(model="story", **MESH_PROMPTS)))
+    chosen = choose_layout(prepare_estimate(EstimateRequest(model="story", objective="throughput", **MESH_PROMPTS)))
+    chunk = chosen.compilation.choice.prefill_chunk
+    assert program.stages[0].rect.rows == 11
+    assert chunk == 500 or chunk % 11 == 0
 
 
 @pytest.mark.slow

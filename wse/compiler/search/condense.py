@@ -113,6 +113,12 @@ class CondensedModel:
                 further[buffer.stage] += self._other_layers(buffer.stage, int(layer[1])) * size
         return tuple(further)
 
+    @property
+    def stage_count(self) -> int:
+        """Stages of the whole that a pass goes through one after another."""
+        pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
+        return sum(count for count, plan in pairs if not plan.experts)
+
     def users_that_fit(self) -> int:
         """Return how many users' KV caches fit in the fullest stage of the whole model; once `allocate`."""
         state = self.state
@@ -122,7 +128,10 @@ class CondensedModel:
                 layer = _OF_LAYER.search(buffer.name)
                 layers = 1 if layer is None else 1 + self._other_layers(buffer.stage, int(layer[1]))
                 caches[buffer.stage] += layers * aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
-        free = [state.wafer.sram_bytes_per_pe - needed for needed in self.needed_bytes()]
+        needed_bytes = self.needed_bytes()
+        if state.has_expert_stage:  # on the PEs of others
+            needed_bytes = [max(needed_bytes)] * len(needed_bytes)
+        free = [state.wafer.sram_bytes_per_pe - needed for needed in needed_bytes]
         batch = state.options.batch
         return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
 

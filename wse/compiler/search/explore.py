@@ -34,7 +34,7 @@ back (He et al., WaferLLM, OSDI 2025)."""
 def explore(setup: TrialSetup) -> list[Trial]:
     """The trials of layouts in small that find about the fastest.
 
-    Layouts are compared by the cycles of the longer phase, prefill or decode, divided by the users served at once.
+    Layouts are compared by the cycles of the longer phase: prefill, or decode over the passes in flight at once.
 
     1. The layout with the best forecast, of those forecast to fit, is tried, and the forecasts learn from it. If none
        is forecast to fit and none was timed yet, the one forecast to need the fewest bytes is tried. This is repeated
@@ -140,7 +140,7 @@ class _Family:
         # beside the least, on a part of a mesh and on all of it
         self._further_bytes = {is_part: Forecast((0.0,) * 7) for is_part in (True, False)}
         self._many_users = setup.many_users
-        self._cache_bytes = setup.cache_bytes_per_pe
+        self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
         self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
 
     def fastest(self, free_bytes: float) -> _Pick | None:
@@ -156,17 +156,17 @@ class _Family:
             numbers = [number for number in numbers if known.layouts[number].mesh is None] or numbers
         cycles = self._cycles.of(features_of_all)
         if self._many_users:
-            cycles = cycles / self._concurrent_users(free_bytes - needed_bytes)
+            cycles = cycles / self._passes_at_once(free_bytes - needed_bytes)
         return self._least(numbers, cycles)
 
-    def _concurrent_users(self, free_bytes: F64) -> F64:
-        """Estimate how many users each candidate serves at once: at most one per stage, and as many as have a cache.
+    def _passes_at_once(self, free_bytes: F64) -> F64:
+        """Estimate how many passes of each candidate are in flight: at most one per stage, and as many as have caches.
 
         Args:
-            free_bytes: Free bytes per PE beside the cache of one user, as forecast; float64 ``[candidates]``.
+            free_bytes: Free bytes per PE beside the caches of one pass, as forecast; float64 ``[candidates]``.
         """
-        users = 1 + np.floor(free_bytes / self._cache_bytes)
-        return np.asarray(np.clip(users, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
+        passes = 1 + np.floor(free_bytes / self._cache_bytes)
+        return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
 
     def emptiest(self, free_bytes: float) -> _Pick | None:
         """The open candidate that is forecast to need the fewest bytes, of those that may fit; None without one.
@@ -219,14 +219,14 @@ class _Exploration:
 
     @property
     def fastest(self) -> Trial | None:
-        """The trial with the fewest cycles per user; None where none was timed."""
-        timed = [trial for trial in self.trials if trial.cycles_per_user is not None]
-        return min(timed, key=lambda trial: trial.cycles_per_user or 0.0, default=None)
+        """The fastest trial; None where none was timed."""
+        timed = [trial for trial in self.trials if trial.dominant_cycles is not None]
+        return min(timed, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
 
     @property
     def _fastest_cycles(self) -> float:
         """The cycles of the longer part of a request on the fastest layout; infinite where none was timed."""
-        return math.inf if self.fastest is None else self.fastest.cycles_per_user or 0.0
+        return math.inf if self.fastest is None else self.fastest.dominant_cycles or 0.0
 
     @property
     def goes_on(self) -> bool:
@@ -299,7 +299,7 @@ class _Exploration:
     def _try(self, pick: _Pick) -> tuple[float | None, float | None]:
         """Try a layout, if its weights alone fit, and learn from it: its bytes, if it can be, and cycles, if timed.
 
-        Returns the bytes, beside those that are reserved, and the cycles for each of the users at once.
+        Returns the bytes, beside those that are reserved, and its cycles.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
@@ -316,11 +316,11 @@ class _Exploration:
         self._cut += not trials
         self.trials += trials
         needed = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed)
-        timed = [trial for trial in trials if trial.dominant_cycles is not None]
-        cycles = min((trial.dominant_cycles or 0.0 for trial in timed), default=None)
+        timed = [(trial.dominant_cycles, trial.passes) for trial in trials if trial.dominant_cycles is not None]
+        cycles, passes = min(timed, default=(None, 1))
         free_of_reserved = needed - setup.reserved_bytes
-        pick.family.learn(pick.number, free_of_reserved, cycles)
-        return free_of_reserved, min((trial.cycles_per_user or 0.0 for trial in timed), default=None)
+        pick.family.learn(pick.number, free_of_reserved, None if cycles is None else cycles * passes)
+        return free_of_reserved, cycles
 
     def try_placements(self) -> None:
         """Try the fastest layout with the other placements of experts."""

@@ -94,7 +94,7 @@ class Finalists:
         return {cut, (trial.needed_bytes, trial.token_cycles)}
 
     def _is_too_slow(self, trial: Trial, fastest: Trial, margin: float) -> bool:
-        return self._setup.request_cycles_per_user(trial) > (1 + margin) * self._setup.request_cycles_per_user(fastest)
+        return self._setup.request_cycles(trial) > (1 + margin) * self._setup.request_cycles(fastest)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
         """Compile a layout with its products for prefill in order, and return the first trial that compiled.
@@ -158,15 +158,15 @@ def fastest_request_first(setup: TrialSetup, fitting: Sequence[list[Trial]]) -> 
     """
     sized: list[list[Trial]] = []
     for products in fitting[:NEAREST]:
-        fastest = min(map(setup.request_cycles_per_user, (one[0] for one in sized)), default=math.inf)
-        if cycles_or_zero(products[0]) > fastest:
+        fastest = min(map(setup.request_cycles, (one[0] for one in sized)), default=math.inf)
+        if dominant_cycles(products[0]) > fastest:
             break
         sized.append(setup.fastest_product_first(products, sized[0][0].prefill if sized else None))
-    yield from sorted(sized, key=lambda products: setup.request_cycles_per_user(products[0]))
+    yield from sorted(sized, key=lambda products: setup.request_cycles(products[0]))
     for products in fitting[len(sized) :]:
         yield setup.fastest_product_first(products, sized[0][0].prefill)
 
 
-def cycles_or_zero(trial: Trial) -> float:
-    """Return the cycles per user that a search compares; 0 where the trial was not timed."""
-    return trial.cycles_per_user or 0.0
+def dominant_cycles(trial: Trial) -> float:
+    """Return the cycles by which a search compares layouts; 0 where the trial was not timed."""
+    return trial.dominant_cycles or 0.0

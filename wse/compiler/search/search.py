@@ -28,7 +28,7 @@ from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
 from wse.compiler.search.attention_columns import free_columns
 from wse.compiler.search.check import check_mesh, check_names
 from wse.compiler.search.explore import emptiest_trials, explore
-from wse.compiler.search.finalists import Cost, Finalists, cycles_or_zero, tree_trials, with_cheaper_attention
+from wse.compiler.search.finalists import Cost, Finalists, dominant_cycles, tree_trials, with_cheaper_attention
 from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.compiler.search.trees import without_fitted
@@ -53,7 +53,8 @@ class Breadth(NamedTuple):
         finalists: Number of layouts at most.
         margin: Largest relative excess of the cycles of a request over the fastest layout, both on reduced models.
         whole_wafer_finalists: Maximum number of further layouts, which use all PEs of each wafer.
-        many_users: Whether layouts are compared by cycles per concurrent user. Only layouts on all PEs are then tried.
+        many_users: Whether layouts are compared with as many passes in flight as they allow. Only layouts on all PEs
+            are then tried.
     """
 
     finalists: int = FINALISTS
@@ -284,8 +285,8 @@ def _fastest_first(trials: list[Trial]) -> list[list[Trial]]:
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_layout[trial.layout].append(trial)
-    products = [sorted(alike, key=cycles_or_zero) for alike in by_layout.values()]
-    return sorted(products, key=lambda alike: cycles_or_zero(alike[0]))
+    products = [sorted(alike, key=dominant_cycles) for alike in by_layout.values()]
+    return sorted(products, key=lambda alike: dominant_cycles(alike[0]))
 
 
 def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:

@@ -69,9 +69,11 @@ class Trial:
         needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 where colours ran out.
         fits: Whether a PE has as many.
         token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
-        dominant_cycles: About what all prompts or all generated tokens take, whichever is more.
+        dominant_cycles: About what all prompts take, or all generated tokens over ``passes``, whichever is more. By it
+            a search compares layouts.
         prompts: About what all prompts take; None as above.
-        users: Users served at once, limited by stages and by KV caches that fit; 1 unless the search is for many users.
+        passes: Passes in flight at once, limited by stages and by KV caches that fit; 1 unless the search is for many
+            users.
     """
 
     layout: Layout
@@ -81,12 +83,7 @@ class Trial:
     token_cycles: float | None = None
     dominant_cycles: float | None = None
     prompts: PromptTime | None = None
-    users: int = 1
-
-    @property
-    def cycles_per_user(self) -> float | None:
-        """`dominant_cycles` divided by `users`, by which a search compares layouts; None where not timed."""
-        return None if self.dominant_cycles is None else self.dominant_cycles / self.users
+    passes: int = 1
 
     @property
     def key(self) -> tuple[Layout, str]:

@@ -57,7 +57,7 @@ class TrialSetup:
     they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
     all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With ``whole_layers`` no layer
     is cut. With ``many_users``
-    layouts are compared by cycles per concurrent user, and `explore` tries only layouts on whole wafers.
+    layouts are compared with as many passes in flight as they allow, and `explore` tries only layouts on whole wafers.
     """
 
     spec: ModelSpec
@@ -119,9 +119,9 @@ class TrialSetup:
         pes = self.options.wafers * self.wafer.mesh_rows * self.wafer.mesh_cols
         return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
 
-    def users_at_once(self, small: CondensedModel) -> int:
-        """Return how many users a layout serves at once: as many as have a stage and a cache; 1 unless `many_users`."""
-        return max(1, min(small.users_that_fit(), sum(small.stage_multiplicity))) if self.many_users else 1
+    def passes_at_once(self, small: CondensedModel) -> int:
+        """Return how many passes are in flight: each has a stage, and caches for its users; 1 unless `many_users`."""
+        return max(1, min(small.users_that_fit() // self.options.batch, small.stage_count)) if self.many_users else 1
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
         """The layouts to try where some have no room: with other placements of experts, then with layers in parts."""
@@ -186,7 +186,7 @@ class TrialSetup:
            is as one that did not fit, what that needed.
         2. If prompts that are read so take longer than what is generated, with a small chunk too: bytes and cycles are
            about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes. Not where
-           what is generated takes more than ``worth_cycles`` for each user alone: then it is what counts.
+           what is generated takes more than ``worth_cycles`` alone: then it is what counts.
 
         Raises:
             BadMesh: the mesh has no room for the regions.
@@ -209,9 +209,9 @@ class TrialSetup:
         step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
         first, decoded = _chunk_time(small, program, of_chunk), small.sum_over_model(program, program.decode, of_token)
         prompts = PromptTime(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
-        trial = replace(trial, token_cycles=decoded, users=self.users_at_once(small))
-        generated = decoded * self.timing.new_tokens
-        if generated / trial.users > worth_cycles:
+        trial = replace(trial, token_cycles=decoded, passes=self.passes_at_once(small))
+        generated = decoded * self.timing.new_tokens / trial.passes
+        if generated > worth_cycles:
             return replace(trial, prompts=prompts, dominant_cycles=generated)
         # 2. A small chunk.
         trial = self._time_prompts(trial, prompts)
@@ -232,15 +232,14 @@ class TrialSetup:
         return trials
 
     def _generated_cycles(self, trial: Trial) -> float | None:
-        """The cycles that all generated tokens of a trial take, if it was timed."""
+        """The cycles that all generated tokens take over the passes at once, if the trial was timed."""
         if self.timing is None or trial.token_cycles is None:
             return None
-        return trial.token_cycles * self.timing.new_tokens
+        return trial.token_cycles * self.timing.new_tokens / trial.passes
 
-    def request_cycles_per_user(self, trial: Trial) -> float:
-        """Return the cycles of prompts and generated tokens, divided by `Trial.users`; 0 where it was not timed."""
-        prompts = 0.0 if trial.prompts is None else trial.prompts.cycles
-        return ((self._generated_cycles(trial) or 0.0) + prompts) / trial.users
+    def request_cycles(self, trial: Trial) -> float:
+        """Return the cycles of prompts and of generated tokens over the passes at once; 0 where it was not timed."""
+        return (self._generated_cycles(trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
 
     def _time_prompts(self, trial: Trial, prompts: PromptTime) -> Trial:
         """A trial whose token was timed, with the time of prompts."""

@@ -78,7 +78,7 @@ def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | N
     layouts = ranked_layouts(prepared, search, prepared.goal)
     fastest: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:
-        goal = Goal(users=users)
+        goal = replace(prepared.goal, users=users, objective=LATENCY)
         fastest.setdefault(min(layouts, key=lambda layout: layout.rank(goal)), users)
     in_order = sorted(fastest, key=lambda layout: fastest[layout] or math.inf)
     return {fastest[layout]: _to_chosen_layout(prepared, layout, layouts) for layout in in_order}
@@ -117,8 +117,7 @@ def _to_chosen_layout(
     """Return one of the layouts that competed for a request, with the trials of all of them."""
     chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
     searches = dict.fromkeys((best.searched, *(layout.searched for layout in layouts)))
-    asked = replace(best.prepared, options=replace(best.prepared.options, mapping=prepared.options.mapping))
-    return ChosenLayout(prepared=asked, compilation=with_trials(prepared, chosen, searches))
+    return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared, chosen, searches))
 
 
 def _check_room(layout: CompiledLayout) -> None:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple
 
-from wse.compiler.options import WIDE_UNPACKING, Choice
+from wse.compiler.options import THIN_GEMM, WIDE_UNPACKING, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate, Compilation
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
@@ -84,20 +84,21 @@ def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> li
         DoesNotFit: the model does not fit.
     """
 
+    @cache
     def rank(layout: CompiledLayout) -> Rank:
         return layout.rank(goal)
 
-    ranked: dict[Choice, CompiledLayout] = {}
+    ranked: dict[tuple[Options, Choice], CompiledLayout] = {}
     wider: list[CompiledLayout] = []
     for searched in searches_for(prepared, search, goal):
         best_of_finalists = []
         for number, candidate in enumerate(searched.candidates):
-            if candidate.choice in ranked:  # the other search has compiled it
+            if (candidate.options, candidate.choice) in ranked:  # the other search has compiled it
                 continue
             candidates = (candidate, *(variant.candidate for variant in variants_of(prepared, candidate)))
             layouts = [_with_deployment(prepared, one, searched, number) for one in candidates]
             layouts += _while_better(min(layouts, key=rank), _with_smaller_chunks, rank)
-            ranked |= {layout.candidate.choice: layout for layout in layouts}
+            ranked |= {(one.candidate.options, one.candidate.choice): one for one in layouts}
             best_of_finalists.append(min(layouts, key=rank))
         if prepared.request.batch is None:
             for layout in sorted(best_of_finalists, key=rank)[:WIDENED]:
@@ -168,10 +169,17 @@ def _recompiled(layout: CompiledLayout, prepared: PreparedEstimate, candidate: C
 
 
 def _with_smaller_chunks(layout: CompiledLayout) -> CompiledLayout | None:
-    """Return a layout with chunks of half as many tokens of a prompt; None where they have one, or it does not fit."""
-    chunk, candidate = layout.candidate.choice.prefill_chunk, layout.candidate
-    smaller = candidate._replace(choice=replace(candidate.choice, prefill_chunk=ceil_div(chunk, 2)))
-    return None if chunk == 1 else _recompiled(layout, layout.prepared, smaller)
+    """Return a layout with about half as long chunks of a prompt; None where these are the shortest, or do not fit.
+
+    A product on the mesh needs chunks of as many tokens on each row.
+    """
+    candidate, choice = layout.candidate, layout.candidate.choice
+    step = 1 if choice.prefill == THIN_GEMM else candidate.program.stages[0].rect.rows
+    if choice.prefill_chunk <= step:
+        return None
+    chunk = step * ceil_div(ceil_div(choice.prefill_chunk, step), 2)
+    smaller = candidate._replace(choice=replace(choice, prefill_chunk=chunk))
+    return _recompiled(layout, layout.prepared, smaller)
 
 
 def _with_more_slots(layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:

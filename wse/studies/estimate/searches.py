@@ -15,14 +15,14 @@ from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.serving.goal import Goal
+from wse.serving.goal import LATENCY, Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse_mappings.strategies.strategy import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
 """The two fastest layouts for one user, and the two fastest others on whole wafers."""
 MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, many_users=True)
-"""The four layouts on whole wafers with the fewest cycles per concurrent user."""
+"""The four fastest layouts on whole wafers with as many passes in flight as they allow."""
 
 Search = Callable[[PreparedEstimate, Breadth], Compilation]
 """A function that searches for the layouts of a request with a given `Breadth`."""
@@ -40,7 +40,8 @@ def searches_for(prepared: PreparedEstimate, search: Search, goal: Goal) -> list
         DoesNotFit: the model does not fit.
     """
     fastest = search(prepared, FASTEST)
-    if goal.users is not None and goal.users <= (goal.replicas or 1):
+    one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
+    if one_user:
         return [fastest]
     try:
         return [fastest, compile_fastest(prepared, MANY_USERS)]
