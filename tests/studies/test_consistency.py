@@ -81,7 +81,7 @@ def test_simulations_of_busy_machines_are_what_estimates_say(options: dict[str, 
     served = simulated(serving, options | on_wafers)
     assert served.all.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
     assert served.all.ttft.mean == pytest.approx(serving.ttft_s, rel=0.07)
-    assert served.little.in_system == pytest.approx(options["users"], rel=0.04)
+    assert served.little.in_system == pytest.approx(options["users"], rel=0.06)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,9 @@ def test_rows_of_comparisons_are_points_of_estimates(prompt_len: int, new_tokens
         assert serving is not None
         points = {point.users: point for point in serving.points}
         own: dict[int, Any] = {
-            row.users: row for row in rows if row.kind == kind and "for throughput" not in row.machine
+            row.users: row
+            for row in rows
+            if row.kind == kind and not {"throughput", "fastest"} & {*row.machine.split()}
         }  # type: ignore[union-attr]
         assert len(points.keys() & own.keys()) >= 2
         for users in points.keys() & own.keys():
