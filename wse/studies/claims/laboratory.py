@@ -198,6 +198,7 @@ def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
 def _estimate(request: EstimateRequest, link: WaferLink | None) -> EstimateResult | None:
     prepared: PreparedEstimate = with_link(prepare_estimate(request), link)
     try:
-        return estimate_of(prepared, compile_fastest(prepared).program)
+        layout = choose_layout(prepared, compile_fastest)
+        return estimate_of(layout.prepared, layout.compilation.program)
     except DoesNotFit:
         return None

@@ -96,7 +96,8 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
             if row.machine == machine and tier in row.tiers
         ],
         title="Tiers",
-        note=f"plain: the most users of {plain_speed:g} tokens/s each; fast: of {FAST_TIMES * plain_speed:g} tokens/s",
+        note=f"plain: the most users of {plain_speed:g} tokens/s each, up to those that saturate the machine; fast: of "
+        f"{FAST_TIMES * plain_speed:g} tokens/s",
     )
 
 
