@@ -18,8 +18,8 @@ from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
-from wse.studies.estimate.ranked_layouts import CompiledLayout, Variant, ranked_layouts, variants_of
-from wse.studies.estimate.searches import Search, with_trials
+from wse.studies.estimate.ranked_layouts import CompiledLayout, LayoutRanking, Variant, ranked_layouts, variants_of
+from wse.studies.estimate.searches import Search, searches_for, with_trials
 from wse.studies.results.operating_points import user_counts
 from wse.studies.results.users import users_at
 
@@ -75,11 +75,12 @@ def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | N
     Raises:
         DoesNotFit: the model does not fit.
     """
-    layouts = ranked_layouts(prepared, search, prepared.goal)
+    ranking = LayoutRanking(prepared, searches_for(prepared, search, prepared.goal))
+    layouts = ranking.ranked(prepared.goal)
     fastest: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:
         goal = replace(prepared.goal, users=users, objective=LATENCY)
-        fastest.setdefault(min(layouts, key=lambda layout: layout.rank(goal)), users)
+        fastest.setdefault(ranking.ranked(goal)[0], users)
     in_order = sorted(fastest, key=lambda layout: fastest[layout] or math.inf)
     return {fastest[layout]: _to_chosen_layout(prepared, layout, layouts) for layout in in_order}
 

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final, NamedTuple
@@ -72,6 +72,85 @@ class CompiledLayout:
         return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
 
 
+class LayoutRanking:
+    """The layouts that the searches for a request found; each is compiled once, whatever goals it is ranked by."""
+
+    def __init__(self, prepared: PreparedEstimate, searches: Sequence[Compilation]) -> None:
+        self._prepared = prepared
+        self._searches = searches
+        self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
+
+    def ranked(self, goal: Goal) -> list[CompiledLayout]:
+        """Return the layouts that compete for a goal, the nearest to it first."""
+
+        @cache
+        def rank(layout: CompiledLayout) -> Rank:
+            return layout.rank(goal)
+
+        ranked: dict[tuple[Options, Choice], CompiledLayout] = {}
+        wider: list[CompiledLayout] = []
+        for searched in self._searches:
+            best_of_finalists = []
+            for number, candidate in enumerate(searched.candidates):
+                if (candidate.options, candidate.choice) in ranked:  # the other search has compiled it
+                    continue
+                layouts = self._with_variants(candidate, searched, number)
+                layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
+                ranked |= {(one.candidate.options, one.candidate.choice): one for one in layouts}
+                best_of_finalists.append(min(layouts, key=rank))
+            if self._prepared.request.batch is None:
+                for layout in sorted(best_of_finalists, key=rank)[:WIDENED]:
+                    wider += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
+        return sorted([*ranked.values(), *wider], key=rank)
+
+    def _with_variants(self, candidate: Candidate, searched: Compilation, finalist: int) -> list[CompiledLayout]:
+        """Return a layout, and its variants that fit."""
+        key = candidate.options, candidate.choice
+        layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, searched, finalist)
+        self._layouts[key] = layout
+        choices = variant_choices(candidate.choice).values()
+        variants = (self._recompiled(layout, self._prepared, candidate._replace(choice=one)) for one in choices)
+        return [layout, *(one for one in variants if one is not None)]
+
+    def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
+        """Return a layout with about half as long chunks of a prompt; None where these are the shortest, or do not fit.
+
+        A product on the mesh needs chunks of as many tokens on each row.
+        """
+        candidate, choice = layout.candidate, layout.candidate.choice
+        step = 1 if choice.prefill == THIN_GEMM else candidate.program.stages[0].rect.rows
+        if choice.prefill_chunk <= step:
+            return None
+        chunk = step * ceil_div(ceil_div(choice.prefill_chunk, step), 2)
+        smaller = candidate._replace(choice=replace(choice, prefill_chunk=chunk))
+        return self._recompiled(layout, layout.prepared, smaller)
+
+    def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
+        """Return a layout for passes over twice as many users; None where there are fewer users, or it does not fit."""
+        prepared, (program, options, choice) = layout.prepared, layout.candidate
+        most_users, slots = layout.deployment.max_concurrency, 2 * options.batch
+        most = most_users if goal.users is None else math.ceil(goal.users / goal.replicas_for(most_users))
+        if slots > min(most, MOST_SLOTS):
+            return None
+        prompts = (prepared.prompt_len,) * slots
+        wider = replace(
+            prepared,
+            request=replace(prepared.request, batch=slots),
+            options=replace(prepared.options, prompt_tokens=prompts),
+        )
+        return self._recompiled(layout, wider, Candidate(program, replace(options, prompt_tokens=prompts), choice))
+
+    def _recompiled(
+        self, layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate
+    ) -> CompiledLayout | None:
+        """Return a layout compiled with other options or another choice; None where that does not fit."""
+        key = candidate.options, candidate.choice
+        if key not in self._layouts:
+            compiled = _compiled(prepared, candidate)
+            self._layouts[key] = compiled and _with_deployment(prepared, compiled, layout.searched, layout.finalist)
+        return self._layouts[key]
+
+
 def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
     """Return the layouts that compete for a goal, the nearest to it first.
 
@@ -83,27 +162,7 @@ def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> li
     Raises:
         DoesNotFit: the model does not fit.
     """
-
-    @cache
-    def rank(layout: CompiledLayout) -> Rank:
-        return layout.rank(goal)
-
-    ranked: dict[tuple[Options, Choice], CompiledLayout] = {}
-    wider: list[CompiledLayout] = []
-    for searched in searches_for(prepared, search, goal):
-        best_of_finalists = []
-        for number, candidate in enumerate(searched.candidates):
-            if (candidate.options, candidate.choice) in ranked:  # the other search has compiled it
-                continue
-            candidates = (candidate, *(variant.candidate for variant in variants_of(prepared, candidate)))
-            layouts = [_with_deployment(prepared, one, searched, number) for one in candidates]
-            layouts += _while_better(min(layouts, key=rank), _with_smaller_chunks, rank)
-            ranked |= {(one.candidate.options, one.candidate.choice): one for one in layouts}
-            best_of_finalists.append(min(layouts, key=rank))
-        if prepared.request.batch is None:
-            for layout in sorted(best_of_finalists, key=rank)[:WIDENED]:
-                wider += _while_better(layout, partial(_with_more_slots, goal=goal), rank)
-    return sorted([*ranked.values(), *wider], key=rank)
+    return LayoutRanking(prepared, searches_for(prepared, search, goal)).ranked(goal)
 
 
 def _while_better(
@@ -123,15 +182,20 @@ def variants_of(prepared: PreparedEstimate, candidate: Candidate) -> tuple[Varia
 
     Those that are no different, or have no room for buffers or colours, are left out.
     """
-    choice = candidate.choice
+    choices = variant_choices(candidate.choice)
+    compiled = ((name, _compiled(prepared, candidate._replace(choice=other))) for name, other in choices.items())
+    return tuple(Variant(name, one) for name, one in compiled if one is not None)
+
+
+def variant_choices(choice: Choice) -> dict[str, Choice]:
+    """Return a choice with attention on all columns, with the fewest codes unpacked at once, and with both, by name."""
     all_columns = replace(choice, attention_cols=0)
     choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
     if choice.uses(WIDE_UNPACKING):
         choices[FEW_CODES] = _without_unpacking(choice)
         if choice.attention_cols:
             choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = _without_unpacking(all_columns)
-    compiled = ((name, _compiled(prepared, candidate._replace(choice=other))) for name, other in choices.items())
-    return tuple(Variant(name, one) for name, one in compiled if one is not None)
+    return choices
 
 
 def _without_unpacking(choice: Choice) -> Choice:
@@ -160,39 +224,3 @@ def _with_deployment(
     return CompiledLayout(
         prepared=prepared, candidate=candidate, deployment=deployment, searched=searched, finalist=finalist
     )
-
-
-def _recompiled(layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate) -> CompiledLayout | None:
-    """Return a layout compiled with other options or another choice; None where that does not fit."""
-    compiled = _compiled(prepared, candidate)
-    return None if compiled is None else _with_deployment(prepared, compiled, layout.searched, layout.finalist)
-
-
-def _with_smaller_chunks(layout: CompiledLayout) -> CompiledLayout | None:
-    """Return a layout with about half as long chunks of a prompt; None where these are the shortest, or do not fit.
-
-    A product on the mesh needs chunks of as many tokens on each row.
-    """
-    candidate, choice = layout.candidate, layout.candidate.choice
-    step = 1 if choice.prefill == THIN_GEMM else candidate.program.stages[0].rect.rows
-    if choice.prefill_chunk <= step:
-        return None
-    chunk = step * ceil_div(ceil_div(choice.prefill_chunk, step), 2)
-    smaller = candidate._replace(choice=replace(choice, prefill_chunk=chunk))
-    return _recompiled(layout, layout.prepared, smaller)
-
-
-def _with_more_slots(layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
-    """Return a layout for passes over twice as many users; None where there are fewer users, or it does not fit."""
-    prepared, (program, options, choice) = layout.prepared, layout.candidate
-    most_users, slots = layout.deployment.max_concurrency, 2 * options.batch
-    most = most_users if goal.users is None else math.ceil(goal.users / goal.replicas_for(most_users))
-    if slots > min(most, MOST_SLOTS):
-        return None
-    prompts = (prepared.prompt_len,) * slots
-    wider = replace(
-        prepared,
-        request=replace(prepared.request, batch=slots),
-        options=replace(prepared.options, prompt_tokens=prompts),
-    )
-    return _recompiled(layout, wider, Candidate(program, replace(options, prompt_tokens=prompts), choice))

@@ -10,6 +10,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Table, number
 from wse.reports.terminal import count, plural, seconds, three_figures
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
+from wse.serving.plan import saturating_users
 
 MOST_USERS: Final = 4_096
 """Users of the last row of a table."""
@@ -89,7 +90,8 @@ def serving_result(
         replicas: Deployments that share the users, no more than these. Other numbers of users are those of multiples.
     """
     max_users = replicas * deployment.max_concurrency
-    counts = sorted({users, *(replicas * number for number in user_counts(deployment.max_concurrency, 1))})
+    numbers = user_counts(deployment.max_concurrency, max(1, saturating_users(deployment)))
+    counts = sorted({users, *(replicas * number for number in numbers)})
     points = [point_result(operating_point(deployment, number, replicas)) for number in counts]
     at_users = points[counts.index(users)]
     enough = next((point.users for point in points if point.saturated), counts[-1])
