@@ -175,7 +175,10 @@ def test_prompts_on_the_other_kind_of_machine(decoder: str) -> None:
         names = ("24x24", "h100")
     else:
         mixed = wse.serve_sim(**MIXED, gpu="h100", prefill="own", prefill_wafer="wse3", rate=50.0)
-        reads, decodes = wse.serve_sim(**MIXED, rate=0.1), wse.serve_sim(**MIXED, gpu="h100", rate=0.1)
+        reads, decodes = (
+            wse.serve_sim(**MIXED, objective="latency", rate=0.1),
+            wse.serve_sim(**MIXED, gpu="h100", rate=0.1),
+        )
         names = ("h100", "wse3")
     assert (mixed.machine.gpus is None) == (decoder == "wafers")
     assert (mixed.prefill_machine.gpus is None) == (decoder == "gpus")
