@@ -163,13 +163,14 @@ def three_figures(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
 
 
-def ranged(value: float, low: float, high: float, text: Callable[[float], str] = count) -> str:
+def ranged(value: float, low: float, high: float, text: Callable[[float], str] = count, unit: str = "") -> str:
     """Return the text of a value with its range, or without where both ends of the range equal the value.
 
-    >>> ranged(64.45, 41.96, 99, "{:g}".format), ranged(60, 60, 60)
-    ('64.45 (41.96 to 99)', '60')
+    >>> ranged(64.45, 41.96, 99, "{:g}".format, " USD"), ranged(60, 60, 60)
+    ('64.45 USD (41.96 to 99)', '60')
     """
-    return text(value) if low == value == high else f"{text(value)} ({text(low)} to {text(high)})"
+    ends = "" if low == value == high else f" ({text(low)} to {text(high)})"
+    return f"{text(value)}{unit}{ends}"
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

@@ -49,13 +49,13 @@ def explore(setup: TrialSetup) -> list[Trial]:
         BadMesh: the mesh has room for none of them.
         DoesNotFit: none can be cut.
     """
-    exploration, whole = _Exploration(setup), setup.layouts()
+    exploration, on_whole_wafers = _Exploration(setup), setup.layouts()
     if setup.many_users:
-        for layouts in (whole, *setup.fallback_layouts(whole)):
+        for layouts in (on_whole_wafers, *setup.fallback_layouts(on_whole_wafers)):
             exploration.add(layouts)
             exploration.try_while_faster()
     else:
-        _explore_for_one_user(exploration, setup)
+        _explore_for_one_user(exploration, setup, on_whole_wafers)
     exploration.try_placements()
     exploration.try_groups(() if setup.fits_trees else strategy(setup.options.mapping).group_counts)
     if exploration.fastest is None:
@@ -65,26 +65,26 @@ def explore(setup: TrialSetup) -> list[Trial]:
     return exploration.trials
 
 
-def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup) -> None:
+def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole_wafers: list[Layout]) -> None:
     """Try layouts on whole wafers, then on parts of each, then with regions of about the size of the fastest.
 
     If none of the emptiest layouts fits, all layouts are replaced by those with other placements of experts, and these
     by those with blocks cut into parts.
     """
-    asked, whole = strategy(setup.options.mapping), setup.layouts()
-    for others in setup.fallback_layouts(whole):
-        if any(trial.fits for trial in _emptiest(replace(setup, timing=None), whole)):
+    for fallback in setup.fallback_layouts(on_whole_wafers):
+        if any(trial.fits for trial in _emptiest(replace(setup, timing=None), on_whole_wafers)):
             break
-        whole = others
-    exploration.add(whole)
+        on_whole_wafers = fallback
+    exploration.add(on_whole_wafers)
     exploration.try_while_faster()
-    exploration.add(other for layout in whole for other in asked.smaller(setup.demand, layout, COARSE))
+    smaller = strategy(setup.options.mapping).smaller
+    exploration.add(part for layout in on_whole_wafers for part in smaller(setup.demand, layout, COARSE))
     exploration.try_while_faster()
     refined: set[Layout] = set()
     while (best := exploration.fastest) is not None and best.layout not in refined:
         refined.add(best.layout)
         sides = best.layout.region(setup.demand)
-        exploration.add(near for layout in whole for near in _near_layouts(setup, layout, sides))
+        exploration.add(near for layout in on_whole_wafers for near in _near_layouts(setup, layout, sides))
         exploration.try_while_faster()
 
 
@@ -160,7 +160,7 @@ class _Family:
         return self._least(numbers, cycles)
 
     def _passes_at_once(self, free_bytes: F64) -> F64:
-        """Estimate how many passes of each candidate are in flight: at most one per stage, and as many as have caches.
+        """Estimate how many passes of each candidate are in flight: at most one per stage, and no more than caches fit.
 
         Args:
             free_bytes: Free bytes per PE beside the caches of one pass, as forecast; float64 ``[candidates]``.
@@ -299,7 +299,7 @@ class _Exploration:
     def _try(self, pick: _Pick) -> tuple[float | None, float | None]:
         """Try a layout, if its weights alone fit, and learn from it: its bytes, if it can be, and cycles, if timed.
 
-        Returns the bytes, beside those that are reserved, and its cycles.
+        Returns its bytes per PE without the reserved ones, and its dominant cycles.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]

@@ -55,7 +55,7 @@ class Finalists:
         self.failures: list[DoesNotFit] = []
 
     def compile_fastest(self, fitting: Sequence[list[Trial]], max_layouts: int, margin: float) -> None:
-        """Compile the layouts with the fastest requests, except near-duplicates of earlier finalists.
+        """Compile the layouts with the fastest requests, except those tried before and near-duplicates of finalists.
 
         Args:
             fitting: The trials of each layout that fits, the fastest first.
@@ -71,7 +71,7 @@ class Finalists:
             ):
                 break
             keys = self._duplicate_keys(products[0])
-            if keys & self._seen_keys:
+            if products[0].key in self._trials or keys & self._seen_keys:
                 continue
             trial = self._compile_first(products)
             if trial is not None:
@@ -117,9 +117,16 @@ class Finalists:
 
 
 def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention_cols: int | None) -> Finalist:
-    """A trial compiled whole, but for the indices of its tiles, with rewrites ``fitted`` to it. Raises DoesNotFit.
+    """Compile the layout of a trial fully, except for the indices of its tiles.
 
-    ``attention_cols`` are those of a layout that is about as fast; None where there is none.
+    Args:
+        setup: The inputs of the search.
+        trial: The layout, and about its best chunk of a prompt.
+        fitted: Names of rewrites whose settings are fitted to the layout.
+        attention_cols: Columns of attention on a layout that is about as fast; None where there is none.
+
+    Raises:
+        DoesNotFit: the layout does not fit, or needs too many colours.
     """
     options = setup.options_on(trial.layout)
     setup = replace(setup, attention_cols=free_columns(setup, trial))

@@ -1,7 +1,8 @@
 """The search for mapping, regions, the prefill product, and how much is processed at once.
 
-Layouts are tried in small (`wse.compiler.search.condense`), the promising ones of many (`wse.compiler.search.explore`).
-The fastest are compiled whole, so what is chosen fits; a cost function, given by the caller, decides between them.
+Layouts are tried on reduced models (`wse.compiler.search.condense`); of many, only those that promise to be fast
+(`wse.compiler.search.explore`). The fastest are compiled fully, so what is chosen fits; a cost function, given by the
+caller, decides between them.
 """
 
 from __future__ import annotations
@@ -114,9 +115,9 @@ def search(
     2. With ``timing`` attention is on the fewest columns that hold no more of it from here on, and rewrites of a
        layer's steps that do not pay on the fastest layout are left out: of a decoded token, and of a pass over several
        tokens of one user, where others may pay.
-    3. The layouts of the fastest request are compiled whole, each with the product that promises to be the fastest, or
-       with all where they were not timed, with the best chunks that fit, and with columns of attention and trees that
-       are fitted to these.
+    3. The layouts with the fastest requests, as many as ``breadth`` says, are compiled fully: each with the product
+       that promises to be the fastest, with the best chunks that fit, and with columns of attention and trees that are
+       fitted to these (`Finalists`).
     4. The one of the least cost is chosen.
 
     Raises:

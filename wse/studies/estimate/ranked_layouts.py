@@ -38,7 +38,7 @@ ALL_COLUMNS: Final = "attention on all columns"
 FEW_CODES: Final = "the fewest codes unpacked at once"
 
 Rank = tuple[bool, float, float]
-"""Whether limits are missed, the figure that decides, and what decides between equals; less is better."""
+"""The order of layouts, the best first: whether limits are missed, the figure that decides, and that between equals."""
 
 
 class Variant(NamedTuple):

@@ -89,20 +89,18 @@ def serving_result(
         users_per_pass: Users of a pass on wafers; None on GPUs.
         replicas: Deployments that share the users, no more than these. Other numbers of users are those of multiples.
     """
-    max_users = replicas * deployment.max_concurrency
-    numbers = user_counts(deployment.max_concurrency, max(1, saturating_users(deployment)))
-    counts = sorted({users, *(replicas * number for number in numbers)})
-    points = [point_result(operating_point(deployment, number, replicas)) for number in counts]
+    saturating = max(1, saturating_users(deployment))
+    multiples = (replicas * number for number in user_counts(deployment.max_concurrency, saturating))
+    counts = sorted({users, *(number for number in multiples if number <= max(replicas * saturating, users))})
+    points = tuple(point_result(operating_point(deployment, number, replicas)) for number in counts)
     at_users = points[counts.index(users)]
-    enough = next((point.users for point in points if point.saturated), counts[-1])
-    shown = tuple(point for point in points if point.users <= max(enough, users))
     return ServingResult(
         **{field.name: getattr(at_users, field.name) for field in fields(OperatingPointResult)},
         prompt_tokens=deployment.shape.prompt_tokens,
         new_tokens=deployment.shape.new_tokens,
         users_per_pass=users_per_pass,
-        max_users=max_users,
-        points=shown,
+        max_users=replicas * deployment.max_concurrency,
+        points=points,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from wse.reports.terminal import plural
+from wse.reports.terminal import plural, ranged
 from wse.serving.operating_point import OperatingPoint
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, fastest_speed
 from wse.studies.compare.curve.tables import price
@@ -96,10 +96,7 @@ def _usd(point: OperatingPoint) -> float:
 
 def _price(point: OperatingPoint) -> str:
     cost = point.usd_per_million_tokens
-    if cost is None:
-        return ""
-    ends = "" if cost.low == cost.value == cost.high else f" ({price(cost.low)} to {price(cost.high)})"
-    return f"{price(cost.value)} USD{ends} per million"
+    return "" if cost is None else f"{ranged(cost.value, cost.low, cost.high, price, ' USD')} per million"
 
 
 def _times(times: float) -> str:
