@@ -22,6 +22,7 @@ from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferL
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics
+from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.operating_point import operating_point
 from wse.studies.compare import combination
 from wse.studies.compare.grid import compare
@@ -314,6 +315,15 @@ def test_the_layouts_for_one_user_and_for_all_users_are_compared_unasked(base: E
     assert estimated is not None
     assert by_objective["throughput"]["tokens_per_s"] == pytest.approx(estimated.tokens_per_s)
     assert by_objective["latency"]["tokens_per_s_per_user"] >= by_objective["throughput"]["tokens_per_s_per_user"]
+
+
+def test_layouts_for_several_users_are_chosen_for_latency(base: EstimateRequest) -> None:
+    request = CompareRequest(base=base, wafers=(1,), mappings=("bands",), gpu=("h100",))
+    rows = combination.combination_rows(request, combination.Combination("bands", 1, THROUGHPUT)).rows
+    chosen_for = {row.for_users: row.objective for row in rows}
+    assert chosen_for.pop(None) == THROUGHPUT
+    assert chosen_for
+    assert set(chosen_for.values()) == {LATENCY}
 
 
 @pytest.mark.slow

@@ -85,7 +85,8 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
         again = len(trials) > 1 and linked.wafer != prepared.wafer
         for users, layout in (_layouts_by_users(request, linked) if again else chosen).items():
             timed = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
-            row = row_of(timed, replace(base, users=users), link, prepared.economics)
+            chosen_for = base if users is None else replace(base, users=users, objective=LATENCY)
+            row = row_of(timed, chosen_for, link, prepared.economics)
             rows.append(row)
             machines.append(_machine(timed, row, link_text(row) if len(links) > 1 else ""))
     model = model_result(prepared.spec, program)
