@@ -1,250 +1,55 @@
-"""The commands as functions: the same arguments and defaults as the command line's, typed results, nothing printed.
+"""The commands as functions: the same arguments and defaults as on the command line, typed results, nothing printed.
 
-An argument is an option with underscores (``--new-tokens`` is ``new_tokens``); ``help(wse.estimate)`` lists them with
-their defaults and meanings, which are those of the classes of requests (`wse.request`). Errors are those of
-`wse.errors`. Studies are imported when they are first asked for.
+An argument is an option with underscores: ``--new-tokens`` is ``new_tokens``. Errors are those of `wse.errors`. A
+function that takes the options of a command is in the file ``api.py`` of its study; the shorter ones are here. What a
+study needs is imported when it is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wse.errors import BadInput
 from wse.reports.progress import OnProgress, ignore
-from wse.request.arguments import checks_arguments, takes_options_of
-from wse.request.compare_request import CompareRequest, check_question
-from wse.request.compile_request import CompileRequest
+from wse.request.arguments import checks_arguments
 from wse.request.engine_option import LOCAL, EngineChoice
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import request_of
-from wse.request.pattern_request import PatternRequest
-from wse.request.run_request import RunRequest
-from wse.request.serve_request import ServeRequest
+from wse.studies.compare.api import compare
+from wse.studies.compile.api import compile
+from wse.studies.estimate.api import estimate
+from wse.studies.pattern.api import pattern
+from wse.studies.run.api import run
+from wse.studies.serve.api import serve_sim
+from wse.studies.what_if.api import what_if
 
 if TYPE_CHECKING:
     from wse.studies.claims.result import ClaimsResult
-    from wse.studies.compare.curve.result import CurveResult
-    from wse.studies.compare.plan.result import PlanResult
-    from wse.studies.compare.result import CompareResult
-    from wse.studies.compare.traces import TracesComparison
-    from wse.studies.compile.result import CompileResult
-    from wse.studies.estimate.gpu_result import GpuEstimateResult
-    from wse.studies.estimate.result import EstimateResult
     from wse.studies.explore.result import ExploreResult
-    from wse.studies.pattern.result import PatternResult
-    from wse.studies.run.result import RunResult
     from wse.studies.scenario.result import ScenarioResult
-    from wse.studies.serve.result import ServeResult
     from wse.studies.sweep.sweep import SweepResult
     from wse.studies.validate.agreement.result import Agreement
     from wse.studies.validate.result import Validation
-    from wse.studies.what_if.result import WhatIfResult
     from wse_traces.read import Trace
 
-
-@takes_options_of(RunRequest)
-def run(
-    request: RunRequest,
-    *,
-    on_text: Callable[[str], None] | None = None,
-    on_warning: Callable[[str], None] | None = None,
-    on_stored: OnProgress | None = None,
-    on_progress: OnProgress | None = None,
-    on_tokens: OnProgress | None = None,
-) -> RunResult:
-    """Run a model on a virtual wafer: compile, execute, time and trace it. The result of ``wse run``.
-
-    Example:
-        result = wse.run(prompt="One day, a little fox", new_tokens=64, trace=None)
-        result.text, result.decode.tokens_per_s_per_user
-
-    Args:
-        on_text: Called with the prompt's text and then each stretch of generated text, where there is one prompt.
-        on_warning: Called with what the user should know though the run goes on.
-        on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
-        on_progress: Called with (done, all, the kernel that begins) while kernels compile.
-        on_tokens: Called with (tokens read and generated, the most, "") where ``on_text`` is not called.
-    """
-    from wse.studies.run.run import run as study
-
-    return study(
-        request,
-        on_text=on_text or ignore,
-        on_warning=on_warning or ignore,
-        on_stored=on_stored or ignore,
-        on_progress=on_progress or ignore,
-        on_tokens=on_tokens or ignore,
-    )
+__all__ = [
+    "claims",
+    "compare",
+    "compile",
+    "estimate",
+    "explore",
+    "open_trace",
+    "pattern",
+    "run",
+    "scenario",
+    "serve_sim",
+    "sweep",
+    "validate",
+    "what_if",
+]
 
 
-@takes_options_of(EstimateRequest)
-def estimate(request: EstimateRequest, *, on_progress: OnProgress | None = None) -> EstimateResult | GpuEstimateResult:
-    """Estimate a model on full-size wafers, or on GPUs, from its config alone. The result of ``wse estimate``.
-
-    Example:
-        result = wse.estimate("llama-3-8b", dtype="fp8")
-        result.system.wafers, result.decode.tokens_per_s_per_user
-
-    Args:
-        on_progress: Called with (done, all, the part that begins).
-    """
-    from wse.request.gpu_estimate_request import check_machine
-    from wse.studies.estimate.estimate import estimate as study
-
-    check_machine(request)
-    if request.gpu is not None:
-        from wse.studies.estimate.gpus import estimate_on_gpus
-
-        return estimate_on_gpus(request)
-    return study(request, on_progress=on_progress or ignore)
-
-
-@takes_options_of(EstimateRequest)
-def what_if(
-    request: EstimateRequest,
-    *,
-    changes: str | Sequence[str] = "default",
-    jobs: int | None = None,
-    on_progress: OnProgress | None = None,
-) -> WhatIfResult:
-    """Estimate a model as it is and with each of some changes of the machine: ``wse estimate --what-if``.
-
-    Example:
-        result = wse.what_if("llama-3-8b", changes=["clock=x2", "sram=x2"])
-        [(row.change, row.factors["tokens_per_s_per_user"]) for row in result.changes]
-
-    Args:
-        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one with commas between; ``default`` has
-            eight.
-        jobs: Processes; all cores where None.
-        on_progress: Called with (estimates done, all, the change that is done).
-    """
-    from wse.request.what_if_option import read_changes
-    from wse.studies.what_if.study import check
-    from wse.studies.what_if.study import what_if as study
-
-    check(request)
-    text = changes if isinstance(changes, str) else ",".join(changes)
-    return study(request, read_changes(text), on_progress or ignore, jobs=jobs)
-
-
-@takes_options_of(CompileRequest)
-def compile(request: CompileRequest) -> CompileResult:
-    """Compile a model and return the place of everything. Nothing is executed. The result of ``wse compile``.
-
-    The placement and its cycles are those of `estimate` with the same arguments.
-
-    Example:
-        wse.compile("story", mesh="16x16").sram.bytes_per_pe
-    """
-    from wse.studies.compile.compile import compile_request
-
-    return compile_request(request.base)
-
-
-@takes_options_of(CompareRequest)
-def compare(
-    request: CompareRequest,
-    model: str | Path,
-    other: str | Path | None = None,
-    *,
-    question: str | None = None,
-    jobs: int | None = None,
-    engine: str = LOCAL,
-    ray_address: str | None = None,
-    on_progress: OnProgress | None = None,
-) -> CompareResult | CurveResult | PlanResult | TracesComparison:
-    """Set wafers and mappings, or wafers and GPUs, side by side for one model; or two traces: ``wse compare``.
-
-    Example:
-        result = wse.compare("llama-3-8b", wafers=[1, 2, 4])
-        print(*result.verdict, sep="\\n")
-
-    Args:
-        model: A model as for `run`, or a trace.
-        other: The second trace, where the first argument is a trace.
-        question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: the verdict on that.
-        jobs: Processes; all cores where None.
-        engine: ``ray`` has workers of a Ray cluster in place of this machine's processes.
-        ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
-        on_progress: Called with (done, all, the combination that is done).
-    """
-    from wse.studies.compare.grid import compare as study
-    from wse.studies.compare.questions import answer
-    from wse.tracing.query.compare import check_traces, compare_traces, is_trace
-
-    paths = [str(path) for path in (model, other) if path is not None]
-    if len(paths) > 1 or is_trace(paths[0]):
-        first, second = check_traces(paths)
-        economics, price = request.base.economics, request.base.price
-        if question is not None or request != request_of(CompareRequest, {"economics": economics, "price": price}):
-            message = f"{' and '.join(paths)}: two traces are compared; leave out the options of models"
-            raise BadInput(message)
-        from wse.studies.compare.traces import TracesComparison
-
-        return compare_traces(first, second, economics, price).convert(TracesComparison)
-    request = replace(request, base=replace(request.base, model=paths[0]))
-    check_question(question, request)
-    if request.is_ranked:
-        from wse.studies.compare.plan.study import plan_machines
-
-        return plan_machines(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
-    if request.gpu is not None:
-        from wse.studies.compare.curve.study import curve
-
-        return curve(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
-    if question is not None:
-        return answer(question, request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
-    return study(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
-
-
-@takes_options_of(ServeRequest)
-def serve_sim(
-    request: ServeRequest,
-    *,
-    timeline: str | Path | None = None,
-    html: str | Path | None = None,
-    on_progress: OnProgress | None = None,
-) -> ServeResult:
-    """Serve requests that arrive over time, event by event. The result of ``wse serve-sim``.
-
-    Example:
-        result = wse.serve_sim("llama-3-8b", load=0.9, ttft="100ms")
-        result.load.stable, result.served.all.ttft.p99
-
-    Args:
-        timeline: A file for a timeline that Perfetto opens.
-        html: A file for a page with tables and the queue over time.
-        on_progress: Called with (requests served, all, what is done).
-    """
-    from wse.studies.serve.files import serve_to_files
-
-    return serve_to_files(request, on_progress or ignore, timeline=timeline, html=html)
-
-
-@takes_options_of(PatternRequest)
-def pattern(
-    request: PatternRequest, *, html: str | Path | None = None, on_progress: OnProgress | None = None
-) -> PatternResult:
-    """Compare patterns of a line: cycles, bounds, links, colours, checks. The result of ``wse pattern``.
-
-    Example:
-        result = wse.pattern(["chain", "mine.py:mine", function_of_yours], pes=[64], words=[1, 1024])
-        result.cases[0].cycles, result.faults
-
-    Args:
-        html: A file for a page with the tables and the wavelets of small cases.
-        on_progress: Called with (cases done, all, the case that begins).
-    """
-    from wse.studies.pattern.files import compare_to_files
-
-    return compare_to_files(request, on_progress or ignore, html=html)
-
-
-@checks_arguments
+@checks_arguments()
 def claims(
     *numbers: int, page: str | Path | None = None, png: str | Path | None = None, on_progress: OnProgress | None = None
 ) -> ClaimsResult:
@@ -265,7 +70,7 @@ def claims(
     return decide_to_files(numbers, on_progress or ignore, page=page, png=png)
 
 
-@checks_arguments
+@checks_arguments()
 def scenario(
     source: Mapping[str, Any] | str | Path,
     *,
@@ -292,7 +97,7 @@ def scenario(
     return answer_to_files(source, on_progress or ignore, html=html, png=png, jobs=jobs)
 
 
-@checks_arguments
+@checks_arguments()
 def sweep(
     source: Mapping[str, Any] | str | Path,
     sets: str | Sequence[str] = (),
@@ -364,7 +169,7 @@ def sweep(
     )
 
 
-@checks_arguments
+@checks_arguments()
 def explore(table: str | Path, *, output: str | Path | None = None) -> ExploreResult:
     """Write the page of a table, such as that of a sweep. The result of ``wse explore``.
 
@@ -380,7 +185,7 @@ def explore(table: str | Path, *, output: str | Path | None = None) -> ExploreRe
     return study(Path(table), None if output is None else Path(output))
 
 
-@checks_arguments
+@checks_arguments()
 def validate(
     *files: str | Path,
     capacity: str = "report",
@@ -420,7 +225,7 @@ def _agreement(reference: str, on_progress: OnProgress, *, of_measurements: bool
     return agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
 
 
-@checks_arguments
+@checks_arguments()
 def open_trace(path: str | Path) -> Trace:
     """Open a trace to read it; a run that goes on or was killed too. Use as a context manager.
 

@@ -1,4 +1,4 @@
-"""The pages of docs/reference and the stub are what options, result classes and signatures generate."""
+"""The pages of docs/reference are what options, result classes and signatures generate."""
 
 from __future__ import annotations
 

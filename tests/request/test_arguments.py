@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from wse.errors import BadInput
 from wse.hardware.quantity import TOKEN, is_time
-from wse.request.arguments import argument_docs, argument_value, takes_options_of
+from wse.request.arguments import argument_value, checks_arguments, read_request
 from wse.request.compare_request import CompareRequest
 from wse.request.compile_request import CompileRequest
 from wse.request.estimate_request import EstimateRequest
@@ -41,46 +40,23 @@ class Cake:
     secret: int = 3
 
 
-@takes_options_of(Cake)
-def bake(request: Cake, oven: str, *, on_done: Any = None) -> Cake:
-    """Bake a cake.
-
-    Args:
-        oven: Which
-            oven.
-        on_done: Called at the end.
-    """
+@checks_arguments(Cake)
+def bake(
+    oven: str,
+    kind: str,
+    *,
+    eggs: int | str | None = None,
+    oven_time: Sequence[float] | str | None = None,
+    fast_oven: bool = False,
+    sugar: float | str = 0.5,
+    layers: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    flour: int | str = 1,
+    wait: float | str | None = None,
+    proof: float | str = 1.0,
+    on_done: Any = None,
+) -> Cake:
     assert (oven, on_done) == ("old", None)
-    return request
-
-
-def test_the_signature_has_every_option_and_the_own_arguments() -> None:
-    text = str(inspect.signature(bake, eval_str=False))
-    assert text == (
-        "(oven: 'str', kind: str, *, eggs: int | str | None = None, "
-        "oven_time: collections.abc.Sequence[float] | str | None = None, "
-        "fast_oven: bool = False, sugar: float | str = 0.5, "
-        "layers: collections.abc.Sequence[int] | collections.abc.Sequence[collections.abc.Sequence[int]] | None"
-        " = None, flour: int | str = 1, wait: float | str | None = None, proof: float | str = 1.0, "
-        "on_done: 'Any' = None) -> 'Cake'"
-    )
-
-
-def test_the_docstring_says_what_each_argument_is() -> None:
-    docs = argument_docs(bake.__doc__ or "")
-    assert docs == {
-        "oven": "Which oven.",
-        "kind": "A name.",
-        "eggs (N|auto)": "How many; with fast_oven fewer. None is auto.",
-        "oven_time": "In the oven.",
-        "fast_oven": "Hotter.",
-        "sugar": "Kilograms.",
-        "layers": "Of each.",
-        "flour": "Powder.",
-        "wait": "Time. A number is in s; a text has a unit.",
-        "proof": "Later. A number is in µs; a text has a unit.",
-        "on_done": "Called at the end.",
-    }
+    return read_request(Cake, locals())
 
 
 @pytest.mark.parametrize(

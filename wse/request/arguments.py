@@ -1,30 +1,27 @@
-"""Arguments of a Python function, made of the options of a request.
+"""Checks of what a function of the Python API is called with.
 
-`takes_options_of` gives a function of a request one argument for each option, with the option's default and meaning,
-and checks what it is called with: options by their fields, the function's own arguments by their annotations. An
-argument has the option's name, with underscores: ``--new-tokens`` is ``new_tokens``.
+`checks_arguments` checks the arguments of a function by their annotations. Arguments that are options of a request
+class are left to `read_request`, which reads them as the command line does. An argument has the name of its option with
+underscores: ``--new-tokens`` is ``new_tokens``.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-import re
-import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import reduce, wraps
+from functools import wraps
 from inspect import BoundArguments, Parameter, Signature
 from numbers import Integral, Real
-from operator import or_
 from pathlib import Path
 from types import GenericAlias, NoneType, SimpleNamespace
-from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from wse.errors import BadInput, UnknownName
-from wse.hardware.quantity import TOKEN
 from wse.request.option import RequestField, options_of, request_of, union_parts
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 _KINDS: Final[dict[Any, tuple[str, str]]] = {
@@ -45,53 +42,51 @@ _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
 """The values that count as one of a type, and what makes one of them."""
 
 
-def takes_options_of(request: type) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """A decorator for a function whose first parameter is a ``request``: callers give its options instead.
+def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a decorator that checks the arguments of a function, and converts them to the types of its parameters.
 
-    Options that the command line takes without a name may stand without one in Python too, behind what the function
-    itself takes so. Signature and docstring have all arguments.
+    A call then raises BadInput for an argument of a wrong type. A wrong number or name of arguments stays a TypeError.
+
+    Args:
+        request: The request class whose options the function takes, for `read_request`; they are not checked here.
     """
-    fields = {argument_name(field): field for field in options_of(request).values()}
 
-    def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        function_signature = inspect.signature(function)
-        first, *others = function_signature.parameters.values()
-        signature = function_signature.replace(parameters=_parameters(fields, others))
-        hints = _hints(function, others)
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        options = set() if request is None else {argument_name(field) for field in options_of(request).values()}
 
         @wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> R:
+        def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+            hints = parameter_types(function)
             values = _bind(function.__name__, signature, arguments, keywords)
-            options = {
-                fields[name].name: argument_value(fields[name], values[name]) for name in fields if name in values
-            }
-            own = {name: checked_value(name, hints[name], values[name]) for name in hints if name in values}
-            return function(**{first.name: request_of(request, options)}, **own)
+            checked = {n: value if n in options else checked_value(n, hints[n], value) for n, value in values.items()}
+            bound = BoundArguments(signature, checked)
+            return function(*bound.args, **bound.kwargs)
 
-        call.__signature__ = signature  # type: ignore[attr-defined]
-        call.__doc__ = _docstring(function.__doc__ or "", fields, signature.parameters)
         return call
 
     return decorate
 
 
-def checks_arguments(function: Callable[..., R]) -> Callable[..., R]:
-    """A decorator for a function without a request: its arguments are checked by their annotations."""
-    signature = inspect.signature(function)
-    hints = _hints(function, signature.parameters.values())
+def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
+    """Make a request of the arguments of a function that has a parameter for each of its options.
 
-    @wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> R:
-        values = _bind(function.__name__, signature, arguments, keywords)
-        checked = {name: checked_value(name, hints[name], value) for name, value in values.items()}
-        bound = BoundArguments(signature, checked)
-        return function(*bound.args, **bound.kwargs)
-
-    return call
+    Raises:
+        BadInput: A value has a wrong type, or is a text that cannot be read.
+    """
+    kind: type = request
+    fields = options_of(kind)
+    return request_of(
+        request, {n: argument_value(field, arguments[argument_name(field)]) for n, field in fields.items()}
+    )
 
 
-def _hints(function: Callable[..., Any], parameters: Collection[Parameter]) -> dict[str, Any]:
-    """The types of some of a function's parameters; a list of them for one that takes as many as are given."""
+def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of a function's parameters; a tuple of them for a parameter such as ``*files``.
+
+    Results, which nobody checks, are imported by type checkers alone, so their names are unknown here.
+    """
+    parameters = inspect.signature(function).parameters.values()
     annotations = {parameter.name: parameter.annotation for parameter in parameters}
     hints = get_type_hints(SimpleNamespace(__annotations__=annotations), vars(inspect.getmodule(function)))
     several = [parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_POSITIONAL]
@@ -114,14 +109,6 @@ def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
 def argument_name(field: RequestField) -> str:
     """The name of the argument that an option is."""
     return field.name if field.option.positional else field.flag.removeprefix("--").replace("-", "_")
-
-
-def argument_type(field: RequestField) -> Any:
-    """The type of what an argument takes: any sequence for a tuple, and a text where the command line reads one."""
-    parts = [Sequence[get_args(part)[0]] if get_origin(part) is tuple else part for part in union_parts(field.hint)]  # type: ignore[misc]
-    if field.is_text and str not in parts:
-        parts.append(str)
-    return reduce(or_, sorted(parts, key=lambda part: part is NoneType))
 
 
 def argument_value(field: RequestField, value: Any) -> Any:
@@ -184,51 +171,6 @@ def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
             yield f"{('a mapping', 'mappings')[several]} of {' or '.join(_kinds(get_args(part)[0], 1))}"
         else:
             yield _KINDS[get_origin(part) or part][several]
-
-
-def _parameters(fields: Mapping[str, RequestField], function_parameters: Sequence[Parameter]) -> list[Parameter]:
-    """The options as parameters, and a function's own beside its request: those without a name first, the rest last."""
-    keyword_only = Parameter.KEYWORD_ONLY
-    options = [
-        Parameter(
-            name,
-            Parameter.POSITIONAL_OR_KEYWORD if field.option.positional else keyword_only,
-            default=Parameter.empty if field.option.required else field.default,
-            annotation=argument_type(field),
-        )
-        for name, field in fields.items()
-    ]
-    first = [p for p in function_parameters if p.kind is not keyword_only]
-    last = [p for p in function_parameters if p.kind is keyword_only]
-    return sorted([*first, *options, *last], key=lambda parameter: parameter.kind)
-
-
-def argument_docs(docstring: str) -> dict[str, str]:
-    """The meaning of each argument in one line, by name with its form, from a docstring's section on arguments."""
-    section = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)
-    entries = re.findall(r"^ {4}(\S.*?)(?=^ {4}\S|\Z)", section[1] if section else "", re.MULTILINE | re.DOTALL)
-    named = (" ".join(entry.split()).partition(": ") for entry in entries)
-    return {name: doc for name, _, doc in named}
-
-
-def _docstring(own: str, fields: Mapping[str, RequestField], names: Iterable[str]) -> str:
-    """A function's docstring, whose last section is that on arguments, with all arguments by ``names`` in it."""
-    text = inspect.cleandoc(own)
-    docs = argument_docs(text)
-    lines = [text.partition("\n\nArgs:\n")[0], "", "Args:"]
-    for name in names:
-        entry = _document(fields[name]) if name in fields else f"{name}: {docs[name]}"
-        lines += textwrap.wrap(entry, 110, initial_indent=" " * 4, subsequent_indent=" " * 8)
-    return "\n".join([*lines, ""])
-
-
-def _document(field: RequestField) -> str:
-    """The text on an argument, with the form of its values where they have one of their own."""
-    option = field.option
-    doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)
-    none = f" None is {option.none}." if option.none not in ("", "none") and field.default is None else ""
-    unit = f" A number is in {option.unit}; a text has a unit." if option.unit not in ("", TOKEN) else ""
-    return f"{argument_name(field)}{_form(field)}: {doc}{none}{unit}"
 
 
 def _form(field: RequestField) -> str:

@@ -1,8 +1,9 @@
-"""First lines of docstrings, and the comment that marks a page as generated."""
+"""Parts of docstrings, and the comment that marks a page as generated."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any, Final
 
 GENERATED: Final = "<!-- Written by `python -m wse.cli.reference .`. Do not edit. -->"
@@ -11,3 +12,20 @@ GENERATED: Final = "<!-- Written by `python -m wse.cli.reference .`. Do not edit
 def first_line(described: Any) -> str:
     """The first line of a docstring, which can be read alone."""
     return (inspect.getdoc(described) or "").partition("\n")[0]
+
+
+def argument_docs(docstring: str) -> dict[str, tuple[str, str]]:
+    """Return the entries of a docstring's section "Args".
+
+    Returns:
+        By the name of the argument: the form of its values without brackets, such as ``ROWSxCOLS``, which may be
+        empty; and its meaning in one line.
+    """
+    section = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)
+    entries = re.findall(r"^ {4}(\S.*?)(?=^ {4}\S|\Z)", section[1] if section else "", re.MULTILINE | re.DOTALL)
+    docs = {}
+    for entry in entries:
+        argument, _, meaning = " ".join(entry.split()).partition(": ")
+        name, _, form = argument.partition(" ")
+        docs[name] = form.strip("()"), meaning
+    return docs

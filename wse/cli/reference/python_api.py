@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import wse.errors
 from wse import api
-from wse.cli.reference.docstring import GENERATED, first_line
+from wse.cli.reference.docstring import GENERATED, argument_docs, first_line
 from wse.cli.reference.json_keys import COMMANDS
 from wse.reports.markdown import markdown_table
 from wse.reports.result import Result
-from wse.request.arguments import argument_docs
 from wse_traces.column import Column
 from wse_traces.read import Trace
 
@@ -59,7 +58,7 @@ argument that the function has not, or without one that it needs, is a `TypeErro
 def page() -> str:
     """The whole page."""
     lines = [_HEAD]
-    for name in [name for name in vars(api) if name in dir(wse)]:
+    for name in api.__all__:
         lines += _function(name)
     lines += [_RESULTS]
     for command, result in COMMANDS.items():
@@ -76,9 +75,8 @@ def _function(name: str) -> Iterator[str]:
     example = re.search(r"^Example:\n(.*?)(?=^\S)", docstring, re.MULTILINE | re.DOTALL)
     code = inspect.cleandoc(f"\n{example[1]}") if example else ""
     yield from (f"### wse.{name}", "", first_line(function), "", "```python", code, "```", "")
-    docs = [(form.partition(" ")[2], doc) for form, doc in argument_docs(docstring).items()]
-    arguments = zip(signature.parameters.values(), docs, strict=True)
-    rows = [_argument(parameter, form, doc) for parameter, (form, doc) in arguments]
+    docs = argument_docs(inspect.getdoc(api.estimate) or "") | argument_docs(docstring)
+    rows = [_argument(parameter, *docs[parameter.name]) for parameter in signature.parameters.values()]
     yield from markdown_table(("argument", "type", "default", "meaning"), rows)
     yield from ("", f"Returns `{_type(signature.return_annotation)}`.", "")
 
@@ -86,7 +84,7 @@ def _function(name: str) -> Iterator[str]:
 def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, ...]:
     default = "" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
     star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
-    values = f"`{form.strip('()')}`. " if form else ""
+    values = f"`{form}`. " if form else ""
     return f"`{star}{parameter.name}`", f"`{_type(parameter.annotation)}`", default, f"{values}{doc}"
 
 

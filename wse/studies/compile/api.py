@@ -1,0 +1,60 @@
+"""`wse.compile`: the study as a function of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wse.request.arguments import checks_arguments, read_request
+from wse.request.compile_request import CompileRequest
+
+if TYPE_CHECKING:
+    from wse.studies.compile.result import CompileResult
+
+
+@checks_arguments(CompileRequest)
+def compile(
+    model: str | Path,
+    *,
+    wafer: str | Path = "wse3",
+    mesh: str | None = None,
+    wafers: int | str | None = None,
+    mapping: str | Path = "auto",
+    region: str | None = None,
+    experts: str = "auto",
+    schedule: str = "fused",
+    all_reduce: str | None = None,
+    software: str | Path = "production",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | str | None = None,
+    set: Sequence[str] | str = (),
+    defects: str | Path | None = None,
+    defects_seed: int | str = 0,
+    prompt_len: int | str | None = None,
+    new_tokens: int | str | None = None,
+    batch: int | str | None = None,
+    users: int | str | None = None,
+    replicas: int | str | None = 1,
+    objective: str | None = None,
+    verify_tokens: int | str | None = None,
+    capacity: str = "refuse",
+) -> CompileResult:
+    """Compile a model and return the place of everything. Nothing is executed. The result of ``wse compile``.
+
+    The placement and its cycles are those of `estimate` with the same arguments.
+
+    Example:
+        wse.compile("story", mesh="16x16").sram.bytes_per_pe
+
+    Arguments that are not listed here are those of `wse.estimate`.
+
+    Args:
+
+    """
+    from wse.studies.compile.compile import compile_request
+
+    request = read_request(CompileRequest, locals())
+    return compile_request(request.base)

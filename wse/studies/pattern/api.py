@@ -1,0 +1,50 @@
+"""`wse.pattern`: the study as a function of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wse.reports.progress import OnProgress, ignore
+from wse.request.arguments import checks_arguments, read_request
+from wse.request.pattern_request import PatternRequest
+
+if TYPE_CHECKING:
+    from wse.studies.pattern.result import PatternResult
+
+
+@checks_arguments(PatternRequest)
+def pattern(
+    patterns: Sequence[str | Callable[..., Any]] | str | None = None,
+    *,
+    pes: Sequence[int] | str | None = None,
+    words: Sequence[int] | str | None = None,
+    wafer: str | Path = "wse3",
+    software: str | Path = "production",
+    set: Sequence[str] | str = (),
+    wavelet: bool = False,
+    html: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> PatternResult:
+    """Compare patterns of a line: cycles, bounds, links, colours, checks. The result of ``wse pattern``.
+
+    Example:
+        result = wse.pattern(["chain", "mine.py:mine", function_of_yours], pes=[64], words=[1, 1024])
+        result.cases[0].cycles, result.faults
+
+    Arguments that are not listed here are those of `wse.estimate`.
+
+    Args:
+        patterns: Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns of your
+            own as FILE.py:NAME, a file that is run as any program that you start. Default: the reduces.
+        pes (64,750): PEs of the lines. Default: 64.
+        words (1,1024): 32-bit words of each PE. Default: 1, 64, 1024.
+        wavelet: Also carry every case out cycle by cycle, and check the words that arrive.
+        html: A file for a page with the tables and the wavelets of small cases.
+        on_progress: Called with (cases done, all, the case that begins).
+    """
+    from wse.studies.pattern.files import compare_to_files
+
+    request = read_request(PatternRequest, locals())
+    return compare_to_files(request, on_progress or ignore, html=html)

@@ -1,0 +1,144 @@
+"""`wse.serve_sim`: the study as a function of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wse.reports.progress import OnProgress, ignore
+from wse.request.arguments import checks_arguments, read_request
+from wse.request.serve_request import ServeRequest
+
+if TYPE_CHECKING:
+    from wse.studies.serve.result import ServeResult
+
+
+@checks_arguments(ServeRequest)
+def serve_sim(
+    model: str | Path,
+    *,
+    wafer: str | Path = "wse3",
+    mesh: str | None = None,
+    wafers: int | str | None = None,
+    mapping: str | Path = "auto",
+    region: str | None = None,
+    experts: str = "auto",
+    schedule: str = "fused",
+    all_reduce: str | None = None,
+    software: str | Path = "production",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | str | None = None,
+    set: Sequence[str] | str = (),
+    defects: str | Path | None = None,
+    defects_seed: int | str = 0,
+    prompt_len: int | str | None = None,
+    new_tokens: int | str | None = None,
+    batch: int | str | None = None,
+    users: int | str | None = None,
+    replicas: int | str | None = 1,
+    objective: str | None = None,
+    draft_model: str | Path | None = None,
+    draft_place: str | None = None,
+    gpu: str | Path | None = None,
+    gpus: int | str | None = None,
+    stack: str | Path | None = None,
+    parallelism: str | None = None,
+    economics: str | Path | Mapping[str, Any] | None = None,
+    price: str | Mapping[str, float] | None = None,
+    draft: str | None = None,
+    draft_tokens: int | str | None = None,
+    arrivals: str | Path = "poisson",
+    rate: float | str | None = None,
+    load: float | str | None = None,
+    requests: int | str | None = None,
+    burst: int | str = 8,
+    length_cv: float | str = 0.0,
+    batching: str = "continuous",
+    dispatch: str = "least-loaded",
+    max_users: int | str | None = None,
+    batch_wait: float | str | None = None,
+    chunk: int | str | None = None,
+    prefill: str = "same",
+    prefill_wafer: str | Path | None = None,
+    prefill_gpu: str | Path | None = None,
+    prefill_stack: str | Path | None = None,
+    kv_bandwidth: float | str | None = None,
+    kv_latency: float | str | None = None,
+    prefill_wafers: int | str | None = None,
+    prefill_gpus: int | str | None = None,
+    prefill_mesh: str | None = None,
+    prefix_cache: bool = False,
+    prefix_tokens: int | str | None = None,
+    prefixes: int | str = 1,
+    fast_share: float | str = 0.0,
+    ttft: float | str | None = None,
+    tpot: float | str | None = None,
+    seed: int | str = 0,
+    timeline: str | Path | None = None,
+    html: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> ServeResult:
+    """Serve requests that arrive over time, event by event. The result of ``wse serve-sim``.
+
+    Example:
+        result = wse.serve_sim("llama-3-8b", load=0.9, ttft="100ms")
+        result.load.stable, result.served.all.ttft.p99
+
+    Arguments that are not listed here are those of `wse.estimate`.
+
+    Args:
+        draft: Decode by passes that verify drafts, accepted as often as this says: a measured model of
+            acceptance.toml or typical, shares such as 0.8,0.7,0.6 by position, or a TOML file.
+        draft_tokens: Tokens that are drafted for each pass. Default: as many as gain most for the users, or
+            for those of one pass.
+        arrivals (poisson|constant|bursts|FILE): When requests come: one by one at random, evenly, in bursts,
+            or as a CSV file says, with columns arrival_s, prompt_tokens, new_tokens, and, if wanted, tier,
+            prefix and prefix_tokens.
+        rate: Requests a second. Default: those that users make, else by load.
+        load: Requests as a share of those that can be served at most. Default: 0.7.
+        requests: Requests. Default: 10,000, or those of the file.
+        burst: Requests of a burst.
+        length_cv: Spread of prompts and answers, which are log-normal around their mean: standard deviation
+            over mean.
+        batching (continuous|static): Users join and leave between two tokens, or wait for a batch and ride
+            together to its end.
+        dispatch (least-loaded|round-robin): With replicas, each request goes to the one with the fewest in
+            flight, or to one after another.
+        max_users: Users that are served at a time, or seats of a static batch. Default: as many as caches
+            have room.
+        batch_wait: Time after which a static batch begins though it is not full, such as 500ms. Default:
+            never. A number is in s; a text has a unit.
+        chunk: Tokens of prompts that are read between two tokens of others. Default: on wafers as many as
+            stages have time for while they wait, on GPUs 8,192.
+        prefill (same|own): Prompts on the machine that decodes, or on one of their own, wafers or GPUs.
+        prefill_wafer: The wafer that reads prompts where GPUs decode: a name of `wse wafers`, or a TOML file.
+        prefill_gpu: The GPU that reads prompts where wafers decode: a name of `wse gpus`, or a TOML file.
+        prefill_stack: The serving stack of prefill_gpu. Default: vllm.
+        kv_bandwidth (GB/s): Bandwidth of the link that moves caches to where they are decoded. Default: the
+            machine's own link. A number is in GB/s; a text has a unit.
+        kv_latency: Latency of that link, such as 5us. Default: that of the machine's own. A number is in µs;
+            a text has a unit.
+        prefill_wafers: Wafers that read prompts, with prefill own. Default: as many as decode, or hold the
+            model.
+        prefill_gpus: GPUs that read prompts, with prefill own. Default: as many as decode, or hold the model.
+        prefill_mesh (ROWSxCOLS): PEs that read prompts, beside the mesh that decodes on the same wafers.
+        prefix_cache: Keep prefixes of prompts for later ones.
+        prefix_tokens: Tokens that each prompt has in common with others. Default: none.
+        prefixes: Different prefixes of so many tokens.
+        fast_share: Share of requests in a fast tier, which never waits for others.
+        ttft: Time to the first token that is promised, for goodput, such as 200ms. A number is in s; a text
+            has a unit.
+        tpot: Time per further token that is promised, for goodput, such as 2ms. A number is in s; a text has
+            a unit.
+        seed: Seed of arrivals and lengths: the same seed, the same result.
+        timeline: A file for a timeline that Perfetto opens.
+        html: A file for a page with tables and the queue over time.
+        on_progress: Called with (requests served, all, what is done).
+    """
+    from wse.studies.serve.files import serve_to_files
+
+    request = read_request(ServeRequest, locals())
+    return serve_to_files(request, on_progress or ignore, timeline=timeline, html=html)

@@ -1,0 +1,82 @@
+"""`wse.what_if`: the study as a function of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wse.reports.progress import OnProgress, ignore
+from wse.request.arguments import checks_arguments, read_request
+from wse.request.estimate_request import EstimateRequest
+
+if TYPE_CHECKING:
+    from wse.studies.what_if.result import WhatIfResult
+
+
+@checks_arguments(EstimateRequest)
+def what_if(
+    model: str | Path,
+    *,
+    wafer: str | Path = "wse3",
+    mesh: str | None = None,
+    wafers: int | str | None = None,
+    mapping: str | Path = "auto",
+    region: str | None = None,
+    experts: str = "auto",
+    schedule: str = "fused",
+    all_reduce: str | None = None,
+    software: str | Path = "production",
+    dtype: str | None = None,
+    activations: str | None = None,
+    accumulate: str | None = None,
+    context: int | str | None = None,
+    set: Sequence[str] | str = (),
+    defects: str | Path | None = None,
+    defects_seed: int | str = 0,
+    prompt_len: int | str | None = None,
+    new_tokens: int | str | None = None,
+    batch: int | str | None = None,
+    users: int | str | None = None,
+    replicas: int | str | None = 1,
+    objective: str | None = None,
+    verify_tokens: int | str | None = None,
+    draft: str | None = None,
+    draft_model: str | Path | None = None,
+    draft_place: str | None = None,
+    gpu: str | Path | None = None,
+    gpus: int | str | None = None,
+    stack: str | Path | None = None,
+    parallelism: str | None = None,
+    capacity: str = "refuse",
+    economics: str | Path | Mapping[str, Any] | None = None,
+    price: str | Mapping[str, float] | None = None,
+    network: str | Path | None = None,
+    sensitivity: bool = False,
+    trace: str | Path | None = None,
+    changes: str | Sequence[str] = "default",
+    jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> WhatIfResult:
+    """Estimate a model as it is and with each of some changes of the machine: ``wse estimate --what-if``.
+
+    Example:
+        result = wse.what_if("llama-3-8b", changes=["clock=x2", "sram=x2"])
+        [(row.change, row.factors["tokens_per_s_per_user"]) for row in result.changes]
+
+    Arguments that are not listed here are those of `wse.estimate`.
+
+    Args:
+        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one with commas between; ``default``
+            has eight.
+        jobs: Processes; all cores where None.
+        on_progress: Called with (estimates done, all, the change that is done).
+    """
+    from wse.request.what_if_option import read_changes
+    from wse.studies.what_if.study import check
+    from wse.studies.what_if.study import what_if as study
+
+    request = read_request(EstimateRequest, locals())
+    check(request)
+    text = changes if isinstance(changes, str) else ",".join(changes)
+    return study(request, read_changes(text), on_progress or ignore, jobs=jobs)
