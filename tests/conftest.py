@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation
-from wse.request.basis import Placeable
 from wse.studies.compile import choose
 from wse.studies.serve import wafer_drafts
 from wse_kernels import library, precompile

@@ -16,13 +16,13 @@ from wse.cli import main
 from wse.cli.reference.docstring import argument_docs
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.colours import CAUSES
-from wse.request.arguments import parameter_types
-from wse.request.compare_request import CompareRequest
-from wse.request.compile_request import CompileRequest
-from wse.request.estimate_request import EstimateRequest
-from wse.request.pattern_request import PatternRequest
-from wse.request.run_request import RunRequest
-from wse.request.serve_request import ServeRequest
+from wse.studies.compare.request import CompareRequest
+from wse.studies.compile.request import CompileRequest
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.arguments import parameter_types
+from wse.studies.pattern.request import PatternRequest
+from wse.studies.run.request import RunRequest
+from wse.studies.serve.request import ServeRequest
 
 GOLDEN = Path(__file__).parents[1] / "traces/golden/v2"
 ESTIMATE = "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)"

@@ -27,8 +27,8 @@ from wse.compiler.options import REPORT
 from wse.compiler.search.search import Compilation
 from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
 from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request

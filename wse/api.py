@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from wse.errors import BadInput
 from wse.reports.progress import OnProgress, ignore
-from wse.request.arguments import checks_arguments
-from wse.request.engine_option import LOCAL, EngineChoice
 from wse.studies.compare.api import compare
 from wse.studies.compile.api import compile
 from wse.studies.estimate.api import estimate
+from wse.studies.options.arguments import checks_arguments
+from wse.studies.options.engine import LOCAL, EngineChoice
 from wse.studies.pattern.api import pattern
 from wse.studies.run.api import run
 from wse.studies.serve.api import serve_sim

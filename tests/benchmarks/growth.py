@@ -94,7 +94,7 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
     """An engine that has read its prompts."""
     from prefilled_engine import prefilled_engine
 
-    from wse.request.run_request import RunRequest
+    from wse.studies.run.request import RunRequest
 
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(MODEL | {"num_hidden_layers": numbers["layers"]}))

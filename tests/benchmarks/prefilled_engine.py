@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from wse.backends.execute.engine import Engine
 from wse.models.spec import ModelSpec
-from wse.request.prepare_run import prepare, weights_of
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
+from wse.studies.run.prepare import prepare, weights_of
+from wse.studies.run.request import RunRequest
 
 
 def prefilled_engine(request: RunRequest) -> tuple[Engine, ModelSpec]:

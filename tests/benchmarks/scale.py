@@ -65,9 +65,9 @@ def placed(rounds: int) -> Figures:
     from wse.backends.execute.required_memory import required_bytes
     from wse.backends.fabric.model import Fabric
     from wse.backends.fabric.run_totals import RunTotals
-    from wse.request.prepare_run import prepare
-    from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compile_program
+    from wse.studies.run.prepare import prepare
+    from wse.studies.run.request import RunRequest
 
     prepared = prepare(RunRequest(**GIANT, weights="random:1", prompt_ids=PROMPT, new_tokens=NEW_TOKENS, trace=None))
     began = time.perf_counter()
@@ -120,9 +120,9 @@ def _config_path(path: Path) -> Path:
 def _decoded(config: dict[str, Any], rounds: int) -> Figures:
     """A model on a whole wafer with random weights: GB of weights, seconds to store them, and of a token."""
     from wse.backends.execute.engine import Engine
-    from wse.request.prepare_run import prepare, weights_of
-    from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compile_program
+    from wse.studies.run.prepare import prepare, weights_of
+    from wse.studies.run.request import RunRequest
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -187,7 +187,7 @@ def streams(rounds: int) -> Figures:
     """Tokens of some users of a small model on two wafers: one process, with all cores and with one, and two actors."""
     import numba
 
-    from wse.request.run_request import RunRequest
+    from wse.studies.run.request import RunRequest
     from wse.studies.run.run import run
     from wse.studies.workers.ray_cluster import ray_cluster
 

@@ -20,7 +20,7 @@ from tests.benchmarks.conftest import BySize, Say
 from tests.benchmarks.growth import MODEL
 from wse.backends.execute.read_bandwidth import read_bytes_per_s
 from wse.models.tensors.model_tensors import stored_bytes
-from wse.request.run_request import RunRequest
+from wse.studies.run.request import RunRequest
 
 HALF_BYTES = 2
 

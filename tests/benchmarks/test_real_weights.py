@@ -15,10 +15,10 @@ import pytest
 from placements import ONE_REGION
 
 from tests.benchmarks.conftest import Say
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 
 
 @pytest.fixture(scope="module")

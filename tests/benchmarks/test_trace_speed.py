@@ -19,12 +19,12 @@ import pytest
 from placements import ONE_REGION
 
 from tests.benchmarks.conftest import BySize, Say
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse_traces import open_trace
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"

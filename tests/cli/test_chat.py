@@ -14,9 +14,9 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import CONFIG, llama2c_bytes, tiny_tensors, write_model
 from wse.models.load import load_model
-from wse.request.prepare_run import prepare
-from wse.request.prompts import end_ids, text_ids
-from wse.request.run_request import RunRequest
+from wse.studies.run.prepare import prepare
+from wse.studies.run.prompts import end_ids, text_ids
+from wse.studies.run.request import RunRequest
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{{ '<|turn|>' + m['role'] + m['content'] + '<|done|>' }}{% endfor %}"

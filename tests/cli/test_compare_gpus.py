@@ -16,12 +16,12 @@ import wse as api
 from tests.cli.conftest import Wse
 from wse.cli import main
 from wse.errors import BadInput, DoesNotFit
-from wse.request.compare_request import CompareRequest
-from wse.request.estimate_request import EstimateRequest
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.row import COLUMNS
 from wse.studies.compare.curve.study import curve
 from wse.studies.compare.machine import prepared_gpus
+from wse.studies.compare.request import CompareRequest
+from wse.studies.estimate.request import EstimateRequest
 
 LENGTHS = ("--prompt-len", "64", "--new-tokens", "64")
 SMALL = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "released", "--wafers", "1")

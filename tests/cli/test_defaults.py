@@ -11,15 +11,15 @@ from tiers import slow_but
 from tests.cli.conftest import Wse
 from wse.api import estimate, run
 from wse.errors import DoesNotFit
-from wse.request.compare_request import CompareRequest
-from wse.request.compile_request import CompileRequest
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import options_of
-from wse.request.pattern_request import PatternRequest
-from wse.request.placement_request import PlacementRequest
-from wse.request.run_request import RunRequest
-from wse.request.serve_request import ServeRequest
+from wse.studies.compare.request import CompareRequest
+from wse.studies.compile.request import CompileRequest
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import options_of
+from wse.studies.options.placement import PlacementRequest
+from wse.studies.pattern.request import PatternRequest
+from wse.studies.run.request import RunRequest
 from wse.studies.scenario.form import MachineForm
+from wse.studies.serve.request import ServeRequest
 
 REQUESTS = (RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest, PatternRequest)
 OWN_MAPPING = {ServeRequest: {"mapping"}}

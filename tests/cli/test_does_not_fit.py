@@ -10,9 +10,9 @@ from tiers import slow_but
 
 from tests.cli.conftest import Wse
 from wse.errors import DoesNotFit
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 
 NUMBERS = re.compile(
     r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "

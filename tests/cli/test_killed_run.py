@@ -19,8 +19,8 @@ sys.path[:] = {path!r}
 from pathlib import Path
 from wse.studies.compile.choose import compile_program
 from wse.tracing.record import run as recording
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.studies.run.execute import execute
 from wse_traces import write
 

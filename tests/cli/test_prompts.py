@@ -10,7 +10,7 @@ import pytest
 from tiers import slow_but
 
 from tests.cli.conftest import Wse, files_below
-from wse.request import prompts
+from wse.studies.run import prompts
 from wse_traces.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")

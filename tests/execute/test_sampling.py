@@ -15,10 +15,10 @@ from tiers import slow_but
 
 from wse.backends.execute.sampling import Sampler, Sampling, adjusted_scores
 from wse.program.program import Program
-from wse.request.prepare_run import PreparedRun, prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import PreparedRun, prepare
+from wse.studies.run.request import RunRequest
 
 DATA = Path(__file__).parents[1] / "data" / "text" / "sampling.json"
 GOLDENS: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))

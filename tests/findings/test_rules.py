@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.errors import DoesNotFit
-from wse.request.estimate_request import EstimateRequest
 from wse.studies.claims import laboratory
 from wse.studies.claims.claim import by_rule
 from wse.studies.claims.gpus import aggregate
@@ -19,6 +18,7 @@ from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.residency import CONTEXTS, short_context
 from wse.studies.claims.retries import break_even_accuracy
 from wse.studies.claims.serving import Serving
+from wse.studies.estimate.request import EstimateRequest
 
 
 def test_a_claim_is_true_in_all_cases_false_in_none_else_conditional() -> None:

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
-from wse.request.estimate_request import EstimateRequest
-from wse.request.gpu_estimate_request import prepare_gpu_estimate
 from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS, GpuDeployment
 from wse.serving.gpus.load import known_gpus, known_stacks, load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism, Tokens
@@ -28,6 +26,8 @@ from wse.serving.steady_state import SteadyState
 from wse.studies.estimate.best_drafts import UsersOfDrafts
 from wse.studies.estimate.gpu_drafting import GpuDrafter
 from wse.studies.estimate.gpus import estimate_on_gpus
+from wse.studies.estimate.prepare_gpus import prepare_gpu_estimate
+from wse.studies.estimate.request import EstimateRequest
 
 ROUNDING = 1 + 1e-9
 BISECTED = 1 + 1e-7

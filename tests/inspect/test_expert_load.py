@@ -18,11 +18,11 @@ from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.reports.terminal import percent
 from wse.reports.terminal_table import print_result
-from wse.request.prepare_run import PreparedRun
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import PreparedRun
+from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult, print_run
 from wse.tracing.print.views import print_view
 from wse.tracing.query.request import InspectRequest, inspect_trace

@@ -10,10 +10,10 @@ import pytest
 from tests.models.helpers import write_model
 from wse.cli import main
 from wse.compiler.pipeline import compile_choice
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import problems
 

@@ -16,15 +16,15 @@ from tests.models.helpers import write_config, write_model
 from tests.studies.estimate.test_estimate import mixture_options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate, result_of, time_run
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.record.estimate import write_estimate
 from wse_traces import Trace, open_trace, problems, schema
 

@@ -15,10 +15,10 @@ from tiers import slow_but
 from tests.traces.conftest import HEADER
 from wse.backends.fabric.links.link_map import busiest_links, link_map, rectangles_of
 from wse.cli import main
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter, open_trace, problems
 from wse_traces.planes import layer_link_words

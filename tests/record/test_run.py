@@ -14,10 +14,10 @@ from tiers import slow_but
 
 from wse.backends.execute.backend import Backend
 from wse.errors import BadInput
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.print.views import print_view
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse.tracing.record import run as recording

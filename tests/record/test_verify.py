@@ -11,11 +11,11 @@ import pytest
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import RunTotals
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_run import prepare, weights_of
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.run.prepare import prepare, weights_of
+from wse.studies.run.request import RunRequest
 from wse.tracing.query.expert_load import ExpertLoad
 from wse.tracing.query.step_sums import StepSums
 from wse.tracing.query.tree import read_tree
@@ -34,7 +34,7 @@ def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -
     engine = Engine(program, prepared.spec, weights_of(prepared.request, prepared.loaded))
     clock, path = RunTotals(Fabric(program, prepared.wafer, prepared.software)), tmp_path / "run.h5"
     (prompt,) = prepared.prompts
-    with RunRecorder(path, prepared, program, program.digest()) as recorder:
+    with RunRecorder(path, prepared, program, program.digest(), prepared.request.sampling, None) as recorder:
         for index in engine.prefill(prompt):
             before, cost = clock.cycles, clock.prefill_chunk(index)
             number = recorder.add_pass(index, (engine.cache_slots(0), ()), cost, {}, before, 0.0)

@@ -13,10 +13,10 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.errors import BadInput, BadMesh
 from wse.program.program import Program
-from wse.request.prepare_run import PreparedRun, prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import PreparedRun, prepare
+from wse.studies.run.request import RunRequest
 from wse_traces import open_trace, problems
 from wse_traces.replay import wavelet_cycles, wavelet_passes, wavelet_words
 

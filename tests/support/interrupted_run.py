@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wse.request.prepare_run import PreparedRun
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import PreparedRun
 
 
 def interrupted_run(prepared: PreparedRun, trace: Path, *, heard: int) -> Path:

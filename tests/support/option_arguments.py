@@ -11,8 +11,8 @@ from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
 from wse.hardware.quantity import TOKEN
-from wse.request.arguments import argument_name
-from wse.request.option import RequestField, options_of, union_parts
+from wse.studies.options.arguments import argument_name
+from wse.studies.options.option import RequestField, options_of, union_parts
 
 
 class Argument(NamedTuple):

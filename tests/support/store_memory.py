@@ -75,9 +75,9 @@ def _peak() -> int:
 def _main() -> None:
     from wse.backends.execute.engine import Engine
     from wse.backends.execute.random_weights import RandomWeights
-    from wse.request.prepare_run import prepare
-    from wse.request.run_request import RunRequest
     from wse.studies.compile.choose import compile_program
+    from wse.studies.run.prepare import prepare
+    from wse.studies.run.request import RunRequest
 
     model, mesh, dtype, tokens = sys.argv[1:]
     small = prepare(RunRequest(model="story", dtype=dtype, weights="random:0", prompt_ids=[1], new_tokens=1))

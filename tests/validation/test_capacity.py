@@ -6,9 +6,9 @@ import pytest
 
 from tests.validation.test_services import row
 from wse.errors import DoesNotFit
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.validate.predictors.capacity import capacity_of, wafers_needed
 from wse.studies.validate.predictors.services import service_request
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, TextIO, TypeVar
 
 from wse.cli import options as opt
-from wse.request.option import Option
+from wse.studies.options.option import Option
 
 if TYPE_CHECKING:
     from wse.reports.result import Result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wse.cli import options as opt
-from wse.request.compile_request import CompileRequest
+from wse.studies.compile.request import CompileRequest
 
 
 def compile_(

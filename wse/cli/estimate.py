@@ -9,9 +9,9 @@ import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
-from wse.request import known_names
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import Option
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options import known_names
+from wse.studies.options.option import Option
 
 if TYPE_CHECKING:
     from wse.studies.what_if.result import WhatIfResult
@@ -55,8 +55,8 @@ def estimate(
       wse estimate llama-3.1-70b --gpu h100 --gpus 8 --stack vllm --dtype fp8 --batch 16
     """
     from wse.reports.progress import ESTIMATING, progress_on
-    from wse.request.gpu_estimate_request import check_machine
     from wse.studies.estimate.estimate import estimate as study
+    from wse.studies.estimate.prepare_gpus import check_machine
 
     check_machine(request, opt.given(command_line, EstimateRequest))
     if what_if is not None:
@@ -88,7 +88,7 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
     """The result of --what-if, with its picture written where --png asks for it."""
     from wse.reports.output_file import picture_path, write_output
     from wse.reports.progress import TRYING, progress_on
-    from wse.request.what_if_option import read_changes
+    from wse.studies.what_if.changes import read_changes
     from wse.studies.what_if.study import check, what_if
     from wse.studies.what_if.tornado import as_png
 

@@ -6,7 +6,7 @@ import sys
 from typing import Annotated
 
 from wse.cli import options as opt
-from wse.request.option import Option
+from wse.studies.options.option import Option
 
 
 def export(

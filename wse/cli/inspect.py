@@ -10,7 +10,7 @@ import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
-from wse.request.option import Option
+from wse.studies.options.option import Option
 
 
 def inspect(

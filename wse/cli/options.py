@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from wse.request.option import Option
+from wse.studies.options.option import Option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ WriteMapping = Annotated[
 
 def given(context: typer.Context, request: type) -> set[str]:
     """The fields of a request that the command line gives, be it their default."""
-    from wse.request.option import options_of
+    from wse.studies.options.option import options_of
 
     sources = {name: context.get_parameter_source(name) for name in options_of(request)}
     return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from wse.hardware.quantity import is_time
-from wse.request.option import Option, RequestField, options_of, request_field, request_of
+from wse.studies.options.option import Option, RequestField, options_of, request_field, request_of
 
 REQUEST: Final = "request"
 

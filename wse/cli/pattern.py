@@ -7,8 +7,8 @@ from typing import Annotated
 
 from wse.cli import options as opt
 from wse.errors import BadInput
-from wse.request.option import Option
-from wse.request.pattern_request import PatternRequest
+from wse.studies.options.option import Option
+from wse.studies.pattern.request import PatternRequest
 
 
 def pattern(

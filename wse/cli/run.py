@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from wse.cli import options as opt
-from wse.request.run_request import RunRequest
+from wse.studies.run.request import RunRequest
 
 
 def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002

@@ -6,8 +6,8 @@ import sys
 from typing import Annotated
 
 from wse.cli import options as opt
-from wse.request import known_names
-from wse.request.option import Option
+from wse.studies.options import known_names
+from wse.studies.options.option import Option
 
 
 def scenario(

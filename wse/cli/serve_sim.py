@@ -6,8 +6,8 @@ import sys
 from typing import Annotated
 
 from wse.cli import options as opt
-from wse.request.option import Option
-from wse.request.serve_request import ServeRequest
+from wse.studies.options.option import Option
+from wse.studies.serve.request import ServeRequest
 
 
 def serve_sim(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from wse.cli import options as opt
-from wse.request import known_names
-from wse.request.engine_option import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
-from wse.request.option import Option
+from wse.studies.options import known_names
+from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
+from wse.studies.options.option import Option
 
 
 def sweep(

@@ -15,13 +15,13 @@ from wse.errors import UnknownName
 from wse.hardware.load import load_wafer
 from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
 from wse.reports.as_json import Report
-from wse.request.compare_request import CompareRequest
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import bytes_per_pass
 from wse.studies.compare.grid import compare, fewest_wafers
 from wse.studies.compare.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
+from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.streaming import STREAMED, users_with_room, weights_of
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.tracing.query.comparison_row import COLUMNS
 
 

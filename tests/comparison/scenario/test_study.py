@@ -8,10 +8,10 @@ import wse
 from tests.comparison.scenario.scenarios import FIGURE, GPU, LENGTHS, WAFER, scenario
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, DoesNotFit
-from wse.request.estimate_request import EstimateRequest
-from wse.request.serve_request import ServeRequest
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.scenario.result import CONSISTENT, NEAR, RULED_OUT, CombinationResult, ScenarioResult
 from wse.studies.scenario.study import answer
+from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.serve import serve
 
 DRAFTS = [{"name": "none"}, {"name": "best", "acceptance": [0.9, 0.8]}, {"name": "three", "acceptance": 0.7}]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.comparison.sweep.conftest import MakeGrid
 from wse.errors import BadInput
 from wse.hardware.load import load_software, load_wafer
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.sweep.grid import Axis, Grid
 from wse.studies.sweep.read_grid import MOST_SETTINGS, grid_of, read_grid
 

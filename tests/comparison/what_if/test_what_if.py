@@ -8,7 +8,7 @@ import pytest
 
 import wse
 from wse.errors import BadInput, DoesNotFit, UnknownName
-from wse.request.what_if_option import DEFAULTS, SHORT_NAMES, read_changes
+from wse.studies.what_if.changes import DEFAULTS, SHORT_NAMES, read_changes
 from wse.studies.what_if.result import WhatIfResult
 
 SMALL = {"mesh": "24x24", "mapping": "region", "schedule": "released", "prompt_len": 16, "new_tokens": 16}

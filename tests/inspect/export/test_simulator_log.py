@@ -13,10 +13,10 @@ from simulator_trace import OPPOSITE, STEP, Event, read_simulator_trace
 from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.export import simulator_log
 from wse.tracing.export.files import write_export
 from wse.tracing.export.request import export_request

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.query.links import MOST_LINKS
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter

@@ -13,10 +13,10 @@ import pytest
 from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.query.pe import pe_place, read_pe
 from wse.tracing.query.view import trace_at
 from wse_traces import TraceWriter

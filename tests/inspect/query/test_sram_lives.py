@@ -10,10 +10,10 @@ import pytest
 from tests.models.helpers import write_model
 from wse.errors import BadTrace
 from wse.program.program import Program
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.export.sram_png import sram_png_of
 from wse.tracing.query.request import InspectRequest
 from wse.tracing.query.sram_lives import read_sram_lives

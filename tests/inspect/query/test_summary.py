@@ -15,10 +15,10 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import write
 from wse.cli import main
 from wse.errors import BadTrace
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.tracing.query.request import InspectRequest, inspect_trace
 
 

@@ -17,11 +17,11 @@ from wse.backends.fabric.model import Fabric
 from wse.cli import main
 from wse.program.program import Program
 from wse.reports.terminal_table import print_result
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 
 REQUESTS: list[dict[str, Any]] = [
     {},

@@ -26,12 +26,12 @@ from wse.program.steps import ROWS, Slots
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
 from wse.reports.terminal_table import print_result
-from wse.request.prepare_run import PreparedRun, prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile import reduces
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.compile.reduces import Stretch, reduces_result, stretch_of
+from wse.studies.run.prepare import PreparedRun, prepare
+from wse.studies.run.request import RunRequest
 from wse_mappings.cuts.split import balanced_segments
 from wse_mappings.patterns.auto import cheapest_pattern
 from wse_mappings.patterns.both_sides import both_sides

@@ -8,10 +8,10 @@ import pytest
 from tiers import slow_but
 
 import wse
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.choose_layout import choose_layout
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 
 LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
 MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_len": 500, "new_tokens": 10}

@@ -11,9 +11,6 @@ import pytest
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, UnknownName, WseError
 from wse.hardware.load import load_wafer
-from wse.request.acceptance_option import CONSTANT_POSITIONS, read_acceptance
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
@@ -22,6 +19,9 @@ from wse.studies.estimate.draft_result import DraftPlanResult
 from wse.studies.estimate.drafting import decode_s, head_token_parts, layer_cycles, verify_passes
 from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.gpus import estimate_on_gpus
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.acceptance import CONSTANT_POSITIONS, read_acceptance
 
 REQUEST = EstimateRequest(
     model="story",

@@ -17,15 +17,15 @@ from wse.backends.fabric.expert_costs import Pairs
 from wse.compiler.options import FUSED, RELEASED, Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate
-from wse.request.prepare_run import PreparedRun, prepare
-from wse.request.run_request import RunRequest
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import Routing, estimate, estimate_of
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import PreparedRun, prepare
+from wse.studies.run.request import RunRequest
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 from wse_traces.read import Trace, open_trace
 

@@ -10,8 +10,6 @@ import wse
 from wse.errors import BadInput, DoesNotFit
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
-from wse.request.estimate_request import EstimateRequest
-from wse.request.gpu_estimate_request import prepare_gpu_estimate
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
@@ -20,6 +18,8 @@ from wse.serving.speculation import acceptance_of, speed_up
 from wse.studies.estimate.draft_result import draft_table
 from wse.studies.estimate.gpu_drafting import GpuDrafter
 from wse.studies.estimate.gpu_result import GpuEstimateResult
+from wse.studies.estimate.prepare_gpus import prepare_gpu_estimate
+from wse.studies.estimate.request import EstimateRequest
 
 EIGHT_H200: dict[str, Any] = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtype": "fp8"}
 

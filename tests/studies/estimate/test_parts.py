@@ -17,13 +17,13 @@ from wse.errors import DoesNotFit
 from wse.hardware.load import load_wafer, provenance
 from wse.hardware.number import GRADES
 from wse.reports.terminal_table import print_result
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate, estimate_of
 from wse.studies.estimate.grades import SOURCES, Grades
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 
 KEYS = ["sram", "arithmetic", "hops", "crossing"]

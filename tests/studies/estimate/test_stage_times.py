@@ -21,8 +21,6 @@ from wse.program.program import Program
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.stage_times import (
@@ -36,6 +34,8 @@ from wse.studies.estimate.stage_times import (
     streams_in_cache,
 )
 from wse.studies.results.sram import kv_capacity_tokens
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)

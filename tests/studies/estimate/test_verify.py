@@ -9,10 +9,10 @@ from session import SOFTWARE
 
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import RELEASED
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 
 REQUEST = EstimateRequest(
     model="story",

@@ -20,8 +20,8 @@ from wse.backends.execute.bind import BoundPhase
 from wse.backends.execute.engine import Engine
 from wse.errors import BadInput
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
-from wse.request.run_request import RunRequest
 from wse.studies.run.checkpoint_file import CONTENT, content_digest
+from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
 from wse_traces import open_trace

@@ -15,17 +15,17 @@ from tiers import slow_but
 from tests.models.helpers import write_config, write_model
 from wse.errors import BadDefects, BadInput, DoesNotFit
 from wse.hardware.defects import read_defects
+from wse.hardware.live_mesh import corner_meshes, fewest_wafers_with_defects, largest_live_meshes
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
-from wse.request.estimate_request import EstimateRequest
-from wse.request.live_mesh import corner_meshes, fewest_wafers_with_defects, largest_live_meshes
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.studies.run.result import print_run
 from wse.tracing.query.pe import read_pe
 from wse.tracing.query.request import InspectRequest, inspect_trace

@@ -23,13 +23,13 @@ from wse.backends.fabric.model import Fabric
 from wse.errors import BadInput, BadModel, UnknownName, WseError
 from wse.hardware.load import load_software, load_wafer
 from wse.models.catalogue import BUNDLED
-from wse.request.prepare_draft import prepare_draft
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.draft_times import DraftTimes, Region, host_memory_rate
 from wse.studies.run.drafts import Draft, DraftModel
 from wse.studies.run.make_drafter import make_drafter
+from wse.studies.run.prepare import prepare
+from wse.studies.run.prepare_draft import prepare_draft
+from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
 from wse.studies.run.verify import AcceptanceCounts

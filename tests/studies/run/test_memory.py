@@ -21,10 +21,10 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.required_memory import IN_FLIGHT_BYTES, required_bytes
 from wse.backends.execute.tiles import VALUES_IN_FLIGHT
 from wse.errors import InsufficientMemory
-from wse.request.prepare_run import prepare, weights_of
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run import memory
+from wse.studies.run.prepare import prepare, weights_of
+from wse.studies.run.request import RunRequest
 
 LARGER = {
     "hidden_size": 512,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from wse.errors import BadInput
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
+from wse.studies.run.prepare import prepare
 from wse.studies.run.profile import ProfileResult
+from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.run import run
 from wse_kernels.shared_cores import SharedCores

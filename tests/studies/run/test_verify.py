@@ -14,10 +14,10 @@ from tests.models.helpers import write_model
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.prompt_lookup import prompt_lookup
 from wse.errors import BadInput
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse_traces import open_trace, problems
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wse.request.estimate_request import EstimateRequest
-from wse.request.serve_request import ServeRequest
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.serve.page.page import as_html
+from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.serve import serve
 
 BASE = EstimateRequest(model="story", mesh="24x24", schedule="released", prompt_len=16, new_tokens=16)

@@ -11,13 +11,13 @@ from wse.compiler.options import REPORT
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Compilation
 from wse.program.program import Program
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.simulation.pass_costs import Piece
 from wse.serving.simulation.staged_costs import StagedCosts
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.draft_placement import place_draft, place_head
 from wse.studies.estimate.drafting import VerifyPasses
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.results.users import users_at
 from wse.studies.serve.wafer_costs import wafer_costs

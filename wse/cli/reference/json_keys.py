@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_ori
 from wse.cli.reference.docstring import GENERATED, first_line
 from wse.reports.markdown import markdown_table
 from wse.reports.result import Doc, Result
-from wse.request.option import union_parts
 from wse.studies.bundled_result import GpuResult, GpusResult, MachineResult, MappingsResult, ModelsResult, WafersResult
 from wse.studies.claims.result import ClaimsResult
 from wse.studies.compare.curve.result import CurveResult
@@ -21,6 +20,7 @@ from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.gpu_result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.explore.result import ExploreResult
+from wse.studies.options.option import union_parts
 from wse.studies.pattern.result import PatternResult
 from wse.studies.run.result import RunResult
 from wse.studies.scenario.result import ScenarioResult, ScenariosResult

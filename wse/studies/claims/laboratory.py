@@ -15,9 +15,6 @@ from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.progress import ignore
-from wse.request.compare_request import WaferLink
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.economics import load_gpu_economics
 from wse.serving.goal import THROUGHPUT
 from wse.serving.gpu_deployment import GpuDeployment
@@ -29,10 +26,13 @@ from wse.serving.operating_point import RequestShape
 from wse.serving.plan import saturating_users
 from wse.studies.claims.serving import Serving, serving_of
 from wse.studies.compare.combination import with_link
+from wse.studies.compare.request import WaferLink
 from wse.studies.compare.streaming import weights_of
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.estimate import estimate_of, timed_estimate
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 
 FILL: Final = 0.85

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from wse.errors import BadInput
 from wse.reports.progress import OnProgress, ignore
-from wse.request.arguments import checks_arguments, read_request
-from wse.request.compare_request import CompareRequest, check_question
-from wse.request.engine_option import EngineChoice
-from wse.request.option import request_of
+from wse.studies.compare.request import CompareRequest, check_question
+from wse.studies.options.arguments import checks_arguments, read_request
+from wse.studies.options.engine import EngineChoice
+from wse.studies.options.option import request_of
 
 if TYPE_CHECKING:
     from wse.studies.compare.curve.result import CurveResult

@@ -15,16 +15,16 @@ from typing import NamedTuple
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.reports.terminal import plural
-from wse.request.compare_request import CompareRequest, WaferLink
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.goal import LATENCY, THROUGHPUT, purpose_text
 from wse.studies.compare.machine import WAFER, Machine, no_room
+from wse.studies.compare.request import CompareRequest, WaferLink
 from wse.studies.compare.rows import row_of
 from wse.studies.compare.tables import link_text, mapping_text
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.choose_layout import ChosenLayout, choose_layout, layouts_by_users
 from wse.studies.estimate.estimate import TimedEstimate, timed_estimate
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.results.placement import ModelResult, model_result
 from wse.tracing.query.comparison_row import ComparisonRow
 

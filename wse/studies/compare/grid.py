@@ -13,17 +13,17 @@ from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.reports.as_json import Report
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural
-from wse.request.compare_request import TIMES_THE_FEWEST, CompareRequest, check
-from wse.request.engine_option import THIS_MACHINE, EngineChoice
-from wse.request.mapping_file import load_mapping
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.studies.compare.combination import Combination, CombinationRows, combination_rows
+from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import assumptions_of, distinct_rows, with_best
 from wse.studies.compare.verdict import verdict
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.estimate import inputs
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.studies.options.mapping_file import load_mapping
 from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import EstimatedSpeed, published_speeds
 from wse.studies.workers.engine_pool import Pool, each_output, engine_pool

@@ -9,12 +9,12 @@ from typing import Final, Literal
 
 from wse.errors import BadInput, DoesNotFit
 from wse.reports.terminal import printable
-from wse.request.compare_request import CompareRequest
-from wse.request.estimate_request import EstimateRequest
-from wse.request.gpu_estimate_request import PreparedGpuEstimate, prepare_gpus
 from wse.serving.operating_point import Deployment, OperatingPoint, RequestShape, operating_point
 from wse.serving.plan import saturating_users
 from wse.serving.prices import prices_of_gpu
+from wse.studies.compare.request import CompareRequest
+from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate, prepare_gpus
+from wse.studies.estimate.request import EstimateRequest
 
 Kind = Literal["wafer", "gpu"]
 WAFER: Final[Kind] = "wafer"

@@ -13,15 +13,15 @@ from typing import Final
 from wse.errors import UnknownName
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural, rate_and_latency
-from wse.request.compare_request import CompareRequest
-from wse.request.engine_option import THIS_MACHINE, EngineChoice
-from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.compare.grid import compare, fewest_wafers, wafer_counts
+from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import with_best
 from wse.studies.compare.streaming import BATCHES, StreamedRate, streamed_row, users_with_room, weights_of
 from wse.studies.compare.verdict import place, rate, speed
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.tracing.query.comparison_row import ComparisonRow
 
 ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"

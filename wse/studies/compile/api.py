@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wse.request.arguments import checks_arguments, read_request
-from wse.request.compile_request import CompileRequest
+from wse.studies.compile.request import CompileRequest
+from wse.studies.options.arguments import checks_arguments, read_request
 
 if TYPE_CHECKING:
     from wse.studies.compile.result import CompileResult

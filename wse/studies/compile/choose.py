@@ -22,18 +22,18 @@ from wse.compiler.search.search import Breadth, Compilation, search
 from wse.compiler.search.trial import Timer
 from wse.errors import DoesNotFit, TooFewColours
 from wse.program.program import Program
-from wse.request.basis import Placeable
+from wse.studies.options.basis import PreparedPlacement
 
 NARROW: Final = Breadth()
 """The layouts that are compiled fully where the fastest for one pass at a time is wanted."""
 
 
-def compile_program(prepared: Placeable) -> Program:
+def compile_program(prepared: PreparedPlacement) -> Program:
     """The Program with the fewest cycles for the whole request; errors as of `compile_with_remedies`."""
     return compile_with_remedies(prepared).program
 
 
-def compile_with_remedies(prepared: Placeable, breadth: Breadth = NARROW) -> Compilation:
+def compile_with_remedies(prepared: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
     """Return the Program with the fewest cycles for the whole request, and the layouts that were tried.
 
     Args:
@@ -65,7 +65,7 @@ def compile_with_remedies(prepared: Placeable, breadth: Breadth = NARROW) -> Com
         raise DoesNotFit(message) from error
 
 
-def compile_fastest(prepared: Placeable, breadth: Breadth = NARROW) -> Compilation:
+def compile_fastest(prepared: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
     """Return the Program with the fewest cycles for the whole request, without a look for remedies.
 
     Args:
@@ -80,7 +80,7 @@ def compile_fastest(prepared: Placeable, breadth: Breadth = NARROW) -> Compilati
     return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p), breadth)
 
 
-def request_cycles(prepared: Placeable, program: Program) -> float:
+def request_cycles(prepared: PreparedPlacement, program: Program) -> float:
     """Return about the cycles of a whole request: its prompts, and its tokens as in the middle of the answer."""
     p = prepared
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
@@ -88,7 +88,7 @@ def request_cycles(prepared: Placeable, program: Program) -> float:
     return _prompt_cycles(fabric) + (fabric.decode_cost(*p.middle_context).cycles + passes) * p.new_tokens
 
 
-def pass_fabric(prepared: Placeable, compilation: Compilation, tokens: int) -> Fabric:
+def pass_fabric(prepared: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
     """The fabric model of a pass over so many new tokens of a user, compiled for the regions of a compilation.
 
     It has the rewrites, the columns of attention and the trees that pay for it; what it needs of SRAM besides need not
@@ -121,7 +121,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
     return sum(cost.cycles for cost in costs[:1]) + sum(slowest[cost] for cost in costs[1:])
 
 
-def _timing(prepared: Placeable) -> Timer:
+def _timing(prepared: PreparedPlacement) -> Timer:
     """The times of a request in the middle of what it asks for."""
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
@@ -132,7 +132,7 @@ def _timing(prepared: Placeable) -> Timer:
     return Timer(by_step, prepared.new_tokens, pattern_times(line).alone_cycles)
 
 
-def _middle_cost(prepared: Placeable, fabric: Fabric, phase: int) -> PhaseCost:
+def _middle_cost(prepared: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
     """The cost of a phase, by its index, in the middle of what is asked for."""
     match fabric.program.phases[phase].name:
         case "decode":
@@ -143,7 +143,7 @@ def _middle_cost(prepared: Placeable, fabric: Fabric, phase: int) -> PhaseCost:
             return fabric.prefill_cost(phase)
 
 
-def _whole(remedy: str, prepared: Placeable) -> str:
+def _whole(remedy: str, prepared: PreparedPlacement) -> str:
     """A remedy with the other options that must change for it."""
     option, _, value = remedy.partition(" ")
     if option == "--context":

@@ -9,16 +9,16 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import RunTotals
 from wse.program.program import Program
 from wse.program.steps import ROWS
-from wse.request.basis import Placeable
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
-from wse.request.settings import replaced_numbers
 from wse.studies.compile.contention import contention_result
 from wse.studies.compile.reduces import reduces_result
 from wse.studies.compile.result import ColourUse, CompileFabric, CompileResult, CompileSram, HistogramBin
 from wse.studies.compile.sram_map import sram_map
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.first_token import prompts_result
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.basis import PreparedPlacement
+from wse.studies.options.settings import replaced_numbers
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
@@ -42,7 +42,7 @@ def compile_request(request: EstimateRequest) -> CompileResult:
     return replace(compile_result(prepared, choice.program), rewrites=rewrites)
 
 
-def compile_result(prepared: Placeable, program: Program) -> CompileResult:
+def compile_result(prepared: PreparedPlacement, program: Program) -> CompileResult:
     """Return the result of a compiled request, timed as an estimate times it: all prompts and all decoded tokens."""
     wafer, spec = prepared.wafer, prepared.spec
     clock = RunTotals(Fabric(program, wafer, prepared.software, prepared.meshes))

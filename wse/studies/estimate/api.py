@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wse.reports.progress import OnProgress, ignore
-from wse.request.arguments import checks_arguments, read_request
-from wse.request.estimate_request import EstimateRequest
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.arguments import checks_arguments, read_request
 
 if TYPE_CHECKING:
     from wse.studies.estimate.gpu_result import GpuEstimateResult
@@ -120,8 +120,8 @@ def estimate(
         trace (PATH|none): Write a trace of it, to look inside with `wse inspect`.
         on_progress: Called with (done, all, the part that begins).
     """
-    from wse.request.gpu_estimate_request import check_machine
     from wse.studies.estimate.estimate import estimate as study
+    from wse.studies.estimate.prepare_gpus import check_machine
 
     request = read_request(EstimateRequest, locals())
     check_machine(request)

@@ -14,10 +14,10 @@ from wse.compiler.pipeline import with_tiles
 from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.errors import BadInput
 from wse.reports.terminal import plural
-from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranked_layouts import CompiledLayout, LayoutRanking, Variant, ranked_layouts, variants_of
 from wse.studies.estimate.searches import Search, searches_for, with_trials
 from wse.studies.results.operating_points import user_counts

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from wse.compiler.search.remedies import fewest_wafers_for_whole_layers
 from wse.reports.result import Doc, Result
-from wse.request.prepare_estimate import PreparedEstimate
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.placement import SystemResult
 
 

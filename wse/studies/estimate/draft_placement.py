@@ -19,10 +19,10 @@ from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.reports.terminal import in_bytes, plural
-from wse.request.draft_option import HEAD, HOST, SAME
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.studies.compile.choose import compile_fastest, compile_with_remedies
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.draft import HEAD, HOST, SAME
 from wse_mappings.mesh.free_rects import free_rects
 from wse_mappings.mesh.placement import Rect
 

@@ -8,9 +8,6 @@ from wse.compiler.search.search import Compilation
 from wse.errors import DoesNotFit
 from wse.hardware.number import weakest
 from wse.reports.terminal import plural
-from wse.request.acceptance_option import DraftAcceptance
-from wse.request.draft_option import HEAD, HOST
-from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.draft_tree import DraftTree
 from wse.serving.speculation import HEAD_KIND, MODEL_KIND, choice_shares
 from wse.serving.wafer_deployment import WaferDeployment
@@ -26,6 +23,9 @@ from wse.studies.estimate.draft_result import (
     DraftTreeResult,
 )
 from wse.studies.estimate.drafting import COST_GRADE, WaferDrafter, head_token_parts, wafer_drafter
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.options.acceptance import DraftAcceptance
+from wse.studies.options.draft import HEAD, HOST
 from wse.studies.results.operating_points import ServingResult, point_result
 
 

@@ -27,9 +27,6 @@ from wse.compiler.search.search import Compilation
 from wse.hardware.number import Grade
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.request.basis import Placeable
-from wse.request.draft_option import HEAD
-from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.draft_machine import DraftMachine
 from wse.serving.route import Route, busy_cycles
 from wse.serving.wafer_deployment import WaferDeployment
@@ -38,7 +35,10 @@ from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.estimate.best_drafts import Choose
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.draft_placement import PlacedDraft, weight_bytes
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.stage_times import REGION, RouteReader, pass_time
+from wse.studies.options.basis import PreparedPlacement
+from wse.studies.options.draft import HEAD
 from wse.studies.results.users import users_at
 
 COST_GRADE: Final[Grade] = "I"
@@ -75,7 +75,7 @@ class VerifyPass:
 class VerifyPasses:
     """The passes of a compiled model over several new tokens of one user, each compiled once for the same regions."""
 
-    def __init__(self, prepared: Placeable, compilation: Compilation, *, has_head: bool) -> None:
+    def __init__(self, prepared: PreparedPlacement, compilation: Compilation, *, has_head: bool) -> None:
         """Create the passes of a compiled model, whose last layer may be that of a draft head."""
         self._prepared, self._compilation, self._has_head = prepared, compilation, has_head
         self._readers: dict[int, tuple[Fabric, RouteReader]] = {}
@@ -115,7 +115,9 @@ class VerifyPasses:
         return self._readers[tokens]
 
 
-def machine_of(prepared: Placeable, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses) -> DraftMachine:
+def machine_of(
+    prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
+) -> DraftMachine:
     """Return the times of a request's model and of its draft, for one user.
 
     Args:
@@ -130,7 +132,7 @@ def machine_of(prepared: Placeable, compilation: Compilation, draft: PlacedDraft
 
 
 def head_machine(
-    prepared: Placeable, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
+    prepared: PreparedPlacement, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
     """Return the times of a request's model and of a head that drafts for it.
 
@@ -147,7 +149,7 @@ def head_machine(
 
 
 def _model_machine(
-    prepared: Placeable, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
+    prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
     """Return the times of a request's model and of a draft model, with the time of ids on their way between them.
 
@@ -182,7 +184,7 @@ def _model_machine(
     return replace(machine, draft_s=_verify_s(draft.prepared, draft.compilation, own_passes), ways_s=ways_s)
 
 
-def _verify_s(prepared: Placeable, compilation: Compilation, passes: VerifyPasses) -> Callable[[int], float]:
+def _verify_s(prepared: PreparedPlacement, compilation: Compilation, passes: VerifyPasses) -> Callable[[int], float]:
     """Return the seconds of passes of one user by their number of tokens; of one token, those of a pass of all slots.
 
     A pass over several tokens takes no less time than one over one token of the same user.
@@ -192,14 +194,14 @@ def _verify_s(prepared: Placeable, compilation: Compilation, passes: VerifyPasse
     return lambda tokens: plain_s if tokens == 1 else max(least_s, passes.in_the_middle(tokens).model_s)
 
 
-def verify_passes(prepared: Placeable, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
+def verify_passes(prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
     """Return the passes that verify drafts: of the model compiled with its head, or of the model alone."""
     if draft.name == HEAD and draft.compilation is not None:
         return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
     return VerifyPasses(prepared, compilation, has_head=False)
 
 
-def decode_s(prepared: Placeable, compilation: Compilation) -> float:
+def decode_s(prepared: PreparedPlacement, compilation: Compilation) -> float:
     """Return the seconds of a pass over one token of each user, in the middle of what is asked for."""
     fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
     return fabric.decode_cost(*prepared.middle_context).cycles / prepared.wafer.clock_hz

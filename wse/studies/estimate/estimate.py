@@ -11,10 +11,6 @@ from dataclasses import dataclass, replace
 from wse.backends.fabric.run_totals import TimedRun
 from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.request.settings import replaced_numbers
-from wse.request.trace_path import trace_path
 from wse.serving.goal import LATENCY
 from wse.serving.plan import saturating_users
 from wse.serving.wafer_deployment import WaferDeployment
@@ -28,6 +24,8 @@ from wse.studies.estimate.first_token import prompts_result
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.latency import latency_result
 from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.room import cache_room
 from wse.studies.estimate.search import search_result
@@ -35,6 +33,8 @@ from wse.studies.estimate.sensitivity import changed_requests, sensitivity_resul
 from wse.studies.estimate.sram import estimate_sram
 from wse.studies.estimate.time_run import Routing, time_run
 from wse.studies.estimate.verify import verify_result, verify_rewrites
+from wse.studies.options.settings import replaced_numbers
+from wse.studies.options.trace_path import trace_path
 from wse.studies.results.defects import defects_result
 from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.phases import DecodeResult, decode_result, prefill_result

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from wse.request.draft_option import HEAD, SAME
-from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.draft_machine import DraftMachine, DraftSteps
 from wse.serving.gpu_deployment import GpuDeployment
 from wse.serving.steady_state import PromptRounds
 from wse.studies.estimate.best_drafts import Choose
 from wse.studies.estimate.draft_result import DraftPlaceResult
+from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate
+from wse.studies.options.draft import HEAD, SAME
 
 
 @dataclass(frozen=True, kw_only=True)

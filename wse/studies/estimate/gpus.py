@@ -7,8 +7,6 @@ from typing import Final
 
 from wse.hardware.number import Grade, SourcedNumber, weakest
 from wse.models.tensors.model_tensors import parameter_count
-from wse.request.estimate_request import EstimateRequest
-from wse.request.gpu_estimate_request import PreparedGpuEstimate, prepare_gpu_estimate
 from wse.serving.cost import system_cost, system_energy
 from wse.serving.economics import Economics
 from wse.serving.gpus.load import gpu_numbers, stack_numbers
@@ -34,6 +32,8 @@ from wse.studies.estimate.gpu_result import (
     GpuVerifyResult,
 )
 from wse.studies.estimate.grades import SOURCES, GradeResult
+from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate, prepare_gpu_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 

@@ -22,11 +22,11 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate, Compilation
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.errors import DoesNotFit
-from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.goal import Goal
 from wse.serving.plan import plan
 from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.searches import Search, searches_for
 from wse_mappings.cuts.split import ceil_div
 

@@ -14,8 +14,8 @@ from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
-from wse.request.prepare_estimate import PreparedEstimate
 from wse.studies.estimate.choose_layout import ChosenLayout
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.users import users_at
 
 CHOSEN: Final = "as chosen"

@@ -14,9 +14,9 @@ from typing import Final
 from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
-from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.goal import LATENCY, Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse_mappings.strategies.strategy import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)

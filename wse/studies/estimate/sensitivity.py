@@ -8,11 +8,11 @@ from typing import Any
 
 from wse.errors import DoesNotFit
 from wse.hardware.load import load_software
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate
-from wse.request.settings import replaced
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import ChangeResult, EstimateResult
 from wse.studies.estimate.sram import RESEARCH
+from wse.studies.options.settings import replaced
 
 
 def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:

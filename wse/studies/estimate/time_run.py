@@ -9,7 +9,7 @@ from wse.backends.fabric.expert_costs import Pairs
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.program.program import Program
-from wse.request.prepare_estimate import PreparedEstimate
+from wse.studies.estimate.prepare import PreparedEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from wse.backends.fabric.model import Fabric
+from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation
 from wse.reports.result import Doc, Result
-from wse.request.basis import Placeable
 from wse.studies.results.phases import CyclesBy, cycles_by_cause
 from wse.studies.results.rewrites import RewriteResult, rewrites_result
 

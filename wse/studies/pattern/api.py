@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wse.reports.progress import OnProgress, ignore
-from wse.request.arguments import checks_arguments, read_request
-from wse.request.pattern_request import PatternRequest
+from wse.studies.options.arguments import checks_arguments, read_request
+from wse.studies.pattern.request import PatternRequest
 
 if TYPE_CHECKING:
     from wse.studies.pattern.result import PatternResult

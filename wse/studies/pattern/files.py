@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wse.reports.output_file import page_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
-from wse.request.pattern_request import PatternRequest
+from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.result import PatternResult
 from wse.studies.pattern.study import compare_patterns, laboratory_of
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from wse.backends.fabric.model import Fabric
+from wse.compiler.placeable import Placeable
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import count, percent, plural, printable
-from wse.request.basis import Placeable
 
 Axis = Literal["rows", "columns"]
 AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}

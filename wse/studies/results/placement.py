@@ -116,7 +116,7 @@ class SystemResult(Result):
     context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
 
     def mapping_file(self) -> str:
-        """The stages as the text of a mapping file, as `wse.request.mapping_file` reads it.
+        """The stages as the text of a mapping file, as `wse.studies.options.mapping_file` reads it.
 
         Raises:
             BadInput: a stage spans wafers, or is on the PEs of another.

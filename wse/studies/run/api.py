@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wse.reports.progress import OnProgress, ignore
-from wse.request.arguments import checks_arguments, read_request
-from wse.request.run_request import RunRequest
+from wse.studies.options.arguments import checks_arguments, read_request
+from wse.studies.run.request import RunRequest
 
 if TYPE_CHECKING:
     from wse.studies.run.result import RunResult

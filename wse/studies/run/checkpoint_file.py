@@ -23,7 +23,7 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
 from wse.reports.output_file import open_output
-from wse.request.prepare_run import PreparedRun
+from wse.studies.run.prepare import PreparedRun
 
 Arrays = dict[str, npt.NDArray[Any]]
 CHECKPOINT_OPTION: Final = "--checkpoint"

@@ -17,9 +17,9 @@ from wse.backends.fabric.run_totals import RunTotals
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
-from wse.request.draft_option import HOST, NGRAM
-from wse.request.prepare_draft import PreparedDraft
 from wse.studies.compile.draft_times import DraftTimes, Region
+from wse.studies.options.draft import HOST, NGRAM
+from wse.studies.run.prepare_draft import PreparedDraft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

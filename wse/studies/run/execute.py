@@ -16,12 +16,12 @@ from wse.errors import BadInput, BadTrace
 from wse.program.program import Program
 from wse.reports.output_file import write_output
 from wse.reports.progress import OnProgress, ignore
-from wse.request.prepare_draft import PreparedDraft
-from wse.request.prepare_run import PreparedRun, weights_of
 from wse.studies.run.answer import OnText
 from wse.studies.run.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpointed_engine import CheckpointedEngine
 from wse.studies.run.make_drafter import make_drafter
+from wse.studies.run.prepare import PreparedRun, weights_of
+from wse.studies.run.prepare_draft import PreparedDraft
 from wse.studies.run.profile import profile_result, timed_steps
 from wse.studies.run.result import RunResult
 from wse.studies.run.session import Session
@@ -91,7 +91,12 @@ def execute(
     file = None if checkpoint is None else CheckpointFile(checkpoint, prepared, program, digest)
     start = None if file is None else file.read()
     samplers = _samplers(prepared, program)
-    open_recorder = None if trace is None else partial(RunRecorder, trace, prepared, program, digest)
+    request = prepared.request
+    open_recorder = (
+        None
+        if trace is None
+        else partial(RunRecorder, trace, prepared, program, digest, request.sampling, request.weights)
+    )
     if trace is not None and trace.exists():
         on_warning(f"{trace}: this run's trace takes the place of the one that is there; --trace NAME keeps both")
     try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from wse.backends.execute.engine import Engine
 from wse.program.program import Program
-from wse.request.draft_option import draft_place, has_draft
-from wse.request.prepare_draft import PreparedDraft
-from wse.request.prepare_run import PreparedRun, weights_of
 from wse.studies.compile.draft_times import DraftTimes, Region
+from wse.studies.options.draft import draft_place, has_draft
 from wse.studies.run.drafts import Drafter, DraftModel, LookUp
+from wse.studies.run.prepare import PreparedRun, weights_of
+from wse.studies.run.prepare_draft import PreparedDraft
 
 
 def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDraft, Program] | None) -> Drafter | None:

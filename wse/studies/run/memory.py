@@ -16,8 +16,8 @@ from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.reports.terminal import count, in_bytes
-from wse.request.prepare_run import PreparedRun, prepare
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.run.prepare import PreparedRun, prepare
 
 
 def check_memory(prepared: PreparedRun, program: Program) -> None:

@@ -11,7 +11,7 @@ from wse.backends.execute.backend import BackendFactory
 from wse.backends.execute.required_memory import required_bytes
 from wse.errors import BadInput
 from wse.program.program import Program
-from wse.request.prepare_run import PreparedRun
+from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.ray_engine import RayEngine
 from wse.studies.run.wafer_actor import WaferActor
 from wse.studies.workers.ray_cluster import cpus_of_each, imported_ray, node_resources, ray_cluster

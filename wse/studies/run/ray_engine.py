@@ -33,7 +33,7 @@ from wse.errors import WseBug
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import Slots
-from wse.request.run_request import RunRequest
+from wse.studies.run.request import RunRequest
 from wse.studies.run.wafer_actor import WaferJob
 from wse.studies.run.wafer_actors import ActorCall, WaferActors
 from wse.studies.run.wafer_states import merge_states, state_of_wafer

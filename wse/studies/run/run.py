@@ -14,16 +14,16 @@ from wse.errors import BadInput
 from wse.program.program import Program
 from wse.reports.output_file import output_path
 from wse.reports.progress import OnProgress, ignore
-from wse.request.engine_option import RAY, EngineChoice, check_engine
-from wse.request.prepare_draft import prepare_draft
-from wse.request.prepare_run import PreparedRun, prepare
-from wse.request.run_request import RunRequest
-from wse.request.trace_path import trace_path
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.engine import RAY, EngineChoice, check_engine
+from wse.studies.options.trace_path import trace_path
 from wse.studies.run.answer import OnText
 from wse.studies.run.checkpoint_file import CHECKPOINT_OPTION
 from wse.studies.run.execute import execute
 from wse.studies.run.memory import check_memory
+from wse.studies.run.prepare import PreparedRun, prepare
+from wse.studies.run.prepare_draft import prepare_draft
+from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.speedscope import PROFILE_OPTION
 from wse.tracing.record.keeper import check_policy

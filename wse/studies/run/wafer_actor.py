@@ -12,8 +12,8 @@ from wse.backends.execute.tiles import Source
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.request.prepare_run import weights_of
-from wse.request.run_request import RunRequest
+from wse.studies.run.prepare import weights_of
+from wse.studies.run.request import RunRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

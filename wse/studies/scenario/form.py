@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from wse.hardware.quantity import COUNT, TOKEN, whole_number
-from wse.request.placement_request import DEFAULT_EXPERTS, DEFAULT_MAPPING, DEFAULT_SCHEDULE, DEFAULT_SOFTWARE
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
+from wse.studies.options.placement import DEFAULT_EXPERTS, DEFAULT_MAPPING, DEFAULT_SCHEDULE, DEFAULT_SOFTWARE
 
 Relation = Literal["about", "at_least", "at_most"]
 Confidence = Literal["high", "medium", "low"]

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from wse.errors import BadInput
 from wse.models.load import load_model
-from wse.request.draft_option import SAME
-from wse.request.estimate_request import EstimateRequest
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.draft import SAME
 from wse.studies.scenario.drafting import acceptance_text, draft_name
 from wse.studies.scenario.form import AUTO, DEFAULT, DraftForm, MachineForm, ScenarioForm
 from wse.studies.scenario.result import CombinationResult

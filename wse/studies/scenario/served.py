@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from wse.request.serve_request import CONTINUOUS, ServeRequest
 from wse.studies.scenario.drafting import acceptance_text
 from wse.studies.scenario.form import ArrivalsForm, DraftForm
 from wse.studies.scenario.placement import Placement, with_draft
 from wse.studies.scenario.result import ArrivedResult
+from wse.studies.serve.request import CONTINUOUS, ServeRequest
 from wse.studies.serve.result import ServeResult
 from wse.studies.serve.serve import serve
 

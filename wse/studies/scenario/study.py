@@ -15,13 +15,13 @@ from wse.models.load import load_model
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural
-from wse.request.engine_option import THIS_MACHINE
-from wse.request.gpu_estimate_request import STACK
-from wse.request.mapping_file import load_mapping
 from wse.serving.economics import load_economics, load_gpu_economics
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.rows import assumptions_of
+from wse.studies.estimate.prepare_gpus import STACK
+from wse.studies.options.engine import THIS_MACHINE
+from wse.studies.options.mapping_file import load_mapping
 from wse.studies.scenario.drafting import acceptance_of_draft
 from wse.studies.scenario.figures import FIGURES
 from wse.studies.scenario.form import MachineForm, PublishedForm, ScenarioForm

@@ -7,7 +7,6 @@ from functools import cache
 
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.models.tensors.model_tensors import parameter_count
-from wse.request.prepare_estimate import prepare_estimate
 from wse.serving.goal import Goal
 from wse.serving.speculation import TYPICAL
 from wse.studies.compile.choose import compile_fastest
@@ -16,6 +15,7 @@ from wse.studies.estimate.draft_placement import place_draft
 from wse.studies.estimate.draft_plan import acceptance_result
 from wse.studies.estimate.drafting import WaferDrafter, wafer_drafter
 from wse.studies.estimate.estimate import timed_estimate
+from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.scenario.drafting import acceptance_of_draft
 from wse.studies.scenario.form import DraftForm, Place
 from wse.studies.scenario.machine import LaidOut, ScenarioDraft

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wse.reports.progress import OnProgress, ignore
-from wse.request.arguments import checks_arguments, read_request
-from wse.request.serve_request import ServeRequest
+from wse.studies.options.arguments import checks_arguments, read_request
+from wse.studies.serve.request import ServeRequest
 
 if TYPE_CHECKING:
     from wse.studies.serve.result import ServeResult

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from wse.reports.result import Doc
-from wse.request.acceptance_option import DraftAcceptance
 from wse.serving.simulation.drafts import Drafts
 from wse.studies.estimate.best_drafts import UsersOfDrafts
 from wse.studies.estimate.draft_plan import acceptance_result
 from wse.studies.estimate.draft_result import AcceptanceResult, DraftPlaceResult
+from wse.studies.options.acceptance import DraftAcceptance
 
 
 @dataclass(frozen=True, kw_only=True)

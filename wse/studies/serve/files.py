@@ -9,8 +9,8 @@ from typing import Any, Final
 from wse.errors import BadInput
 from wse.reports.output_file import output_path, page_path, write_output
 from wse.reports.progress import OnProgress
-from wse.request.serve_request import ServeRequest
 from wse.studies.serve.page.page import as_html
+from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.result import ServeResult
 from wse.studies.serve.serve import serve
 from wse.studies.serve.timeline import timeline_of

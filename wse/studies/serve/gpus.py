@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wse.models.tensors.model_tensors import parameter_count
-from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.best_drafts import UsersOfDrafts
 from wse.studies.estimate.gpu_drafting import GpuDrafter, gpu_draft_place
+from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.drafts import drafts_result
 from wse.studies.serve.machine import Machine, MachineResult, times

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
-from wse.request.prepare_serve import PreparedServe
 from wse.studies.serve.machine import Machine
+from wse.studies.serve.prepare import PreparedServe
 
 GIGA: Final = 1e9
 MICRO: Final = 1e-6

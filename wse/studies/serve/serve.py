@@ -13,10 +13,6 @@ from typing import Any, Final, Protocol
 
 from wse.errors import BadInput, DoesNotFit
 from wse.reports.progress import OnProgress, ignore
-from wse.request.gpu_estimate_request import PreparedGpuEstimate
-from wse.request.prefill_options import prefill_errors
-from wse.request.prepare_serve import Placement, PreparedServe, prepare_serve
-from wse.request.serve_request import LEAST_LOADED, STATIC, ServeRequest
 from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS
 from wse.serving.operating_point import operating_point
 from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
@@ -33,10 +29,14 @@ from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.workload import CONSTANT, Workload
+from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate
 from wse.studies.serve.drafts import drawn_drafts
 from wse.studies.serve.gpus import gpu_machine
 from wse.studies.serve.kv_transfer import KvTransferResult, kv_transfer
 from wse.studies.serve.machine import Machine
+from wse.studies.serve.prefill_options import prefill_errors
+from wse.studies.serve.prepare import Placement, PreparedServe, prepare_serve
+from wse.studies.serve.request import LEAST_LOADED, STATIC, ServeRequest
 from wse.studies.serve.result import STABLE_LOAD, LoadResult, RequestsResult, ServeResult
 from wse.studies.serve.served import served_result
 from wse.studies.serve.wafers import wafer_machine

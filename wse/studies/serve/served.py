@@ -10,7 +10,6 @@ import numpy as np
 
 from wse.arrays import F64, Bools
 from wse.hardware.number import SourcedNumber, weakest
-from wse.request.prepare_serve import PreparedServe
 from wse.serving.cost import MILLION, SECONDS_PER_HOUR
 from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.pass_costs import PassCosts
@@ -25,6 +24,7 @@ from wse.serving.simulation.statistics import (
 )
 from wse.serving.simulation.workload import FAST, NORMAL
 from wse.studies.serve.machine import Machine, times
+from wse.studies.serve.prepare import PreparedServe
 from wse.studies.serve.result import (
     AmountResult,
     DistributionResult,

@@ -12,8 +12,8 @@ from typing import Final
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import REPORT, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation
-from wse.request.basis import Placeable
 from wse.serving.route import as_loop
 from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.stage_times import RouteReader, pass_time

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wse.compiler.search.search import Compilation
-from wse.request.draft_option import HEAD
-from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.simulation.staged_costs import DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.best_drafts import UsersOfDrafts
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.draft_placement import PlacedDraft, place_draft
 from wse.studies.estimate.draft_plan import place_result
 from wse.studies.estimate.drafting import WaferDrafter, wafer_drafter
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.options.draft import HEAD
 from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.serve.drafts import DraftsResult, drafts_result
 from wse.studies.serve.wafer_costs import wafer_costs

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from wse.number_formats import ELEMENT_BYTES
-from wse.request.prepare_estimate import PreparedEstimate
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.estimate import inputs
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.placement import model_result
 from wse.studies.serve.machine import Machine, MachineResult, times
 from wse.studies.serve.wafer_drafts import drafted_costs

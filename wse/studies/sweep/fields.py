@@ -10,10 +10,10 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.hardware.load import check_value
 from wse.hardware.quantity import COUNT, whole_number
-from wse.request.arguments import value_as
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import RequestField, options_of
-from wse.request.settings import MACHINES, SOFTWARE, WAFER, check_name, machine_numbers, read_setting
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.arguments import value_as
+from wse.studies.options.option import RequestField, options_of
+from wse.studies.options.settings import MACHINES, SOFTWARE, WAFER, check_name, machine_numbers, read_setting
 
 Scalar = str | int | float
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wse.request.estimate_request import EstimateRequest
-from wse.request.settings import SOFTWARE, WAFER
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.settings import SOFTWARE, WAFER
 from wse.studies.sweep.fields import Scalar, is_number_of_machine, option_value
 
 TOKENS: Final = "new_tokens"

@@ -15,9 +15,9 @@ from typing import Any, Final
 from wse.errors import BadInput, BadMapping, BadMesh, BadModel, BadWafer, UnknownName
 from wse.files import read_toml
 from wse.hardware.mesh import parse_mesh
-from wse.request.arguments import is_list
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.arguments import is_list
 from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
 from wse.studies.sweep.grid import Axis, Grid
 

@@ -23,7 +23,7 @@ from wse.reports.progress import SWEEPING, duration, progress_on
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import WIDEST, count, plural
-from wse.request.engine_option import THIS_MACHINE, EngineChoice
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.sweep.fields import known_fields
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wse.reports.progress import OnProgress, ignore
-from wse.request.arguments import checks_arguments, read_request
-from wse.request.estimate_request import EstimateRequest
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.arguments import checks_arguments, read_request
 
 if TYPE_CHECKING:
     from wse.studies.what_if.result import WhatIfResult
@@ -72,7 +72,7 @@ def what_if(
         jobs: Processes; all cores where None.
         on_progress: Called with (estimates done, all, the change that is done).
     """
-    from wse.request.what_if_option import read_changes
+    from wse.studies.what_if.changes import read_changes
     from wse.studies.what_if.study import check
     from wse.studies.what_if.study import what_if as study
 

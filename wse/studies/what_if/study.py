@@ -12,14 +12,14 @@ from wse.hardware.load import load_software, load_wafer
 from wse.reports.price import scale_note
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural
-from wse.request.engine_option import THIS_MACHINE, EngineChoice
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
-from wse.request.settings import SOFTWARE, WAFER, with_settings
-from wse.request.what_if_option import Change
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.estimate import estimate_of, inputs
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.studies.options.settings import SOFTWARE, WAFER, with_settings
+from wse.studies.what_if.changes import Change
 from wse.studies.what_if.result import WhatIfResult, WhatIfRow
 from wse.studies.workers.engine_pool import each_output, engine_pool
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from wse.errors import BadInput
-from wse.request.engine_option import RAY, EngineChoice, check_engine
+from wse.studies.options.engine import RAY, EngineChoice, check_engine
 from wse.studies.workers.pool import KilledItem, Queue, Task, outputs, process_count
 
 Item = TypeVar("Item")

@@ -19,10 +19,10 @@ from wse.backends.fabric.expert_costs import Pairs
 from wse.backends.fabric.model import CacheUse, TokenClass
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.fabric.run_totals import RunTotals, TimedRun
+from wse.compiler.placeable import Placeable
 from wse.errors import BadTrace
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.request.basis import Placeable
 from wse.tracing.query.expert_load import ExpertLoad
 from wse.tracing.record.header import trace_header
 from wse.tracing.record.recorder import MOST_ROWS, Recorder

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import wse
+from wse.compiler.placeable import Placeable
 from wse.program.program import Program
-from wse.request.basis import Placeable
 from wse_traces.header import RunHeader
 
 

@@ -16,12 +16,13 @@ import numpy as np
 
 from wse.backends.execute.outputs import Values
 from wse.backends.execute.pe_contents import Bytes, PePlace
+from wse.backends.execute.sampling import Sampling
 from wse.backends.fabric.expert_costs import Pairs
 from wse.backends.fabric.model import CacheUse
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
+from wse.compiler.placeable import Placeable
 from wse.program.program import Program
-from wse.request.prepare_run import PreparedRun
 from wse.tracing.query.expert_load import ExpertLoad
 from wse.tracing.record.header import trace_header
 from wse.tracing.record.recorder import Recorder
@@ -55,10 +56,23 @@ class _PhaseRun(NamedTuple):
 class RunRecorder(Recorder):
     """Writes one run."""
 
-    def __init__(self, path: Path, prepared: PreparedRun, program: Program, digest: str) -> None:
-        """Raises TraceError when the path cannot be written."""
-        sampling = prepared.request.sampling
-        options = {"command": "run", "weights": prepared.request.weights, **asdict(sampling)}
+    def __init__(
+        self, path: Path, prepared: Placeable, program: Program, digest: str, sampling: Sampling, weights: str | None
+    ) -> None:
+        """Begin the trace of a run.
+
+        Args:
+            path: The file.
+            prepared: What the Program was compiled of.
+            program: The Program that runs.
+            digest: Its digest.
+            sampling: The rule by which tokens are chosen.
+            weights: The seed of random weights as it was asked for; None for the model's own.
+
+        Raises:
+            TraceError: The path cannot be written.
+        """
+        options = {"command": "run", "weights": weights, **asdict(sampling)}
         super().__init__(path, program, trace_header(prepared, program, digest, sampling.seed, options))
         self._outputs: list[tuple[int, Values]] = []
         self._contents: list[tuple[PePlace, int, Bytes]] = []

@@ -8,9 +8,6 @@ from dataclasses import replace
 from wse.errors import DoesNotFit
 from wse.reports.as_json import Report
 from wse.reports.progress import OnProgress, ignore
-from wse.request.compare_request import CompareRequest, check
-from wse.request.engine_option import THIS_MACHINE, EngineChoice
-from wse.request.gpu_estimate_request import PreparedGpuEstimate
 from wse.serving.prices import prices_without_gpus
 from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.compare.combination import CombinationRows
@@ -21,7 +18,10 @@ from wse.studies.compare.curve.row import CurveRow
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.grid import Grid, grid_inputs, grid_of, wafer_size
 from wse.studies.compare.machine import WAFER, Machine, gpu_machine, prepared_gpus
+from wse.studies.compare.request import CompareRequest, check
 from wse.studies.compare.rows import assumptions_of, distinct_rows
+from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds
 from wse.studies.workers.engine_pool import engine_pool
 

@@ -14,10 +14,6 @@ from dataclasses import dataclass, replace
 
 from wse.errors import BadInput, DoesNotFit
 from wse.reports.progress import OnProgress, ignore
-from wse.request.compare_request import CompareRequest, WaferLink, check
-from wse.request.engine_option import THIS_MACHINE, EngineChoice
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.request.targets import read_lengths
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import Deployment, RequestShape
 from wse.serving.plan import Plan, plan
@@ -27,10 +23,14 @@ from wse.studies.compare.grid import all_outputs, combinations_of, fewest_wafers
 from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
 from wse.studies.compare.plan.verdict import plan_verdict
+from wse.studies.compare.request import CompareRequest, WaferLink, check
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.rows import assumptions_of
+from wse.studies.compare.targets import read_lengths
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.ranked_layouts import ranked_layouts
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.hardware.load import load_software
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import prepare_estimate
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.parts import ModelCapacity, WafersNeeded
 from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request

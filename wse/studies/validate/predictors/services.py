@@ -22,14 +22,14 @@ from wse.errors import BadInput, DoesNotFit
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
-from wse.request.estimate_request import EstimateRequest
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.serving.draft_machine import DraftMachine
 from wse.serving.speculation import Acceptance, acceptance_of, best_draft
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.draft_placement import place_head
 from wse.studies.estimate.drafting import head_machine, verify_passes
 from wse.studies.estimate.estimate import estimate_of
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.service_terms import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import OptionsOf
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import OptionsOf
 
 NOT_OF_PLACEMENT: Final = (
     *("draft", "draft_model", "draft_place", "gpu", "gpus", "stack", "parallelism"),

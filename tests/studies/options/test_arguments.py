@@ -12,14 +12,14 @@ import pytest
 
 from wse.errors import BadInput
 from wse.hardware.quantity import TOKEN, is_time
-from wse.request.arguments import argument_value, checks_arguments, read_request
-from wse.request.compare_request import CompareRequest
-from wse.request.compile_request import CompileRequest
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import Option, RequestField, options_of
-from wse.request.run_request import RunRequest
-from wse.request.serve_request import ServeRequest
-from wse.request.targets import read_lengths
+from wse.studies.compare.request import CompareRequest
+from wse.studies.compare.targets import read_lengths
+from wse.studies.compile.request import CompileRequest
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.arguments import argument_value, checks_arguments, read_request
+from wse.studies.options.option import Option, RequestField, options_of
+from wse.studies.run.request import RunRequest
+from wse.studies.serve.request import ServeRequest
 
 
 def halves(text: str) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from wse.errors import WseError
-from wse.request.serve_request import ServeRequest
+from wse.studies.serve.request import ServeRequest
 
 _OPTION: Final = re.compile(r"--(wafers?|gpus?|stack|mesh)(?![\w-])")
 
@@ -17,7 +17,7 @@ _OPTION: Final = re.compile(r"--(wafers?|gpus?|stack|mesh)(?![\w-])")
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
     """A context in which a WseError on the placement that reads prompts names the options that it was asked for with.
 
-    >>> from wse.request.estimate_request import EstimateRequest
+    >>> from wse.studies.estimate.request import EstimateRequest
     >>> with prefill_errors(ServeRequest(base=EstimateRequest(), prefill="own")):
     ...     raise WseError("--wafers 99: choose at most 5, or a larger --mesh")
     Traceback (most recent call last):

@@ -15,7 +15,7 @@ from wse.hardware.load import Values, check_value, load_software, load_wafer
 from wse.hardware.number import numeric_fields, unit_of
 from wse.hardware.quantity import read_factor, read_quantity, units_for
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.request.placement_request import PlacementRequest
+from wse.studies.options.placement import PlacementRequest
 
 R = TypeVar("R", bound=PlacementRequest)
 

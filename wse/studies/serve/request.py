@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from wse.hardware.quantity import TOKEN
-from wse.request import known_names
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import Option, OptionsOf
 from wse.serving.goal import THROUGHPUT
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options import known_names
+from wse.studies.options.option import Option, OptionsOf
 
 CONTINUOUS: Final = "continuous"
 STATIC: Final = "static"

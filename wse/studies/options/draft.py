@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.request.run_request import RunRequest
+from wse.studies.run.request import RunRequest
 
 NGRAM: Final = "ngram"
 """The draft that is looked up in the text so far."""

@@ -12,12 +12,6 @@ from wse.errors import BadInput, UnknownName
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural
-from wse.request.acceptance_option import DraftAcceptance, read_acceptance
-from wse.request.basis import dtype_note
-from wse.request.draft_option import SAME
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import check_counts, options_of
-from wse.request.prepare_estimate import check_drafts, check_objective, check_replicas, load_draft_model
 from wse.serving.economics import Economics, load_gpu_economics
 from wse.serving.goal import Goal
 from wse.serving.gpu_deployment import GpuDeployment
@@ -27,6 +21,12 @@ from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
 from wse.serving.prices import gpu_price
+from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas, load_draft_model
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.acceptance import DraftAcceptance, read_acceptance
+from wse.studies.options.basis import dtype_note
+from wse.studies.options.draft import SAME
+from wse.studies.options.option import check_counts, options_of
 
 STACK: Final = "vllm"
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"

@@ -7,28 +7,28 @@ from pathlib import Path
 
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import BadInput, UnknownName
+from wse.hardware.live_mesh import logical_wafer
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
-from wse.request.acceptance_option import DraftAcceptance, read_acceptance
-from wse.request.basis import (
-    Placeable,
+from wse.serving.economics import Economics, load_economics
+from wse.serving.goal import LATENCY, OBJECTIVES, Goal
+from wse.serving.network import Network, load_network
+from wse.serving.prices import wafer_price
+from wse.studies.estimate.request import LENGTH, EstimateRequest
+from wse.studies.options.acceptance import DraftAcceptance, read_acceptance
+from wse.studies.options.basis import (
+    PreparedPlacement,
     check_context,
     check_pass,
     dtype_note,
     load_basis,
     placement_options,
 )
-from wse.request.draft_option import PLACES, SAME
-from wse.request.estimate_request import LENGTH, EstimateRequest
-from wse.request.live_mesh import logical_wafer
-from wse.request.mapping_file import check_listed
-from wse.request.option import check_counts
-from wse.request.settings import with_settings
-from wse.request.vocabulary import check_vocabulary
-from wse.serving.economics import Economics, load_economics
-from wse.serving.goal import LATENCY, OBJECTIVES, Goal
-from wse.serving.network import Network, load_network
-from wse.serving.prices import wafer_price
+from wse.studies.options.draft import PLACES, SAME
+from wse.studies.options.mapping_file import check_listed
+from wse.studies.options.option import check_counts
+from wse.studies.options.settings import with_settings
+from wse.studies.options.vocabulary import check_vocabulary
 
 MOST_USERS = 4096
 """Maximum users of one batch."""
@@ -37,7 +37,7 @@ MOST_USERS_OF_REPLICAS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedEstimate(Placeable):
+class PreparedEstimate(PreparedPlacement):
     """A request with everything loaded and decided but the Program."""
 
     request: EstimateRequest

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from wse.errors import BadInput
 from wse.hardware.quantity import TOKEN, whole_number
-from wse.request import known_names
-from wse.request.engine_option import LOCAL, EngineName, RayAddress
-from wse.request.option import Option
-from wse.request.placement_request import PlacementRequest
+from wse.studies.options import known_names
+from wse.studies.options.engine import LOCAL, EngineName, RayAddress
+from wse.studies.options.option import Option
+from wse.studies.options.placement import PlacementRequest
 
 if TYPE_CHECKING:
     from wse.backends.execute.sampling import Sampling

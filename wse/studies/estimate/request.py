@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from wse.hardware.quantity import TOKEN
-from wse.request import known_names
-from wse.request.option import Option
-from wse.request.placement_request import PlacementRequest
 from wse.serving.goal import OBJECTIVES
+from wse.studies.options import known_names
+from wse.studies.options.option import Option
+from wse.studies.options.placement import PlacementRequest
 
 LENGTH: Final = 1024
 """Tokens of a prompt, and generated ones, where neither was asked for and the model was made for both."""

@@ -7,10 +7,10 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.models.load import load_model
-from wse.request.draft_option import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
-from wse.request.prepare_run import PreparedRun, prepare
-from wse.request.run_request import RunRequest
-from wse.request.vocabulary import check_vocabulary
+from wse.studies.options.draft import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
+from wse.studies.options.vocabulary import check_vocabulary
+from wse.studies.run.prepare import PreparedRun, prepare
+from wse.studies.run.request import RunRequest
 
 REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram, which needs no model"
 

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from wse.hardware.quantity import TOKEN
 from wse.number_formats import CODINGS, DTYPES
-from wse.request import known_names
-from wse.request.option import Option
+from wse.studies.options import known_names
+from wse.studies.options.option import Option
 
 Values = tuple[tuple[str, float], ...]
 

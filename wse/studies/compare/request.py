@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.errors import BadInput
 from wse.hardware.quantity import COUNT, whole_number
-from wse.request import known_names
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import Option, OptionsOf, check_counts, options_of, read_amount
-from wse.request.targets import NO_TARGETS, Targets, check_targets
 from wse.serving.goal import COST, LATENCY, Goal
 from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
+from wse.studies.compare.targets import NO_TARGETS, Targets, check_targets
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options import known_names
+from wse.studies.options.option import Option, OptionsOf, check_counts, options_of, read_amount
 
 if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec
@@ -195,9 +195,9 @@ def check(request: CompareRequest) -> None:
         BadInput: a number out of range, an empty list, more rows than anybody reads, or a single new token.
         UnknownName: there is no such mapping.
     """
-    from wse.request.gpu_estimate_request import OF_GPUS, check_machine
-    from wse.request.mapping_file import load_mapping
-    from wse.request.prepare_estimate import check_replicas
+    from wse.studies.estimate.prepare import check_replicas
+    from wse.studies.estimate.prepare_gpus import OF_GPUS, check_machine
+    from wse.studies.options.mapping_file import load_mapping
 
     for field in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
         if getattr(request, field) == ():

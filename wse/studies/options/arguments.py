@@ -19,7 +19,7 @@ from types import GenericAlias, NoneType, SimpleNamespace
 from typing import Any, Final, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from wse.errors import BadInput, UnknownName
-from wse.request.option import RequestField, options_of, request_of, union_parts
+from wse.studies.options.option import RequestField, options_of, request_of, union_parts
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,14 +10,14 @@ import wse
 from wse.cli import main
 from wse.errors import BadInput, UnknownName, WseError
 from wse.hardware.load import load_software, load_wafer
-from wse.request.compare_request import CompareRequest
-from wse.request.compile_request import CompileRequest
-from wse.request.estimate_request import EstimateRequest
-from wse.request.option import options_of
-from wse.request.prepare_estimate import prepare_estimate
-from wse.request.run_request import RunRequest
-from wse.request.serve_request import ServeRequest
-from wse.request.settings import with_settings
+from wse.studies.compare.request import CompareRequest
+from wse.studies.compile.request import CompileRequest
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import options_of
+from wse.studies.options.settings import with_settings
+from wse.studies.run.request import RunRequest
+from wse.studies.serve.request import ServeRequest
 
 PLAIN = {"mapping": "region", "schedule": "released"}
 QUICK = EstimateRequest(model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)

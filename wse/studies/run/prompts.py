@@ -16,7 +16,7 @@ from wse.models.catalogue import BUNDLED
 from wse.models.configs.config import generation_end_ids
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
-from wse.request.run_request import RunRequest
+from wse.studies.run.request import RunRequest
 
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
 

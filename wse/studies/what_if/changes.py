@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.request.settings import SOFTWARE, WAFER, machine_numbers, read_setting
+from wse.studies.options.settings import SOFTWARE, WAFER, machine_numbers, read_setting
 
 DEFAULT: Final = "default"
 MOST_CHANGES: Final = 200

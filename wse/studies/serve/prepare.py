@@ -9,16 +9,16 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.hardware.mesh import parse_mesh
 from wse.models.load import load_model
-from wse.request.arrivals_file import read_arrivals
-from wse.request.basis import check_context
-from wse.request.estimate_request import EstimateRequest
-from wse.request.gpu_estimate_request import PreparedGpuEstimate, check_machine, prepare_gpu_estimate
-from wse.request.option import check_counts
-from wse.request.prefill_options import prefill_errors
-from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.request.serve_request import BATCHING, DISPATCHES, LOAD, OWN, PREFILL_PLACES, STATIC, ServeRequest
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.serving.simulation.workload import ARRIVALS, Workload, WorkloadOptions, draw_workload
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate, check_machine, prepare_gpu_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.basis import check_context
+from wse.studies.options.option import check_counts
+from wse.studies.serve.arrivals_file import read_arrivals
+from wse.studies.serve.prefill_options import prefill_errors
+from wse.studies.serve.request import BATCHING, DISPATCHES, LOAD, OWN, PREFILL_PLACES, STATIC, ServeRequest
 
 REQUESTS: Final = 10_000
 MOST_REQUESTS: Final = 1_000_000

@@ -13,14 +13,14 @@ import pytest
 import wse
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, BadMapping, DoesNotFit, UnknownName
-from wse.request.compare_request import CompareRequest
-from wse.request.estimate_request import EstimateRequest
-from wse.request.mapping_file import check_listed, load_mapping
-from wse.request.prepare_estimate import prepare_estimate
-from wse.request.prepare_run import prepare
-from wse.request.run_request import RunRequest
 from wse.studies.compare.grid import compare
+from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.mapping_file import check_listed, load_mapping
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
 

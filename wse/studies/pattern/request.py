@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 from wse.errors import BadInput
 from wse.hardware.quantity import COUNT, whole_number
-from wse.request import known_names
-from wse.request.option import Option
-from wse.request.placement_request import (
+from wse.studies.options import known_names
+from wse.studies.options.option import Option
+from wse.studies.options.placement import (
     DEFAULT_SOFTWARE,
     DEFAULT_WAFER,
     MachineSettings,

@@ -11,28 +11,28 @@ from wse.backends.execute.tiles import Source
 from wse.compiler.options import Options
 from wse.compiler.search.remedies import smallest_mesh
 from wse.errors import BadInput, BadModel
+from wse.hardware.live_mesh import logical_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.quantity import whole_number
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural
-from wse.request.basis import Placeable, check_context, check_pass, load_basis, placement_options
-from wse.request.draft_option import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
-from wse.request.engine_option import RAY
-from wse.request.live_mesh import logical_wafer
-from wse.request.mapping_file import check_listed, mesh_of_listed
-from wse.request.option import check_counts
-from wse.request.prompts import end_ids, prompt_ids, prompts_of
-from wse.request.run_request import RunRequest
-from wse.request.settings import with_settings
+from wse.studies.options.basis import PreparedPlacement, check_context, check_pass, load_basis, placement_options
+from wse.studies.options.draft import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
+from wse.studies.options.engine import RAY
+from wse.studies.options.mapping_file import check_listed, mesh_of_listed
+from wse.studies.options.option import check_counts
+from wse.studies.options.settings import with_settings
+from wse.studies.run.prompts import end_ids, prompt_ids, prompts_of
+from wse.studies.run.request import RunRequest
 
 NEW_TOKENS = 256
 """Tokens that are generated where the request does not say how many, if the context has room for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedRun(Placeable):
+class PreparedRun(PreparedPlacement):
     """A request with everything loaded and decided but the Program."""
 
     request: RunRequest

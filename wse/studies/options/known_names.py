@@ -21,14 +21,14 @@ def wafers() -> Iterable[str]:
 
 def machine_numbers() -> Iterable[str]:
     """Numbers of a wafer and of software, as far as the sign before a value."""
-    from wse.request.settings import machine_numbers as names
+    from wse.studies.options.settings import machine_numbers as names
 
     return [f"{name}=" for name in names()]
 
 
 def changes() -> Iterable[str]:
     """Changes of the machine that are tried by themselves."""
-    from wse.request.what_if_option import DEFAULT, DEFAULTS
+    from wse.studies.what_if.changes import DEFAULT, DEFAULTS
 
     return (DEFAULT, *DEFAULTS.split(","))
 
@@ -68,14 +68,14 @@ def mappings() -> Iterable[str]:
 
 def drafts() -> Iterable[str]:
     """Drafts: models, and the look-up of n-grams."""
-    from wse.request.draft_option import NGRAM
+    from wse.studies.options.draft import NGRAM
 
     return (NGRAM, *models())
 
 
 def acceptances() -> Iterable[str]:
     """Measured acceptances of drafts."""
-    from wse.request.acceptance_option import known_acceptances
+    from wse.studies.options.acceptance import known_acceptances
 
     return known_acceptances()
 

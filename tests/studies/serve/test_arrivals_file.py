@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from wse.errors import BadInput
-from wse.request import arrivals_file
-from wse.request.arrivals_file import read_arrivals
 from wse.serving.simulation.workload import FAST, NO_PREFIX, NORMAL
+from wse.studies.serve import arrivals_file
+from wse.studies.serve.arrivals_file import read_arrivals
 
 HEAD = "arrival_s,prompt_tokens,new_tokens\n"
 

@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any
 
 from wse.compiler.options import Options, check_types
+from wse.compiler.placeable import Placeable
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.remedies import fewest_wafers
 from wse.errors import BadInput, UnknownName
 from wse.hardware.defects import Defects, check_seed, read_defects
+from wse.hardware.live_mesh import fewest_wafers_with_defects
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -18,9 +20,8 @@ from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, DTYPES
 from wse.program.line_patterns import kept_pattern
-from wse.request.live_mesh import Meshes, fewest_wafers_with_defects
-from wse.request.mapping_file import Mapping, load_mapping
-from wse.request.placement_request import PlacementRequest
+from wse.studies.options.mapping_file import Mapping, load_mapping
+from wse.studies.options.placement import PlacementRequest
 from wse_mappings.cuts.expert_groups import AUTO, EXPERT_PLACEMENTS, FEW, SPREAD, is_placement
 
 ACCUMULATORS = ("float16", "float32")
@@ -48,47 +49,15 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Placeable:
-    """A request with everything loaded and decided that a compilation wants.
-
-    ``whole`` is the wafer at full size, ``wafer`` as programs see it. Where PEs may be dead, ``meshes`` has where those
-    that programs see are on each wafer.
-    """
+class PreparedPlacement(Placeable):
+    """A request for a placement, with everything loaded and decided that its compilation needs."""
 
     request: PlacementRequest
-    loaded: LoadedModel
-    whole: WaferSpec
-    wafer: WaferSpec
-    software: SoftwareProfile
-    options: Options
-    new_tokens: int
-    defects: Defects | None = None
-    meshes: Meshes = ()
-
-    @property
-    def fabric_shape(self) -> tuple[int, int]:
-        """Rows and columns of PEs of each wafer, live or dead."""
-        return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     @property
     def note(self) -> str | None:
         """A sentence on what was decided unasked; None where nothing was."""
         return dtype_note(self.loaded, self.request.dtype)
-
-    @property
-    def middle_context(self) -> list[int]:
-        """Tokens before the one in the middle of what is asked for, by user."""
-        return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
-
-    @property
-    def middle_before_pass(self) -> int:
-        """Tokens before a pass over several of the first user, as in the middle of what is asked for."""
-        return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
-
-    @property
-    def spec(self) -> ModelSpec:
-        """Shape and mathematics of the model."""
-        return self.loaded.spec
 
 
 def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis:

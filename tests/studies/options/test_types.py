@@ -10,10 +10,10 @@ from wse.errors import UnknownName
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import stored_bytes
-from wse.request.basis import load_basis
-from wse.request.estimate_request import EstimateRequest
-from wse.request.gpu_estimate_request import prepare_gpu_estimate
-from wse.request.prepare_estimate import prepare_estimate
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.prepare_gpus import prepare_gpu_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.basis import load_basis
 
 TYPES = {"deepseek-r1": "fp8", "kimi-k2": "fp8", "kimi-k2.6": "int4", "gpt-oss-120b": "mxfp4", "llama-2-7b": "float16"}
 

@@ -1,1 +1,0 @@
-"""Requests: what a user asks for, checked, with its defaults filled in."""
