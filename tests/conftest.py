@@ -15,7 +15,7 @@ from hypothesis import settings
 from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation
 from wse.studies.compile import choose
-from wse.studies.serve import wafer_drafts
+from wse.studies.serve.machines import wafer_drafts
 from wse_kernels import library, precompile
 
 LONGEST = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py")

@@ -147,7 +147,7 @@ def _decoded(config: dict[str, Any], rounds: int) -> Figures:
 
 def store(rounds: int) -> Figures:
     """Ray: the time of a cluster's start, of a task that hands on tiles, and the memory of an actor without a wafer."""
-    from wse.studies.run.wafer_actor import WaferActor
+    from wse.studies.run.ray.wafer_actor import WaferActor
     from wse.studies.workers import ray_cluster
 
     began = time.perf_counter()
@@ -188,7 +188,7 @@ def streams(rounds: int) -> Figures:
     import numba
 
     from wse.studies.run.request import RunRequest
-    from wse.studies.run.run import run
+    from wse.studies.run.study import run
     from wse.studies.workers.ray_cluster import ray_cluster
 
     rates: dict[str, list[float]] = {"all_cores": [], "one_core": [], "ray": []}

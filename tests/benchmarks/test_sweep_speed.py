@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.conftest import BySize, Say
-from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.study import estimate
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.read_grid import read_grid
 from wse.studies.sweep.sweep import sweep

@@ -20,8 +20,8 @@ from placements import ONE_REGION
 
 from tests.benchmarks.conftest import BySize, Say
 from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest

@@ -191,7 +191,7 @@ def test_a_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.Mon
         message = "ours"
         raise RuntimeError(message)
 
-    monkeypatch.setattr("wse.studies.run.run.compile_program", broken)
+    monkeypatch.setattr("wse.studies.run.study.compile_program", broken)
     with pytest.raises(RuntimeError, match="ours"):
         wse("run", tiny, *SMALL)
 

@@ -23,7 +23,7 @@ from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import BetweenWafers
-from wse.studies.estimate.stage_times import REGION, stage_times
+from wse.studies.estimate.timing.stage_times import REGION, stage_times
 from wse.studies.results.sram import sram_result
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
 

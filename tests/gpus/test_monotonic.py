@@ -23,10 +23,10 @@ from wse.serving.operating_point import RequestShape
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import Piece
 from wse.serving.steady_state import SteadyState
-from wse.studies.estimate.best_drafts import UsersOfDrafts
-from wse.studies.estimate.gpu_drafting import GpuDrafter
-from wse.studies.estimate.gpus import estimate_on_gpus
-from wse.studies.estimate.prepare_gpus import prepare_gpu_estimate
+from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
+from wse.studies.estimate.gpus.drafting import GpuDrafter
+from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
+from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.request import EstimateRequest
 
 ROUNDING = 1 + 1e-9

@@ -12,8 +12,8 @@ from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import RunTotals
 from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate
 from wse.studies.run.prepare import prepare, weights_of
 from wse.studies.run.request import RunRequest
 from wse.tracing.query.expert_load import ExpertLoad

@@ -10,7 +10,7 @@ from tests.hardware.helpers import refusal, write_toml
 from wse.errors import BadWafer, UnknownName, WseError
 from wse.hardware.number import GRADES, numeric_fields, unit_of
 from wse.serving.network import Network, load_network
-from wse.studies.estimate.user_latency import user_latency_result
+from wse.studies.estimate.timing.user_latency import user_latency_result
 
 
 def test_every_bundled_number_has_unit_grade_source_and_range() -> None:

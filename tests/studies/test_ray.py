@@ -18,10 +18,10 @@ import pytest
 import wse
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, InsufficientMemory, UnknownName, WorkerLost
-from wse.studies.run.ray_engine import RayEngine
+from wse.studies.run.ray.ray_engine import RayEngine
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
-from wse.studies.run.run import run
+from wse.studies.run.study import run
 from wse.studies.workers import ray_cluster
 from wse_traces import open_trace
 

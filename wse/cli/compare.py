@@ -83,9 +83,9 @@ def compare(
     from wse.studies.compare.curve.study import curve
     from wse.studies.compare.curve.summary import print_curve
     from wse.studies.compare.files import check_files, write_files
-    from wse.studies.compare.grid import compare as compared
+    from wse.studies.compare.grid.questions import answer
+    from wse.studies.compare.grid.study import compare as compared
     from wse.studies.compare.plan.study import plan_machines
-    from wse.studies.compare.questions import answer
     from wse.studies.compare.summary import print_comparison, print_traces
     from wse.studies.compare.tables import verdict_table
     from wse.studies.compare.traces import TracesComparison

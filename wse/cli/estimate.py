@@ -55,8 +55,8 @@ def estimate(
       wse estimate llama-3.1-70b --gpu h100 --gpus 8 --stack vllm --dtype fp8 --batch 16
     """
     from wse.reports.progress import ESTIMATING, progress_on
-    from wse.studies.estimate.estimate import estimate as study
-    from wse.studies.estimate.prepare_gpus import check_machine
+    from wse.studies.estimate.gpus.prepare import check_machine
+    from wse.studies.estimate.study import estimate as study
 
     check_machine(request, opt.given(command_line, EstimateRequest))
     if what_if is not None:
@@ -70,7 +70,7 @@ def estimate(
         message = f"--png {png}: is the picture of --what-if; give that too, or leave it out"
         raise BadInput(message)
     if request.gpu is not None:
-        from wse.studies.estimate.gpus import estimate_on_gpus
+        from wse.studies.estimate.gpus.study import estimate_on_gpus
 
         if write_mapping is not None:
             message = f"--gpu {request.gpu}: --write-mapping writes regions of wafers; leave it out"

@@ -30,7 +30,7 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
     from wse.reports.progress import COMPILING, GENERATING, STORING, ignore, progress_on
     from wse.reports.terminal import stream_text
     from wse.studies.run.result import print_run
-    from wse.studies.run.run import run as execute
+    from wse.studies.run.study import run as execute
 
     leaves_files = request.trace is not None or request.profile or request.checkpoint is not None
     with (

@@ -16,10 +16,10 @@ from wse.hardware.load import load_wafer
 from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
 from wse.reports.as_json import Report
 from wse.serving.weight_streaming import bytes_per_pass
-from wse.studies.compare.grid import compare, fewest_wafers
-from wse.studies.compare.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
+from wse.studies.compare.grid.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
+from wse.studies.compare.grid.streaming import STREAMED, users_with_room, weights_of
+from wse.studies.compare.grid.study import compare, fewest_wafers
 from wse.studies.compare.request import CompareRequest
-from wse.studies.compare.streaming import STREAMED, users_with_room, weights_of
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.tracing.query.comparison_row import COLUMNS

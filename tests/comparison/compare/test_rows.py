@@ -21,16 +21,16 @@ from wse.reports.limits import StreamLimits, limits_of
 from wse.serving.economics import load_economics
 from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.operating_point import operating_point
-from wse.studies.compare import combination
-from wse.studies.compare.grid import compare
+from wse.studies.compare.grid.rows import row_of
+from wse.studies.compare.grid import combination
+from wse.studies.compare.grid.study import compare
+from wse.studies.compare.grid.verdict import verdict
 from wse.studies.compare.request import FASTEST, SLOWEST, CompareRequest, WaferLink
-from wse.studies.compare.rows import row_of
-from wse.studies.compare.verdict import verdict
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.estimate import TimedEstimate, estimate, timed_estimate
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.stage_times import Server
+from wse.studies.estimate.study import TimedEstimate, estimate, timed_estimate
+from wse.studies.estimate.timing.stage_times import Server
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
 from wse.tracing.query.comparison_row import ALL_USERS, COLUMNS, ONE_USER

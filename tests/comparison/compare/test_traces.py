@@ -12,8 +12,8 @@ from tests.models.helpers import write_model
 from wse.backends.fabric.causes import CAUSES
 from wse.errors import BadInput, BadTrace
 from wse.reports.as_json import Report
+from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.summary import print_traces
-from wse.studies.compare.verdict import change_of_runs
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare

@@ -12,7 +12,7 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.scenario.result import CONSISTENT, NEAR, RULED_OUT, CombinationResult, ScenarioResult
 from wse.studies.scenario.study import answer
 from wse.studies.serve.request import ServeRequest
-from wse.studies.serve.serve import serve
+from wse.studies.serve.study import serve
 
 DRAFTS = [{"name": "none"}, {"name": "best", "acceptance": [0.9, 0.8]}, {"name": "three", "acceptance": 0.7}]
 ON_WAFERS = {key: WAFER[key] for key in ("wafer", "mesh", "mapping", "schedule")} | LENGTHS

@@ -13,8 +13,8 @@ import pytest
 from tests.comparison.sweep.conftest import MakeGrid
 from wse.errors import BadInput, WseBug
 from wse.models.load import load_model
-from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate
 from wse.studies.sweep import row as rows
 from wse.studies.sweep import sweep as module
 from wse.studies.sweep.grid import Grid

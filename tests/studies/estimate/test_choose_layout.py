@@ -9,7 +9,7 @@ from tiers import slow_but
 
 import wse
 from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.choose_layout import choose_layout
+from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 

@@ -10,10 +10,10 @@ import pytest
 from tests.models.helpers import write_config
 from wse.errors import DoesNotFit
 from wse.reports.terminal_table import print_result
-from wse.studies.estimate import estimate as cut_estimate
-from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.study import estimate
 from wse_mappings.strategies.catalogue import bundled_strategies
 
 

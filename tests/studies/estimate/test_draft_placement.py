@@ -10,12 +10,12 @@ import pytest
 from wse.errors import BadInput, DoesNotFit
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.draft_times import host_memory_rate
-from wse.studies.estimate.draft_placement import free_regions, place_draft
-from wse.studies.estimate.draft_result import DraftPlanResult, draft_table
-from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.drafts.placement import free_regions, place_draft
+from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.study import estimate
 
 LARGE = EstimateRequest(model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
 STORY = EstimateRequest(

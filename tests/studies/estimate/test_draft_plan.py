@@ -14,13 +14,13 @@ from wse.hardware.load import load_wafer
 from wse.serving.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
-from wse.studies.estimate.draft_placement import place_head
-from wse.studies.estimate.draft_result import DraftPlanResult
-from wse.studies.estimate.drafting import decode_s, head_token_parts, layer_cycles, verify_passes
-from wse.studies.estimate.estimate import estimate
-from wse.studies.estimate.gpus import estimate_on_gpus
+from wse.studies.estimate.drafts.drafting import decode_s, head_token_parts, layer_cycles, verify_passes
+from wse.studies.estimate.drafts.placement import place_head
+from wse.studies.estimate.drafts.result import DraftPlanResult
+from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate
 from wse.studies.options.acceptance import CONSTANT_POSITIONS, read_acceptance
 
 REQUEST = EstimateRequest(

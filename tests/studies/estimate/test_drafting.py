@@ -9,11 +9,11 @@ import pytest
 from wse.backends.fabric.model import Fabric
 from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest, pass_fabric
-from wse.studies.estimate.draft_placement import place_head
-from wse.studies.estimate.drafting import OUTSIDE, head_machine, head_token_parts, layer_cycles, verify_passes
-from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.drafts.drafting import OUTSIDE, head_machine, head_token_parts, layer_cycles, verify_passes
+from wse.studies.estimate.drafts.placement import place_head
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate
 
 REQUEST = EstimateRequest(model="story", mesh="12x12", mapping="region", prompt_len=8, new_tokens=8, software="tuned")
 

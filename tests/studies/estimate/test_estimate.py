@@ -20,9 +20,9 @@ from wse.hardware.mesh import mesh_on
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.estimate import Routing, estimate, estimate_of
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import Routing, estimate, estimate_of
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest

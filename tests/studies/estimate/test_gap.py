@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wse.studies.estimate.bound_row import BoundName, BoundRow
-from wse.studies.estimate.gap import gap_rows
+from wse.studies.estimate.bounds.bound_row import BoundName, BoundRow
+from wse.studies.estimate.bounds.gap import gap_rows
 from wse.studies.results.phases import CyclesBy
 
 

@@ -15,10 +15,10 @@ from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import FORMATS
 from wse.serving.speculation import acceptance_of, speed_up
-from wse.studies.estimate.draft_result import draft_table
-from wse.studies.estimate.gpu_drafting import GpuDrafter
-from wse.studies.estimate.gpu_result import GpuEstimateResult
-from wse.studies.estimate.prepare_gpus import prepare_gpu_estimate
+from wse.studies.estimate.drafts.result import draft_table
+from wse.studies.estimate.gpus.drafting import GpuDrafter
+from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
+from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.request import EstimateRequest
 
 EIGHT_H200: dict[str, Any] = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtype": "fp8"}

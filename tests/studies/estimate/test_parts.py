@@ -20,11 +20,11 @@ from wse.reports.terminal_table import print_result
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.estimate import estimate, estimate_of
 from wse.studies.estimate.grades import SOURCES, Grades
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.study import estimate, estimate_of
 
 KEYS = ["sram", "arithmetic", "hops", "crossing"]
 

@@ -18,10 +18,10 @@ from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_tables
 from wse.serving.events import chunks, run
 from wse.serving.route import alone_cycles
-from wse.studies.estimate import first_token
-from wse.studies.estimate import pipelining as module
-from wse.studies.estimate.pipelining import PipeliningResult, pipelining_result, pipelining_tables
-from wse.studies.estimate.stage_times import stage_times
+from wse.studies.estimate.timing import first_token
+from wse.studies.estimate.timing import pipelining as module
+from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result, pipelining_tables
+from wse.studies.estimate.timing.stage_times import stage_times
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)

@@ -13,12 +13,12 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate, Compilation
 from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.choose_layout import ChosenLayout
-from wse.studies.estimate.estimate import estimate
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout
+from wse.studies.estimate.layouts.ranked_layouts import ALL_COLUMNS, FEW_CODES, variants_of
+from wse.studies.estimate.layouts.room import CHOSEN, cache_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranked_layouts import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.room import CHOSEN, cache_room
+from wse.studies.estimate.study import estimate
 from wse.studies.results.users import users_at
 
 REQUEST = EstimateRequest(model="story", dtype="int4", mesh="14x14", prompt_len=16, new_tokens=16)

@@ -23,7 +23,7 @@ from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.stage_streams import Crossing, HandOver
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
 from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.stage_times import (
+from wse.studies.estimate.timing.stage_times import (
     HOST_LINK,
     LINK,
     REGION,

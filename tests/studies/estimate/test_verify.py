@@ -10,9 +10,9 @@ from session import SOFTWARE
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import RELEASED
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate
 
 REQUEST = EstimateRequest(
     model="story",

@@ -13,7 +13,7 @@ import pytest
 import wse
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, BadMapping, DoesNotFit, UnknownName
-from wse.studies.compare.grid import compare
+from wse.studies.compare.grid.study import compare
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate

@@ -10,8 +10,8 @@ from wse.errors import UnknownName
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import stored_bytes
+from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
 from wse.studies.estimate.prepare import prepare_estimate
-from wse.studies.estimate.prepare_gpus import prepare_gpu_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import load_basis
 

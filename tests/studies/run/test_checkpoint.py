@@ -20,10 +20,10 @@ from wse.backends.execute.bind import BoundPhase
 from wse.backends.execute.engine import Engine
 from wse.errors import BadInput
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
-from wse.studies.run.checkpoint_file import CONTENT, content_digest
+from wse.studies.run.checkpoint.checkpoint_file import CONTENT, content_digest
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
-from wse.studies.run.run import run
+from wse.studies.run.study import run
 from wse_traces import open_trace
 
 TOKENS = 9

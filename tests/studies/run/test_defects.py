@@ -21,8 +21,8 @@ from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
-from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest

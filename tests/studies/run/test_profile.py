@@ -11,10 +11,10 @@ import pytest
 from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.prepare import prepare
-from wse.studies.run.profile import ProfileResult
+from wse.studies.run.profile.profile import ProfileResult
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
-from wse.studies.run.run import run
+from wse.studies.run.study import run
 from wse_kernels.shared_cores import SharedCores
 
 REQUEST = RunRequest(

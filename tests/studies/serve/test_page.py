@@ -9,7 +9,7 @@ from typing import Any
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.serve.page.page import as_html
 from wse.studies.serve.request import ServeRequest
-from wse.studies.serve.serve import serve
+from wse.studies.serve.study import serve
 
 BASE = EstimateRequest(model="story", mesh="24x24", schedule="released", prompt_len=16, new_tokens=16)
 HOSTILE = "</script><script>alert(1)</script>"

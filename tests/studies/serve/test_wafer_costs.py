@@ -14,14 +14,14 @@ from wse.program.program import Program
 from wse.serving.simulation.pass_costs import Piece
 from wse.serving.simulation.staged_costs import StagedCosts
 from wse.studies.compile.choose import compile_with_remedies
-from wse.studies.estimate.draft_placement import place_draft, place_head
-from wse.studies.estimate.drafting import VerifyPasses
+from wse.studies.estimate.drafts.drafting import VerifyPasses
+from wse.studies.estimate.drafts.placement import place_draft, place_head
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.results.users import users_at
-from wse.studies.serve.wafer_costs import wafer_costs
-from wse.studies.serve.wafer_drafts import drafted_costs
+from wse.studies.serve.machines.wafer_costs import wafer_costs
+from wse.studies.serve.machines.wafer_drafts import drafted_costs
 
 REQUEST = EstimateRequest(
     model="story", mesh="24x24", mapping="region", schedule="released", prompt_len=64, new_tokens=64

@@ -17,7 +17,7 @@ from wse.studies.compare.plan.result import PlanResult
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
-from wse.studies.estimate.gpu_result import GpuEstimateResult
+from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.explore.result import ExploreResult
 from wse.studies.options.option import union_parts

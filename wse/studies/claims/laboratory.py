@@ -25,15 +25,15 @@ from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
 from wse.serving.plan import saturating_users
 from wse.studies.claims.serving import Serving, serving_of
-from wse.studies.compare.combination import with_link
+from wse.studies.compare.grid.combination import with_link
+from wse.studies.compare.grid.streaming import weights_of
 from wse.studies.compare.request import WaferLink
-from wse.studies.compare.streaming import weights_of
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.choose_layout import choose_layout
-from wse.studies.estimate.estimate import estimate_of, timed_estimate
+from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.study import estimate_of, timed_estimate
 
 FILL: Final = 0.85
 """Share of SRAM from which the search for the most layers begins."""

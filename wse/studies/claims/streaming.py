@@ -10,7 +10,7 @@ from wse.models.configs.config import read_config
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.claims.claim import Curves, Finding, figure
 from wse.studies.claims.laboratory import Laboratory, with_type
-from wse.studies.compare.streaming import weights_of
+from wse.studies.compare.grid.streaming import weights_of
 
 MODEL: Final = "llama-3.1-70b"
 BATCHES: Final = (1, 8, 64, 512, 4096)

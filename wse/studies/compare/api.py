@@ -104,8 +104,8 @@ def compare(
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         on_progress: Called with (done, all, the combination that is done).
     """
-    from wse.studies.compare.grid import compare as study
-    from wse.studies.compare.questions import answer
+    from wse.studies.compare.grid.questions import answer
+    from wse.studies.compare.grid.study import compare as study
     from wse.tracing.query.compare import check_traces, compare_traces, is_trace
 
     request = read_request(CompareRequest, locals())

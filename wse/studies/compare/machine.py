@@ -13,7 +13,7 @@ from wse.serving.operating_point import Deployment, OperatingPoint, RequestShape
 from wse.serving.plan import saturating_users
 from wse.serving.prices import prices_of_gpu
 from wse.studies.compare.request import CompareRequest
-from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate, prepare_gpus
+from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, prepare_gpus
 from wse.studies.estimate.request import EstimateRequest
 
 Kind = Literal["wafer", "gpu"]

@@ -195,8 +195,8 @@ def check(request: CompareRequest) -> None:
         BadInput: a number out of range, an empty list, more rows than anybody reads, or a single new token.
         UnknownName: there is no such mapping.
     """
+    from wse.studies.estimate.gpus.prepare import OF_GPUS, check_machine
     from wse.studies.estimate.prepare import check_replicas
-    from wse.studies.estimate.prepare_gpus import OF_GPUS, check_machine
     from wse.studies.options.mapping_file import load_mapping
 
     for field in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):

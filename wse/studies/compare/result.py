@@ -13,7 +13,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
-from wse.studies.compare.streaming import STREAMED
+from wse.studies.compare.grid.streaming import STREAMED
 from wse.studies.compare.tables import best_table, detail_tables, verdict_table
 from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import PublishedSpeed, published_table

@@ -12,10 +12,10 @@ from rich.padding import Padding
 from wse.reports.table import pair_table
 from wse.reports.terminal import INDENT, console_on, heading, lines, plural, printable, rate_and_latency
 from wse.reports.terminal_table import print_table, print_tables, shown_columns
+from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.tables import IMPOSSIBLE, notes, reasons
 from wse.studies.compare.traces import trace_tables
-from wse.studies.compare.verdict import change_of_runs
 from wse.tracing.query.compare import TracesResult
 from wse.tracing.query.comparison_row import ComparisonRow
 

@@ -13,10 +13,10 @@ from wse.studies.compile.contention import contention_result
 from wse.studies.compile.reduces import reduces_result
 from wse.studies.compile.result import ColourUse, CompileFabric, CompileResult, CompileSram, HistogramBin
 from wse.studies.compile.sram_map import sram_map
-from wse.studies.estimate.choose_layout import choose_layout
-from wse.studies.estimate.first_token import prompts_result
+from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.timing.first_token import prompts_result
 from wse.studies.options.basis import PreparedPlacement
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.results.defects import defects_result

@@ -11,7 +11,7 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import checks_arguments, read_request
 
 if TYPE_CHECKING:
-    from wse.studies.estimate.gpu_result import GpuEstimateResult
+    from wse.studies.estimate.gpus.result import GpuEstimateResult
     from wse.studies.estimate.result import EstimateResult
 
 
@@ -120,13 +120,13 @@ def estimate(
         trace (PATH|none): Write a trace of it, to look inside with `wse inspect`.
         on_progress: Called with (done, all, the part that begins).
     """
-    from wse.studies.estimate.estimate import estimate as study
-    from wse.studies.estimate.prepare_gpus import check_machine
+    from wse.studies.estimate.gpus.prepare import check_machine
+    from wse.studies.estimate.study import estimate as study
 
     request = read_request(EstimateRequest, locals())
     check_machine(request)
     if request.gpu is not None:
-        from wse.studies.estimate.gpus import estimate_on_gpus
+        from wse.studies.estimate.gpus.study import estimate_on_gpus
 
         return estimate_on_gpus(request)
     return study(request, on_progress=on_progress or ignore)

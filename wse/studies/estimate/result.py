@@ -13,18 +13,18 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import causes_table, setting_texts
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number, users_text
-from wse.studies.estimate.bounds import BoundsResult, layer_and_stage_tables, token_table
+from wse.studies.estimate.bounds.bounds import BoundsResult, layer_and_stage_tables, token_table
+from wse.studies.estimate.bounds.gap import gap_table
 from wse.studies.estimate.cuts import CutsResult
-from wse.studies.estimate.draft_result import DraftPlanResult, draft_table
+from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.economy import CostResult, EnergyResult
-from wse.studies.estimate.gap import gap_table
 from wse.studies.estimate.grades import GradeResult
-from wse.studies.estimate.latency import LatencyResult
-from wse.studies.estimate.pipelining import PipeliningResult, pipelining_tables
-from wse.studies.estimate.search import SearchResult, search_table
+from wse.studies.estimate.layouts.result import SearchResult, search_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
-from wse.studies.estimate.user_latency import UserLatencyResult
-from wse.studies.estimate.verify import VerifyResult
+from wse.studies.estimate.timing.latency import LatencyResult
+from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_tables
+from wse.studies.estimate.timing.user_latency import UserLatencyResult
+from wse.studies.estimate.timing.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.operating_points import ServingResult, points_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure

@@ -18,8 +18,8 @@ from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import count
 from wse.serving.goal import LATENCY
 from wse.studies.estimate.grades import Grades
+from wse.studies.estimate.layouts.room import RoomResult, room_table
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.estimate.room import RoomResult, room_table
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table, sram_result, use_bytes
 from wse.studies.results.users import users_at
 

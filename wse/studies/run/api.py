@@ -130,7 +130,7 @@ def run(
         on_progress: Called with (done, all, the kernel that begins) while kernels compile.
         on_tokens: Called with (tokens read and generated, the most, "") where ``on_text`` is not called.
     """
-    from wse.studies.run.run import run as study
+    from wse.studies.run.study import run as study
 
     request = read_request(RunRequest, locals())
     return study(

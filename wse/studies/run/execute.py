@@ -17,15 +17,15 @@ from wse.program.program import Program
 from wse.reports.output_file import write_output
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.run.answer import OnText
-from wse.studies.run.checkpoint_file import CheckpointFile
-from wse.studies.run.checkpointed_engine import CheckpointedEngine
-from wse.studies.run.make_drafter import make_drafter
+from wse.studies.run.checkpoint.checkpoint_file import CheckpointFile
+from wse.studies.run.checkpoint.checkpointed_engine import CheckpointedEngine
+from wse.studies.run.drafts.make_drafter import make_drafter
+from wse.studies.run.drafts.prepare import PreparedDraft
 from wse.studies.run.prepare import PreparedRun, weights_of
-from wse.studies.run.prepare_draft import PreparedDraft
-from wse.studies.run.profile import profile_result, timed_steps
+from wse.studies.run.profile.profile import profile_result, timed_steps
+from wse.studies.run.profile.speedscope import PROFILE_OPTION, speedscope
 from wse.studies.run.result import RunResult
 from wse.studies.run.session import Session
-from wse.studies.run.speedscope import PROFILE_OPTION, speedscope
 from wse.tracing.record.keeper import STOP, TraceKeeper
 from wse.tracing.record.run import RunRecorder
 from wse_traces.errors import TraceError

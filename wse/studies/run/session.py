@@ -17,7 +17,7 @@ from wse.compiler.options import DECODE, PREFILL, VERIFY
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
-from wse.studies.estimate.first_token import PromptRoutes
+from wse.studies.estimate.timing.first_token import PromptRoutes
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.results.defects import defects_result
 from wse.studies.results.phases import decode_result, prefill_result
@@ -25,7 +25,7 @@ from wse.studies.results.placement import model_result, system_result, wafer_res
 from wse.studies.results.sram import sram_result
 from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import Answer, OnText
-from wse.studies.run.drafts import NO_DRAFT, Draft, Drafter
+from wse.studies.run.drafts.drafts import NO_DRAFT, Draft, Drafter
 from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
 from wse.studies.run.verify import AcceptanceCounts, DraftResult, VerifiedResult, draft_result, verified_result

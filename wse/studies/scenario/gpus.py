@@ -1,4 +1,4 @@
-"""Combinations on GPUs: a placement loaded once, with drafts as `wse.studies.estimate.gpu_drafting` times them."""
+"""Combinations on GPUs: a placement loaded once, with drafts as `wse.studies.estimate.gpus.drafting` times them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.models.tensors.model_tensors import parameter_count
 from wse.serving.network import load_network
 from wse.serving.speculation import TYPICAL
-from wse.studies.estimate.draft_plan import acceptance_result
-from wse.studies.estimate.gpu_drafting import GpuDrafter, gpu_draft_place
-from wse.studies.estimate.gpus import gpu_grade
-from wse.studies.estimate.prepare_gpus import prepare_gpu_estimate
+from wse.studies.estimate.drafts.plan import acceptance_result
+from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
+from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
+from wse.studies.estimate.gpus.study import gpu_grade
 from wse.studies.scenario.drafting import acceptance_of_draft
 from wse.studies.scenario.form import DraftForm
 from wse.studies.scenario.machine import LaidOut, ScenarioDraft

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from wse.hardware.number import Grade, weakest
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.serving.plan import saturating_users
-from wse.studies.estimate.best_drafts import Drafter, UsersOfDrafts
-from wse.studies.estimate.draft_result import AcceptanceResult
-from wse.studies.estimate.drafting import COST_GRADE
+from wse.studies.estimate.drafts.best_drafts import Drafter, UsersOfDrafts
+from wse.studies.estimate.drafts.drafting import COST_GRADE
+from wse.studies.estimate.drafts.result import AcceptanceResult
 from wse.studies.options.acceptance import DraftAcceptance
 from wse.studies.scenario.drafting import chosen_drafts
 from wse.studies.scenario.form import DraftForm

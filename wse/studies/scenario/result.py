@@ -14,7 +14,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, plural, printable
 from wse.studies.compare.result import AssumptionResult
-from wse.studies.estimate.draft_result import AcceptanceResult
+from wse.studies.estimate.drafts.result import AcceptanceResult
 from wse.studies.scenario.form import Confidence, Relation
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from wse.studies.scenario.placement import Placement, with_draft
 from wse.studies.scenario.result import ArrivedResult
 from wse.studies.serve.request import CONTINUOUS, ServeRequest
 from wse.studies.serve.result import ServeResult
-from wse.studies.serve.serve import serve
+from wse.studies.serve.study import serve
 
 REQUESTS: Final = 2_000
 """Requests where a scenario does not say how many come."""

@@ -17,9 +17,9 @@ from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural
 from wse.serving.economics import load_economics, load_gpu_economics
 from wse.serving.gpus.load import load_gpu, load_stack
+from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.result import AssumptionResult
-from wse.studies.compare.rows import assumptions_of
-from wse.studies.estimate.prepare_gpus import STACK
+from wse.studies.estimate.gpus.prepare import STACK
 from wse.studies.options.engine import THIS_MACHINE
 from wse.studies.options.mapping_file import load_mapping
 from wse.studies.scenario.drafting import acceptance_of_draft

@@ -9,7 +9,7 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, percent, printable, seconds
 from wse.studies.compare.curve.tables import price
 from wse.studies.compare.result import price_footer
-from wse.studies.estimate.draft_result import acceptance_rows
+from wse.studies.estimate.drafts.result import acceptance_rows
 from wse.studies.scenario.figures import FIGURES
 from wse.studies.scenario.judge import published_text
 from wse.studies.scenario.result import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from wse.reports.terminal import count, ranged
 from wse.studies.compare.curve.tables import price
-from wse.studies.compare.verdict import rate
+from wse.studies.compare.grid.verdict import rate
 from wse.studies.scenario.figures import FIGURES
 from wse.studies.scenario.form import ScenarioForm
 from wse.studies.scenario.judge import published_text

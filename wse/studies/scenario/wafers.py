@@ -10,12 +10,12 @@ from wse.models.tensors.model_tensors import parameter_count
 from wse.serving.goal import Goal
 from wse.serving.speculation import TYPICAL
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.choose_layout import ChosenLayout, choose_layout
-from wse.studies.estimate.draft_placement import place_draft
-from wse.studies.estimate.draft_plan import acceptance_result
-from wse.studies.estimate.drafting import WaferDrafter, wafer_drafter
-from wse.studies.estimate.estimate import timed_estimate
+from wse.studies.estimate.drafts.drafting import WaferDrafter, wafer_drafter
+from wse.studies.estimate.drafts.placement import place_draft
+from wse.studies.estimate.drafts.plan import acceptance_result
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.study import timed_estimate
 from wse.studies.scenario.drafting import acceptance_of_draft
 from wse.studies.scenario.form import DraftForm, Place
 from wse.studies.scenario.machine import LaidOut, ScenarioDraft

@@ -12,7 +12,7 @@ from wse.reports.progress import OnProgress
 from wse.studies.serve.page.page import as_html
 from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.result import ServeResult
-from wse.studies.serve.serve import serve
+from wse.studies.serve.study import serve
 from wse.studies.serve.timeline import timeline_of
 
 KEYS: Final = {"--timeline": "timeline", "--html": "page"}
@@ -26,7 +26,7 @@ def serve_to_files(
     """Serve a request, and write its files.
 
     Raises:
-        BadInput and its kinds: as of `wse.studies.serve.serve.serve`; or a path is empty, a folder or the file of
+        BadInput and its kinds: as of `wse.studies.serve.study.serve`; or a path is empty, a folder or the file of
             arrivals, its folder is missing, or a timeline is asked for of requests that were not served.
     """
     inputs = [Path(request.arrivals)]

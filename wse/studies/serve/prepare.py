@@ -11,8 +11,8 @@ from wse.hardware.mesh import parse_mesh
 from wse.models.load import load_model
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.serving.simulation.workload import ARRIVALS, Workload, WorkloadOptions, draw_workload
+from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, check_machine, prepare_gpu_estimate
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate, check_machine, prepare_gpu_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import check_context
 from wse.studies.options.option import check_counts

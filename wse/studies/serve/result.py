@@ -12,11 +12,11 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, ranged, seconds
-from wse.studies.estimate.draft_result import acceptance_rows, draft_text, place_text
+from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.results.placement import ModelResult
-from wse.studies.serve.drafts import DraftsResult
-from wse.studies.serve.kv_transfer import KvTransferResult
-from wse.studies.serve.machine import MachineResult
+from wse.studies.serve.machines.drafts import DraftsResult
+from wse.studies.serve.machines.kv_transfer import KvTransferResult
+from wse.studies.serve.machines.machine import MachineResult
 
 
 @dataclass(frozen=True, kw_only=True)

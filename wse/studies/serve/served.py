@@ -23,7 +23,7 @@ from wse.serving.simulation.statistics import (
     queueing_s,
 )
 from wse.serving.simulation.workload import FAST, NORMAL
-from wse.studies.serve.machine import Machine, times
+from wse.studies.serve.machines.machine import Machine, times
 from wse.studies.serve.prepare import PreparedServe
 from wse.studies.serve.result import (
     AmountResult,

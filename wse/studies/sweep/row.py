@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import pydantic
 
 from wse.errors import WseBug, WseError
-from wse.studies.estimate.estimate import estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate
 
 Cell = bool | int | float | str | None
 Row = dict[str, Cell]

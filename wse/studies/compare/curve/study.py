@@ -10,17 +10,17 @@ from wse.reports.as_json import Report
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.prices import prices_without_gpus
 from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
-from wse.studies.compare.combination import CombinationRows
 from wse.studies.compare.curve.frontier import with_best
 from wse.studies.compare.curve.points import curve_rows
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.row import CurveRow
 from wse.studies.compare.curve.verdict import curve_verdict
-from wse.studies.compare.grid import Grid, grid_inputs, grid_of, wafer_size
+from wse.studies.compare.grid.combination import CombinationRows
+from wse.studies.compare.grid.rows import assumptions_of, distinct_rows
+from wse.studies.compare.grid.study import Grid, grid_inputs, grid_of, wafer_size
 from wse.studies.compare.machine import WAFER, Machine, gpu_machine, prepared_gpus
 from wse.studies.compare.request import CompareRequest, check
-from wse.studies.compare.rows import assumptions_of, distinct_rows
-from wse.studies.estimate.prepare_gpus import PreparedGpuEstimate
+from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds
 from wse.studies.workers.engine_pool import engine_pool
@@ -33,9 +33,13 @@ def curve(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CurveResult:
-    """The rows of wafers and GPUs as users vary, and the verdict; links are the wafers' own unless they are given.
+    """Return the rows of wafers and GPUs as users vary, and the verdict; by default with the links of the wafers.
 
-    Arguments and errors as of `wse.studies.compare.grid.compare`; also BadInput and DoesNotFit where GPUs cannot be.
+    Arguments and errors are those of `wse.studies.compare.grid.study.compare`.
+
+    Raises:
+        BadInput: The GPUs cannot be used.
+        DoesNotFit: The model does not fit the GPUs.
     """
     check(request)
     serving, impossible = prepared_gpus(request)

@@ -10,8 +10,8 @@ from wse.reports.terminal import plural, ranged
 from wse.serving.operating_point import OperatingPoint
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, fastest_speed
 from wse.studies.compare.curve.tables import price
+from wse.studies.compare.grid.verdict import rate
 from wse.studies.compare.machine import GPU, WAFER, Machine
-from wse.studies.compare.verdict import rate
 
 EQUAL: Final = 0.005
 """Relative difference below which two numbers count as equal."""

@@ -10,12 +10,12 @@ from wse.reports.colours import style_variables
 from wse.reports.inline_page import inline_page
 from wse.reports.table import Column, Table, value_of
 from wse.reports.terminal import plural
+from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.plot import PANELS
 from wse.studies.compare.result import AssumptionResult, CompareResult
 from wse.studies.compare.summary import input_texts, runs
 from wse.studies.compare.tables import IMPOSSIBLE, detail_tables, link_text, mapping_text, reasons
 from wse.studies.compare.traces import CHANGED
-from wse.studies.compare.verdict import change_of_runs
 from wse.tracing.print.changes_table import KINDS, changes_table
 from wse.tracing.query.compare import TracesResult
 from wse.tracing.query.comparison_row import ComparisonRow

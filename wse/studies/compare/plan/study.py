@@ -18,18 +18,18 @@ from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import Deployment, RequestShape
 from wse.serving.plan import Plan, plan
 from wse.serving.prices import prices_without_gpus
-from wse.studies.compare.combination import Combination, with_link
-from wse.studies.compare.grid import all_outputs, combinations_of, fewest_wafers
+from wse.studies.compare.grid.combination import Combination, with_link
+from wse.studies.compare.grid.rows import assumptions_of
+from wse.studies.compare.grid.study import all_outputs, combinations_of, fewest_wafers
 from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
 from wse.studies.compare.plan.verdict import plan_verdict
 from wse.studies.compare.request import CompareRequest, WaferLink, check
 from wse.studies.compare.result import AssumptionResult
-from wse.studies.compare.rows import assumptions_of
 from wse.studies.compare.targets import read_lengths
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.layouts.ranked_layouts import ranked_layouts
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranked_layouts import ranked_layouts
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.workers.engine_pool import Pool, engine_pool
 

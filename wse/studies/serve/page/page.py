@@ -9,7 +9,7 @@ from wse.reports.colours import style_variables
 from wse.reports.inline_page import inline_page
 from wse.reports.table import Table
 from wse.serving.simulation.statistics import levels
-from wse.studies.serve.serve import Service
+from wse.studies.serve.study import Service
 
 POINTS: Final = 600
 SHARED: Final = ("script/format.js", "script/elements.js")

@@ -4,7 +4,8 @@ Software is `production`, the mapping `bands`. The schedule is `released` until 
 `production` was fitted were closest to it, and `fused` from the release of October 2024 on, which its vendor credits to
 rewritten kernels among others. What a row does not say is taken as in `wse estimate`: the fewest wafers
 that hold the model, a prompt of 1,024 tokens and as many new ones. Rows that use speculative decoding, or may
-(`service_terms.with_drafts`), get the rate with the bundled acceptance of drafts (`wse.studies.estimate.drafting`).
+(`service_terms.with_drafts`), get the rate with the bundled acceptance of drafts
+(`wse.studies.estimate.drafts.drafting`).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from wse.models.spec import ModelSpec
 from wse.serving.draft_machine import DraftMachine
 from wse.serving.speculation import Acceptance, acceptance_of, best_draft
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.draft_placement import place_head
-from wse.studies.estimate.drafting import head_machine, verify_passes
-from wse.studies.estimate.estimate import estimate_of
+from wse.studies.estimate.drafts.drafting import head_machine, verify_passes
+from wse.studies.estimate.drafts.placement import place_head
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import estimate_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.service_terms import (

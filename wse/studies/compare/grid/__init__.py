@@ -1,0 +1,1 @@
+"""Wafers, mappings and links side by side: one row for each combination, and the verdict on them."""

@@ -1,0 +1,223 @@
+"""Questions about wafers: one or many, a pipeline of layers or a split of every op, weights in SRAM or streamed.
+
+The answer is a comparison with the wafers and mappings that decide, and a verdict that follows from its rows by rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from wse.errors import UnknownName
+from wse.reports.progress import OnProgress, ignore
+from wse.reports.terminal import plural, rate_and_latency
+from wse.serving.weight_streaming import StreamingBound
+from wse.studies.compare.grid.rows import with_best
+from wse.studies.compare.grid.streaming import BATCHES, StreamedRate, streamed_row, users_with_room, weights_of
+from wse.studies.compare.grid.study import compare, fewest_wafers, wafer_counts
+from wse.studies.compare.grid.verdict import place, rate, speed
+from wse.studies.compare.request import CompareRequest
+from wse.studies.compare.result import CompareResult
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.tracing.query.comparison_row import ComparisonRow
+
+ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"
+SPLITS: Final = ("region", "pipeline", "tensor")
+RESIDENT: Final = ("region",)
+
+Study = Callable[[CompareRequest, OnProgress], CompareResult]
+"""`compare` with its processes."""
+
+
+def answer(
+    question: str,
+    request: CompareRequest,
+    on_progress: OnProgress = ignore,
+    *,
+    jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
+) -> CompareResult:
+    """The comparison that decides a question, with ``question`` and its verdict.
+
+    Raises:
+        UnknownName: there is no such question.
+        Others: as of `compare`.
+    """
+    if question not in QUESTIONS:
+        raise UnknownName("question", question, QUESTIONS, where="--question")
+    study = partial(compare, jobs=jobs, engine=engine)
+    return replace(QUESTIONS[question](request, on_progress, study), question=question)
+
+
+def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
+    """The fewest wafers that hold the model against those that were given, or the next more: the usual verdict."""
+    fewest, first = fewest_wafers(replace(request, wafers=None))
+    unasked = wafer_counts(fewest, first.spec.layer_count)
+    counts = {fewest, *(request.wafers or unasked)}
+    if len(counts) == 1:
+        counts.update(unasked[:2])
+    result = study(replace(request, wafers=tuple(sorted(counts))), on_progress)
+    if len({row.wafers for row in result.possible}) > 1:
+        return result
+    return replace(result, verdict=(*result.verdict, "There is no other number of wafers to compare with."))
+
+
+def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
+    """Layers on consecutive wafers against every op split over all wafers, on the same wafers."""
+    result = study(replace(request, candidates=SPLITS), on_progress)
+    groups = [
+        group
+        for group in _by_machine(result.possible)
+        if group[0].wafers > 1 and len({row.mapping for row in group}) > 1
+    ]
+    if not groups:
+        verdict = ["There is no number of wafers above one on which two of the mappings can be compared."]
+    else:
+        verdict = [
+            _rank("One user is fastest", groups, speed),
+            _rank("All users get the most tokens", groups, lambda row: row.tokens_per_s or 0.0),
+            _crossings([row for group in groups for row in _best_of_mappings(group, speed)]),
+        ]
+    return replace(result, verdict=tuple(verdict))
+
+
+def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
+    """The mappings that are best by a key, their machines, and the factors by which they beat the others."""
+    parts = []
+    groups = [_best_of_mappings(group, key) for group in groups]
+    winners = [max(group, key=key) for group in groups]
+    for name in dict.fromkeys(row.mapping for row in winners):
+        wins = [(row, group) for row, group in zip(winners, groups, strict=True) if row.mapping == name]
+        where = "" if len(wins) == len(groups) else f" on {_machines([row for row, _ in wins], groups)}"
+        times: dict[str, list[float]] = {}
+        for row, group in wins:
+            for other in group:
+                if other is not row:
+                    times.setdefault(other.mapping, []).append(key(row) / key(other))
+        behind = " and ".join(f"{_range(values, '{:.2f}')} times {other}" for other, values in times.items())
+        parts.append(f"{name}{where}, {behind}")
+    return f"{praise} with {'; with '.join(parts)}."
+
+
+def _best_of_mappings(rows: Sequence[ComparisonRow], key: Callable[[ComparisonRow], float]) -> list[ComparisonRow]:
+    """Return the best row of each mapping, whose layouts were chosen for several objectives."""
+    names = dict.fromkeys(row.mapping for row in rows)
+    return [max((row for row in rows if row.mapping == name), key=key) for name in names]
+
+
+def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:
+    """Numbers of wafers, with the link where others of as many wafers are not among the rows."""
+    texts = []
+    for wafers in dict.fromkeys(row.wafers for row in rows):
+        rows_of_wafers = [row for row in rows if row.wafers == wafers]
+        if len(rows_of_wafers) == sum(group[0].wafers == wafers for group in groups):
+            texts.append(f"{wafers}")
+        else:
+            texts.append(f"{wafers} over {' or '.join(_link(row) for row in rows_of_wafers)}")
+    return f"{', '.join(texts)} wafers"
+
+
+def _crossings(rows: Sequence[ComparisonRow]) -> str:
+    """The share of crossings in a token's time with each mapping."""
+    shares: dict[str, list[float]] = {}
+    for row in rows:
+        shares.setdefault(row.mapping, []).append(100 * (row.crossing_fraction or 0.0))
+    ordered = sorted(shares, key=lambda name: -max(shares[name]))
+    parts = [f"{_range(shares[name], '{:.1f}')} % with {name}" for name in ordered]
+    return f"Crossings between wafers take {', '.join(parts)} of a token's time."
+
+
+def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
+    """Weights in SRAM on the fewest wafers against weights that come in for every pass, to one wafer and to as many."""
+    resident_request = replace(request, mappings=request.mappings or RESIDENT)
+    if request.wafers is None:
+        resident_request = replace(resident_request, wafers=(fewest_wafers(resident_request)[0],))
+    result = study(replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress)
+    of_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
+    user = max(result.possible, key=speed)
+    prepared = prepare_estimate(replace(request.base, mapping=resident_request.names()[0], wafers=of_all.wafers))
+    weights = weights_of(prepared.spec, prepared.options.dtype, prepared.options.activation_type)
+    pass_s = (user.tpot_s or 0.0) * (1 - (user.crossing_fraction or 0.0))
+    tokens_per_s = of_all.tokens_per_s or 0.0
+    rows, rates = [], []
+    for bytes_per_s in _rates(request, prepared.wafer.host_bytes_per_s):
+        for wafers in dict.fromkeys((1, of_all.wafers)):
+            streaming = StreamingBound(weights=weights, bytes_per_s=wafers * bytes_per_s, pass_s=pass_s)
+            equal = streaming.users_for(tokens_per_s)
+            batches = sorted({*BATCHES, *([] if equal is None else [equal])})
+            streamed = [streamed_row(prepared, streaming, wafers, batch) for batch in batches]
+            rows += streamed
+            rates.append(
+                StreamedRate(
+                    one_user=streamed[0],
+                    break_even_users=equal,
+                    break_even_users_per_wafer=streaming.users_for(tokens_per_s * wafers / of_all.wafers),
+                    users_with_room=users_with_room(prepared, wafers),
+                )
+            )
+    verdict = (_held_or_streamed(user, rates), _break_even(of_all, rates))
+    return replace(result, rows=with_best((*result.rows, *rows)), verdict=verdict)
+
+
+def _held_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
+    """The rate of one user with weights in SRAM, and at most with streamed ones."""
+    streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
+    times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
+    return (
+        f"Weights held in SRAM on {place(user)} give one user {rate(speed(user))}, {times} times as many as weights "
+        f"streamed for every pass, at most {streamed}."
+    )
+
+
+def _break_even(of_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
+    """The batches with which streaming serves as many tokens as SRAM, in all and a wafer, and the users with room."""
+    parts = []
+    for streams in rates:
+        if streams.break_even_users is None:
+            parts.append(f"no batch makes up for it {streams}")
+            continue
+        text = f"a batch of {streams.break_even_users:,} {streams}"
+        if streams.break_even_users_per_wafer is not None and of_all.wafers != streams.one_user.wafers:
+            text += f" ({streams.break_even_users_per_wafer:,} for as many a wafer)"
+        needed = (
+            streams.break_even_users
+            if streams.break_even_users_per_wafer is None
+            else streams.break_even_users_per_wafer
+        )
+        enough = "where" if needed <= streams.users_with_room else "but"
+        parts.append(f"{text}, {enough} all SRAM has room for the caches of {streams.users_with_room:,}")
+    total = f"{rate(of_all.tokens_per_s or 0.0)} for {plural(of_all.users or 0, 'user')}"
+    return f"SRAM serves {total}; streaming serves as many tokens with {'; '.join(parts)}."
+
+
+def _rates(request: CompareRequest, own: float) -> tuple[float, ...]:
+    """Bytes a second to each wafer: those of ``--link-bandwidth``, or what the wafer has to its host."""
+    return (own,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
+
+
+def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
+    """The rows in groups with as many wafers and the same link, in the order in which these come."""
+    groups: dict[object, list[ComparisonRow]] = {}
+    for row in rows:
+        groups.setdefault((row.wafers, row.link), []).append(row)
+    return list(groups.values())
+
+
+def _link(row: ComparisonRow) -> str:
+    return rate_and_latency(row.link_bytes_per_s or 0.0, row.link_latency_s, joint=" and ")
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    """The smallest and the largest of some numbers; one where they read the same."""
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnProgress, Study], CompareResult]]] = {
+    ONE_OR_MANY: _one_or_many,
+    PIPELINE_OR_TENSOR: _pipeline_or_tensor,
+    SRAM_OR_STREAMING: _sram_or_streaming,
+}

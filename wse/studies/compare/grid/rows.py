@@ -1,0 +1,165 @@
+"""Rows of a comparison of models: a row for each estimate, and the marks of the best rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from wse.errors import WseBug
+from wse.hardware.number import SourcedNumber
+from wse.reports.limits import StreamLimits, fraction, limits_of
+from wse.serving.economics import Economics
+from wse.serving.operating_point import operating_point
+from wse.serving.plan import saturating_users
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.compare.request import WaferLink
+from wse.studies.compare.result import AssumptionResult
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.study import TimedEstimate
+from wse.studies.estimate.timing.pipelining import PipeliningResult
+from wse.tracing.query.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
+
+
+def row_of(
+    timed: TimedEstimate, request: EstimateRequest, link: WaferLink | None, economics: Economics
+) -> ComparisonRow:
+    """Return the row of an estimate: one user alone, and as many as the machine has use and room for.
+
+    Args:
+        timed: The estimate, with decoded tokens, and its deployment.
+        request: What was asked for: the mapping, and the objective that the layout was chosen for.
+        link: The link between wafers that it is for; None with one wafer, which has no use for one.
+        economics: Power and price of a wafer.
+    """
+    result, deployment = timed.result, timed.deployment
+    decode, pipelining, crossing = result.decode, result.schedule, result.crossing
+    if decode is None or pipelining is None or crossing is None or result.bounds is None:
+        message = "a row of a comparison is of an estimate with decoded tokens"
+        raise WseBug(message)
+    system, chosen, mapping = result.system, result.system.mapping, str(request.mapping)
+    limits = limits_of(
+        decode.cycles_by,
+        longest_line=max(max(stage.rows, stage.cols) for stage in system.stages),
+        layers=1 + max(stage.layers[1] for stage in system.stages if stage.layers),
+        crossing_bytes=crossing.bytes_per_token,
+        link=None if link is None else (link.bytes_per_s, link.latency_s),
+        arithmetic_cycles=result.bounds.token.bounds["arithmetic"],
+        streams=_stream_limits(pipelining),
+    )
+    return ComparisonRow(
+        mapping=mapping,
+        chosen=None if chosen == Path(mapping).name else chosen,  # a file is known by its name without folders
+        objective=request.objective,
+        for_users=request.users,
+        wafers=system.wafers,
+        dtype=result.model.dtype,
+        users_per_pass=result.batch,
+        link_bytes_per_s=None if link is None else link.bytes_per_s,
+        link_latency_s=None if link is None else link.latency_s,
+        tokens_per_s_per_user=decode.tokens_per_s_per_user,
+        tpot_s=result.latency.tpot_s,
+        prefill_tokens_per_s=result.prefill.tokens_per_s,
+        power_w=system.wafers * economics.power_w.value,
+        mesh_hops_per_token=result.fabric.wavelet_hops_per_token,
+        wafer_link_bytes_per_token=crossing.bytes_per_token,
+        host_bytes_per_token=crossing.host_bytes_per_token,
+        crossing_fraction=fraction(decode.cycles_by, "crossing"),
+        prefill_crossing_fraction=fraction(result.prefill.cycles_by, "crossing"),
+        sram_fullest_pe_fraction=result.sram.fullest_pe_fraction,
+        cycles_by={str(cause): cycles for cause, cycles in decode.cycles_by.items()},
+        **_of_all_users(deployment),
+        **limits._asdict(),
+    )
+
+
+def _of_all_users(deployment: WaferDeployment) -> dict[str, Any]:
+    """Return the numbers of a row at the users that saturate the machine or have room, and those of one user alone."""
+    if not deployment.max_concurrency:
+        return {"users": 0}
+    point, alone = (operating_point(deployment, users) for users in (saturating_users(deployment), 1))
+    cost, energy = point.usd_per_million_tokens, point.joules_per_token
+    numbers: dict[str, Any] = {
+        "users": point.concurrency,
+        "ttft_s": alone.ttft_s,
+        "tokens_per_s": point.tokens_per_s,
+        "tokens_per_s_exact": True,
+        "tokens_per_s_per_user_of_all": point.tokens_per_s_per_user,
+        "ttft_s_of_all": point.ttft_s,
+        "joules_per_token": None if energy is None else energy.value,
+    }
+    if cost is not None and alone.usd_per_million_tokens is not None:
+        numbers |= {
+            "usd_per_million_tokens": cost.value,
+            "usd_per_million_tokens_low": cost.low,
+            "usd_per_million_tokens_high": cost.high,
+            "usd_per_million_tokens_of_one_user": alone.usd_per_million_tokens.value,
+        }
+    return numbers
+
+
+def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
+    return StreamLimits(
+        limited_by=pipelining.limited_by,
+        users_per_stream=pipelining.users_per_stream,
+        streams_to_saturate=pipelining.streams_to_saturate,
+        kv_limited_streams=pipelining.kv_limited_streams,
+        context_tokens=pipelining.context_tokens,
+        busiest_server=max(pipelining.servers, key=lambda server: server.decode_busy_s).name,
+    )
+
+
+def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
+    """Return the positions of rows, of those that say the same only one.
+
+    A mapping that tries all others may choose one of which there is a row, and one layout may be chosen for two
+    objectives. Rows without a layout say the same where they have the same reason.
+    """
+    positions: dict[tuple[object, ...], int] = {}
+    for position in sorted(range(len(rows)), key=lambda at: rows[at].chosen is not None):  # names before `auto`
+        row = rows[position]
+        layout = (row.wafers, row.link, row.chosen or row.mapping, row.tpot_s, row.tokens_per_s, row.reason)
+        positions.setdefault(layout, position)
+    return sorted(positions.values())
+
+
+def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
+    """The rows, those marked that are the best of as many wafers and the same link for one user, and for all users."""
+    groups: dict[object, list[int]] = {}
+    for index, row in enumerate(rows):
+        if row.possible:
+            groups.setdefault((row.wafers, row.link), []).append(index)
+    best: dict[int, tuple[str, ...]] = {}
+    for group in groups.values():
+        for users, key in _BEST.items():
+            first = max(group, key=lambda index: key(rows[index]))
+            best[first] = (*best.get(first, ()), users)
+    return tuple(replace(row, best=best.get(index)) for index, row in enumerate(rows))
+
+
+_BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
+    ONE_USER: lambda row: row.tokens_per_s_per_user or 0.0,
+    ALL_USERS: lambda row: row.tokens_per_s or 0.0,
+}
+
+
+def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, AssumptionResult]:
+    """Return the assumptions about power and price of one machine, by their keys in a file of ``--economics``.
+
+    Args:
+        economics: Power and price; None where they are unknown, of which nothing is assumed.
+        machine: A name to append to the keys, behind a dot, where a result has several machines.
+    """
+    if economics is None:
+        return {}
+    numbers = {"power_w": economics.power_w, "usd_per_hour": economics.usd_per_hour}
+    name = f".{machine}" if machine else ""
+    return {f"{economics.kind}_{key}{name}": _assumption(number) for key, number in numbers.items()}
+
+
+def _assumption(number: SourcedNumber) -> AssumptionResult:
+    """Return an assumption as results have it."""
+    return AssumptionResult(
+        value=number.value, unit=number.unit, grade=number.grade, source=number.source, range=number.range
+    )

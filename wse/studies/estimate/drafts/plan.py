@@ -1,0 +1,158 @@
+"""``drafts`` of an estimate: the number of draft tokens and the tree of them that gain most, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wse.compiler.search.search import Compilation
+from wse.errors import DoesNotFit
+from wse.hardware.number import weakest
+from wse.reports.terminal import plural
+from wse.serving.draft_tree import DraftTree
+from wse.serving.speculation import HEAD_KIND, MODEL_KIND, choice_shares
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.compile.draft_times import host_memory_rate
+from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts, in_a_row
+from wse.studies.estimate.drafts.drafting import COST_GRADE, WaferDrafter, head_token_parts, wafer_drafter
+from wse.studies.estimate.drafts.placement import PlacedDraft, place_draft
+from wse.studies.estimate.drafts.result import (
+    AcceptanceResult,
+    DraftLengthResult,
+    DraftPlaceResult,
+    DraftPlanResult,
+    DraftRegionResult,
+    DraftTreeResult,
+)
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.options.acceptance import DraftAcceptance
+from wse.studies.options.draft import HEAD, HOST
+from wse.studies.results.operating_points import ServingResult, point_result
+
+
+def draft_plan(
+    prepared: PreparedEstimate, compilation: Compilation, plain: WaferDeployment | None, serving: ServingResult | None
+) -> DraftPlanResult | None:
+    """Return the best drafts of a request; None where it asks for none, or decodes nothing.
+
+    Args:
+        prepared: The request.
+        compilation: Its model.
+        plain: Its wafers without drafts; None where nothing is decoded.
+        serving: The operating point without drafts; None where nothing is decoded.
+
+    Raises:
+        BadInput and its kinds: the draft model cannot be used, or has another vocabulary.
+        DoesNotFit: the draft does not fit in its place, or beside it not the caches of the users.
+    """
+    if prepared.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
+        return None
+    draft = place_draft(prepared, compilation)
+    drafter = wafer_drafter(prepared, compilation, draft, plain)
+    users = UsersOfDrafts(drafter=drafter, users=serving.users, replicas=serving.replicas)
+    _check_room(drafter, serving)
+    plan = plan_of(prepared.acceptance, users, place_result(draft), prepared.spec.name)
+    if draft.name == HEAD and draft.compilation is not None:
+        plan = replace(plan, token_s_with_room_for_head=head_token_parts(draft)[0])
+    return plan
+
+
+def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
+    """Raise DoesNotFit where the caches of the users do not fit beside the draft."""
+    room = serving.replicas * drafter.max_concurrency
+    if serving.users > room:
+        tokens = serving.prompt_tokens + serving.new_tokens
+        message = (
+            f"--draft: beside the draft, caches of {plural(room, 'sequence')} of {tokens:,} tokens fit, not of the "
+            f"{serving.users:,} users; give --users {max(1, room)}, more --wafers, or leave out --draft"
+        )
+        raise DoesNotFit(message)
+
+
+def place_result(draft: PlacedDraft) -> DraftPlaceResult:
+    """Return what results report of a draft on wafers."""
+    region, memory = draft.region, host_memory_rate()
+    return DraftPlaceResult(
+        draft=draft.name,
+        place=draft.place,
+        wafers=draft.wafers,
+        region=None if region is None else DraftRegionResult(wafer=region.wafer, **region.rect._asdict()),
+        host=f"{memory.value / 1e9:g} GB/s of memory ({memory.grade}): {memory.source}"
+        if draft.place == HOST
+        else None,
+    )
+
+
+def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> AcceptanceResult:
+    """Return what results report of an acceptance.
+
+    Args:
+        acceptance: The acceptance.
+        draft: What drafts: `HEAD`, or a draft model.
+        model: The model that verifies the draft tokens.
+    """
+    curve, kind = acceptance.curve, HEAD_KIND if draft == HEAD else MODEL_KIND
+    return AcceptanceResult(
+        acceptance=curve.model,
+        acceptance_by_position=acceptance.by_position,
+        acceptance_kind=curve.kind,
+        acceptance_measured_with=curve.measured_with,
+        acceptance_grade=curve.grade_for(kind, model),
+        acceptance_note=curve.mismatch(kind, model),
+        source=curve.source,
+    )
+
+
+def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlaceResult, model: str) -> DraftPlanResult:
+    """Return the best drafts by an acceptance for the users of a machine of any kind.
+
+    Args:
+        acceptance: The acceptance.
+        users: The users and their machine.
+        place: What drafts, and where.
+        model: The model that verifies the draft tokens.
+    """
+    curve, machine = acceptance.curve, users.machine
+    draft_tokens, gain = users.best_row(curve)
+    tree, tree_gain = users.best_tree(acceptance)
+    most = min(draft_tokens + 1, max(curve.draft_tokens))
+    accepted = acceptance_result(acceptance, place.draft, model)
+    rows = {n: (machine.row(curve, n), users.speed_up(in_a_row(curve, n))) for n in range(1, most + 1)}
+    point = point_result(users.point(in_a_row(curve, draft_tokens)) if draft_tokens else users.plain)
+    assert point.tokens_per_s_per_user is not None  # tokens are decoded
+    return DraftPlanResult(
+        **vars(accepted),
+        **vars(place),
+        grade=weakest((accepted.acceptance_grade, choice_shares().grade, COST_GRADE)),
+        draft_tokens=draft_tokens,
+        speed_up=gain,
+        users=point.users,
+        ttft_s=point.ttft_s,
+        tokens_per_s_per_user=point.tokens_per_s_per_user,
+        tokens_per_s=point.tokens_per_s,
+        usd_per_million_tokens=point.usd_per_million_tokens,
+        usd_per_million_tokens_low=point.usd_per_million_tokens_low,
+        usd_per_million_tokens_high=point.usd_per_million_tokens_high,
+        joules_per_token=point.joules_per_token,
+        lengths=tuple(
+            DraftLengthResult(
+                draft_tokens=n,
+                tokens_per_pass=steps.tokens_per_pass,
+                draft_s=steps.drafts_s,
+                verify_s=steps.check_s,
+                speed_up=speed_up,
+            )
+            for n, (steps, speed_up) in rows.items()
+        ),
+        tree=None if tree is None else _tree_result(tree, tree_gain),
+    )
+
+
+def _tree_result(tree: DraftTree, gain: float) -> DraftTreeResult:
+    return DraftTreeResult(
+        nodes=len(tree.parents),
+        depth=tree.depth,
+        tokens_per_pass=tree.tokens_per_pass,
+        speed_up=gain,
+        parents=tree.parents,
+        choices=tree.choices,
+    )

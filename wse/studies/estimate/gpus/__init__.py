@@ -1,0 +1,1 @@
+"""The estimate of a model on GPUs."""

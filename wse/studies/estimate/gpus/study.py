@@ -1,0 +1,249 @@
+"""A model that GPUs serve, from its config alone: the study of ``wse estimate --gpu``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Final
+
+from wse.hardware.number import Grade, SourcedNumber, weakest
+from wse.models.tensors.model_tensors import parameter_count
+from wse.serving.cost import system_cost, system_energy
+from wse.serving.economics import Economics
+from wse.serving.gpus.load import gpu_numbers, stack_numbers
+from wse.serving.gpus.roofline import Tokens
+from wse.serving.gpus.server import GpuServer
+from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
+from wse.studies.estimate.drafts.plan import plan_of
+from wse.studies.estimate.drafts.result import DraftPlanResult
+from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
+from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, prepare_gpu_estimate
+from wse.studies.estimate.gpus.result import (
+    GpuCostResult,
+    GpuDecodeResult,
+    GpuDraftGain,
+    GpuEnergyResult,
+    GpuEstimateResult,
+    GpuLatencyResult,
+    GpuMachineResult,
+    GpuMemoryResult,
+    GpuModelResult,
+    GpuPrefillResult,
+    GpuSystemResult,
+    GpuTpotParts,
+    GpuVerifyResult,
+)
+from wse.studies.estimate.grades import SOURCES, GradeResult
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.results.operating_points import ServingResult, serving_result
+from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
+
+ARRIVALS_GRADE: Final[Grade] = "I"
+"""How well it is known that prompts of other users come at even distances."""
+
+
+def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
+    """Time a model on the GPUs of a request, at its number of users and at others.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used, or the users' caches do not fit.
+        DoesNotFit: the weights do not fit; with how many GPUs hold them.
+    """
+    prepared = prepare_gpu_estimate(request)
+    server, economics = prepared.server, prepared.economics
+    serving = serving_result(prepared.deployment, prepared.users, replicas=prepared.replicas)
+    gpus = serving.replicas * server.parallelism.gpus
+    decode = server.pass_time([_decoded(prepared, prepared.users_of_one)])
+    read_s = server.prefill_s(prepared.prompt_tokens)
+    tpot_s = serving.tpot_s or decode.total_s
+    answered, drafts = gpu_grade(prepared), _drafts(prepared)
+    energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
+    cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
+    return GpuEstimateResult(
+        inputs=_inputs(prepared),
+        note=prepared.note,
+        batch=prepared.users,
+        model=GpuModelResult(
+            name=server.spec.name,
+            parameters=parameter_count(server.spec),
+            dtype=server.weights.name,
+            cache_bits=server.weights.cache_bits,
+            bytes=round(server.weight_bytes),
+        ),
+        gpu=GpuMachineResult(
+            name=server.gpu.name,
+            generation=server.gpu.generation,
+            hbm_bytes=server.gpu.hbm_bytes,
+            hbm_bytes_per_s=server.gpu.hbm_bytes_per_s,
+        ),
+        system=GpuSystemResult(
+            gpus=server.parallelism.gpus,
+            stack=prepared.stack,
+            software=server.stack.title,
+            parallelism=prepared.parallelism,
+        ),
+        memory=GpuMemoryResult(
+            weight_bytes=round(server.weight_bytes),
+            draft_bytes=None if server.draft is None else round(server.draft_bytes),
+            kv_bytes_per_token=server.kv_bytes_per_token,
+            kv_capacity_tokens=server.kv_capacity_tokens,
+            kv_capacity_users=prepared.deployment.max_concurrency,
+        ),
+        prefill=GpuPrefillResult(s=read_s, tokens_per_s=prepared.prompt_tokens / serving.ttft_s),
+        latency=GpuLatencyResult(
+            ttft_s=serving.ttft_s,
+            tpot_s=tpot_s,
+            tpot_by=GpuTpotParts(**asdict(decode), prompts_s=tpot_s - decode.total_s),
+            bound_s=server.roofline([_decoded(prepared, prepared.users_of_one)]).bound_s,
+            request_s=serving.ttft_s + (prepared.new_tokens - 1) * tpot_s,
+        ),
+        decode=GpuDecodeResult(tokens_per_s_per_user=1 / tpot_s, tokens_per_s=serving.tokens_per_s),
+        verify=_verify(prepared),
+        drafts=drafts,
+        published=_published(prepared, 1 / tpot_s, drafts),
+        energy=None if energy is None or economics is None else _energy(energy, economics),
+        cost=None if cost is None or economics is None else _cost(cost, economics),
+        grades={
+            **dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), _first_token_grade(prepared, answered)),
+            **dict.fromkeys(("latency.tpot_s", "decode.tokens_per_s_per_user"), answered),
+            **dict.fromkeys(("decode.tokens_per_s", "memory.kv_capacity_tokens"), answered),
+            **({} if energy is None else {"energy.joules_per_token": _with(answered, energy, "gpu_power_w")}),
+            **({} if cost is None else {"cost.usd_per_million_tokens": _with(answered, cost, "gpu_usd_per_hour")}),
+        },
+        serving=serving,
+        batches=_draft_gains(prepared, serving),
+    )
+
+
+def _draft_gains(prepared: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
+    """Return the drafts that gain most for each number of users; None for a request without drafts."""
+    if prepared.acceptance is None or prepared.new_tokens < 2:
+        return None
+    drafter, gains = GpuDrafter(prepared=prepared), list[GpuDraftGain]()
+    for point in serving.points:
+        users = UsersOfDrafts(drafter=drafter, users=point.users, replicas=prepared.replicas)
+        draft_tokens, gain = users.best_row(prepared.acceptance.curve)
+        gains.append(GpuDraftGain(users=point.users, draft_tokens=draft_tokens, draft_speed_up=gain))
+    return tuple(gains)
+
+
+def _drafts(prepared: PreparedGpuEstimate) -> DraftPlanResult | None:
+    """Return the best drafts for the users of a request that asks for them; None where it decodes nothing."""
+    if prepared.acceptance is None or prepared.new_tokens < 2:
+        return None
+    users = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=prepared.users, replicas=prepared.replicas)
+    return plan_of(prepared.acceptance, users, gpu_draft_place(prepared), prepared.server.spec.name)
+
+
+def _published(
+    prepared: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
+) -> tuple[PublishedSpeed, ...] | None:
+    """Return the published speeds of the model on these GPUs with as many users."""
+    server = prepared.server
+    estimated = EstimatedSpeed(
+        machine=server.gpu.name,
+        chips=server.parallelism.gpus,
+        users=prepared.users_of_one,
+        dtype=server.weights.name,
+        tokens_per_s_per_user=tokens_per_s_per_user,
+        drafted_tokens_per_s_per_user=None if drafts is None else drafts.tokens_per_s_per_user,
+    )
+    return published_speeds(server.spec, estimated)
+
+
+def _decoded(prepared: PreparedGpuEstimate, users: int) -> Tokens:
+    return Tokens(users=users, new=1, context=prepared.middle_context)
+
+
+def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
+    """A pass over several new tokens of each user; None where it is not asked for."""
+    if not prepared.verify_tokens:
+        return None
+    server, context = prepared.server, prepared.middle_context
+    verify, decode = (
+        server.verify_s(prepared.users_of_one, prepared.verify_tokens, context),
+        server.decode_s(prepared.users_of_one, context),
+    )
+    return GpuVerifyResult(tokens=prepared.verify_tokens, s=verify, ratio_to_decode=verify / decode)
+
+
+def gpu_grade(prepared: PreparedGpuEstimate) -> GradeResult:
+    """The grade of the weakest number of the GPU and the stack, of those that play a part."""
+    generation = prepared.server.gpu.generation
+    stack = {
+        key: number
+        for key, number in stack_numbers(prepared.stack).items()
+        if key.partition(".")[2] in ("", generation) and key not in _unused(prepared.server)
+    }
+    numbers = {f"{prepared.gpu} {key}": number for key, number in gpu_numbers(prepared.gpu).items()}
+    numbers |= {f"{prepared.stack} {key}": number for key, number in stack.items()}
+    grade = weakest(number.grade for number in numbers.values())
+    name = next(name for name, number in numbers.items() if number.grade == grade)
+    return GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
+
+
+def _first_token_grade(prepared: PreparedGpuEstimate, answered: GradeResult) -> GradeResult:
+    """The grade of the first token: beside other users it rests on when their prompts come, which is assumed."""
+    if prepared.users_of_one == 1 or weakest((answered.grade, ARRIVALS_GRADE)) == answered.grade:
+        return answered
+    return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
+
+
+def _unused(server: GpuServer) -> frozenset[str]:
+    """Constants that play no part for a model on some GPUs."""
+    keys = {"workspace_bytes", "memory_ratio", "max_sequences"}
+    if server.parallelism.gpus == 1:
+        keys |= {"link_ratio", "all_reduce_s", "one_shot_bytes"}
+    if server.spec.experts is None:
+        keys |= {"expert_ratio", "expert_layer_s", f"expert_layer_s.{server.gpu.generation}"}
+    if not (server.weights.is_of_four_bits and server.gpu.fp4_flops_per_s):
+        keys.add("four_bit_ratio")
+    return frozenset(keys)
+
+
+def _with(answered: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
+    """The grade of what follows from the rate of tokens and an assumption."""
+    grade = weakest((answered.grade, number.grade))
+    return answered if grade == answered.grade else GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
+
+
+def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
+    return GpuEnergyResult(
+        joules_per_token=energy.value,
+        range=energy.range,
+        grade=energy.grade,
+        assumptions=energy.source,
+        gpu_power_w=economics.power_w.value,
+    )
+
+
+def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
+    return GpuCostResult(
+        usd_per_million_tokens=cost.value,
+        usd_per_million_tokens_low=cost.low,
+        usd_per_million_tokens_high=cost.high,
+        range=cost.range,
+        grade=cost.grade,
+        assumptions=cost.source,
+        gpu_usd_per_hour=economics.usd_per_hour.value,
+        gpu_usd_per_hour_low=economics.usd_per_hour.low,
+        gpu_usd_per_hour_high=economics.usd_per_hour.high,
+    )
+
+
+def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
+    """The options with defaults filled in."""
+    inputs: dict[str, str | int | None] = {
+        "model": prepared.model,
+        "gpu": prepared.gpu,
+        "gpus": prepared.server.parallelism.gpus,
+        "stack": prepared.stack,
+        "parallelism": prepared.parallelism,
+        "dtype": prepared.server.weights.name,
+        "batch": prepared.users,
+        "replicas": None if prepared.replicas == 1 else prepared.replicas,
+        "prompt_len": prepared.prompt_tokens,
+        "new_tokens": prepared.new_tokens,
+    }
+    inputs |= {"verify_tokens": prepared.verify_tokens or None}
+    inputs |= {"draft": prepared.draft_acceptance, "draft_model": prepared.draft_model}
+    return {name: value for name, value in inputs.items() if value is not None}

@@ -1,0 +1,226 @@
+"""Compiled layouts with their serving performance, ranked by how well they meet a goal.
+
+1. The fastest layouts for one user, and those that serve many at once, are compiled fully
+   (`wse.studies.estimate.layouts.searches`).
+2. Each is also compiled with attention on all columns and with the fewest codes unpacked at once. Both leave more room
+   for caches.
+3. The best version of each is compiled with half as long chunks of prompts as long as that is better: they leave more
+   room for caches.
+4. The `WIDENED` best of each search are compiled for passes over 2, 4, 8 ... users as long as that is better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Final, NamedTuple
+
+from wse.compiler.options import THIN_GEMM, WIDE_UNPACKING, Choice, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import Candidate, Compilation
+from wse.compiler.search.tile_sizes import WITHOUT_TILES
+from wse.errors import DoesNotFit
+from wse.serving.goal import Goal
+from wse.serving.plan import plan
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.layouts.searches import Search, searches_for
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse_mappings.cuts.split import ceil_div
+
+WIDENED: Final = 2
+"""The best layouts of each search that are compiled for passes over several users."""
+MOST_SLOTS: Final = 256
+
+ALL_COLUMNS: Final = "attention on all columns"
+FEW_CODES: Final = "the fewest codes unpacked at once"
+
+Rank = tuple[bool, float, float]
+"""The order of layouts, the best first: whether limits are missed, the figure that decides, and that between equals."""
+
+
+class Variant(NamedTuple):
+    """A compiled layout with another choice of the compiler, and the name of that choice."""
+
+    name: str
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledLayout:
+    """A compiled layout and its deployment.
+
+    Attributes:
+        prepared: The request, with the users of a pass.
+        candidate: What was compiled.
+        deployment: What users get on it.
+        searched: The search that found it.
+        finalist: The number of the layout, among those that the search compiled fully, that it is a variant of.
+    """
+
+    prepared: PreparedEstimate
+    candidate: Candidate
+    deployment: WaferDeployment
+    searched: Compilation
+    finalist: int
+
+    def rank(self, goal: Goal) -> Rank:
+        """Return the rank of the layout for a goal; the lowest is the best."""
+        found = plan(self.deployment, goal)
+        return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
+
+
+class LayoutRanking:
+    """The layouts that the searches for a request found; each is compiled once, whatever goals it is ranked by."""
+
+    def __init__(self, prepared: PreparedEstimate, searches: Sequence[Compilation]) -> None:
+        self._prepared = prepared
+        self._searches = searches
+        self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
+
+    def ranked(self, goal: Goal) -> list[CompiledLayout]:
+        """Return the layouts that compete for a goal, the nearest to it first."""
+
+        @cache
+        def rank(layout: CompiledLayout) -> Rank:
+            return layout.rank(goal)
+
+        ranked: dict[tuple[Options, Choice], CompiledLayout] = {}
+        wider: list[CompiledLayout] = []
+        for searched in self._searches:
+            best_of_finalists = []
+            for number, candidate in enumerate(searched.candidates):
+                if (candidate.options, candidate.choice) in ranked:  # the other search has compiled it
+                    continue
+                layouts = self._with_variants(candidate, searched, number)
+                layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
+                ranked |= {(one.candidate.options, one.candidate.choice): one for one in layouts}
+                best_of_finalists.append(min(layouts, key=rank))
+            if self._prepared.request.batch is None:
+                for layout in sorted(best_of_finalists, key=rank)[:WIDENED]:
+                    wider += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
+        return sorted([*ranked.values(), *wider], key=rank)
+
+    def _with_variants(self, candidate: Candidate, searched: Compilation, finalist: int) -> list[CompiledLayout]:
+        """Return a layout, and its variants that fit."""
+        key = candidate.options, candidate.choice
+        layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, searched, finalist)
+        self._layouts[key] = layout
+        choices = variant_choices(candidate.choice).values()
+        variants = (self._recompiled(layout, self._prepared, candidate._replace(choice=one)) for one in choices)
+        return [layout, *(one for one in variants if one is not None)]
+
+    def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
+        """Return a layout with about half as long chunks of a prompt; None where these are the shortest, or do not fit.
+
+        A product on the mesh needs chunks of as many tokens on each row.
+        """
+        candidate, choice = layout.candidate, layout.candidate.choice
+        step = 1 if choice.prefill == THIN_GEMM else candidate.program.stages[0].rect.rows
+        if choice.prefill_chunk <= step:
+            return None
+        chunk = step * ceil_div(ceil_div(choice.prefill_chunk, step), 2)
+        smaller = candidate._replace(choice=replace(choice, prefill_chunk=chunk))
+        return self._recompiled(layout, layout.prepared, smaller)
+
+    def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
+        """Return a layout for passes over twice as many users; None where there are fewer users, or it does not fit."""
+        prepared, (program, options, choice) = layout.prepared, layout.candidate
+        most_users, slots = layout.deployment.max_concurrency, 2 * options.batch
+        most = most_users if goal.users is None else math.ceil(goal.users / goal.replicas_for(most_users))
+        if slots > min(most, MOST_SLOTS):
+            return None
+        prompts = (prepared.prompt_len,) * slots
+        wider = replace(
+            prepared,
+            request=replace(prepared.request, batch=slots),
+            options=replace(prepared.options, prompt_tokens=prompts),
+        )
+        return self._recompiled(layout, wider, Candidate(program, replace(options, prompt_tokens=prompts), choice))
+
+    def _recompiled(
+        self, layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate
+    ) -> CompiledLayout | None:
+        """Return a layout compiled with other options or another choice; None where that does not fit."""
+        key = candidate.options, candidate.choice
+        if key not in self._layouts:
+            compiled = _compiled(prepared, candidate)
+            self._layouts[key] = compiled and _with_deployment(prepared, compiled, layout.searched, layout.finalist)
+        return self._layouts[key]
+
+
+def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
+    """Return the layouts that compete for a goal, the nearest to it first.
+
+    Args:
+        prepared: The request.
+        search: A search that says why nothing fits.
+        goal: What layouts are compared by.
+
+    Raises:
+        DoesNotFit: the model does not fit.
+    """
+    return LayoutRanking(prepared, searches_for(prepared, search, goal)).ranked(goal)
+
+
+def _while_better(
+    layout: CompiledLayout,
+    change: Callable[[CompiledLayout], CompiledLayout | None],
+    rank: Callable[[CompiledLayout], Rank],
+) -> Iterator[CompiledLayout]:
+    """Yield a layout changed once, twice ... as long as each is better than the one before."""
+    changed = change(layout)
+    while changed is not None and rank(changed) < rank(layout):
+        yield changed
+        layout, changed = changed, change(changed)
+
+
+def variants_of(prepared: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
+    """Return a layout with attention on all columns, with the fewest codes unpacked at once, and with both.
+
+    Those that are no different, or have no room for buffers or colours, are left out.
+    """
+    choices = variant_choices(candidate.choice)
+    compiled = ((name, _compiled(prepared, candidate._replace(choice=other))) for name, other in choices.items())
+    return tuple(Variant(name, one) for name, one in compiled if one is not None)
+
+
+def variant_choices(choice: Choice) -> dict[str, Choice]:
+    """Return a choice with attention on all columns, with the fewest codes unpacked at once, and with both, by name."""
+    all_columns = replace(choice, attention_cols=0)
+    choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
+    if choice.uses(WIDE_UNPACKING):
+        choices[FEW_CODES] = _without_unpacking(choice)
+        if choice.attention_cols:
+            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = _without_unpacking(all_columns)
+    return choices
+
+
+def _without_unpacking(choice: Choice) -> Choice:
+    rewrites, verify_rewrites = (
+        None if setting is None else tuple(one for one in setting if one[0] != WIDE_UNPACKING)
+        for setting in (choice.rewrites, choice.verify_rewrites)
+    )
+    return replace(choice, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
+
+
+def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | None:
+    """Return a candidate with the Program of its options and choice; None where it does not fit."""
+    p, (_, options, choice) = prepared, candidate
+    try:
+        program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
+    except DoesNotFit:
+        return None
+    return candidate._replace(program=program)
+
+
+def _with_deployment(
+    prepared: PreparedEstimate, candidate: Candidate, searched: Compilation, finalist: int
+) -> CompiledLayout:
+    """Return a candidate with its deployment."""
+    deployment = middle_deployment(prepared, candidate.program)
+    return CompiledLayout(
+        prepared=prepared, candidate=candidate, deployment=deployment, searched=searched, finalist=finalist
+    )

@@ -1,0 +1,55 @@
+"""``sram.room`` of an estimate: users that choices of the compiler leave no room for, and the cycles that these save.
+
+Attention on few columns stores more on each of them, and codes that are unpacked at once need scratch. Both are chosen
+because they save cycles of the request; the SRAM that they need has no room for further KV caches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from wse.backends.fabric.model import Fabric
+from wse.program.program import Program
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import count, short_number
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.results.users import users_at
+
+CHOSEN: Final = "as chosen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoomResult(Result):
+    """The Program with another choice, with which more KV caches fit."""
+
+    choice: Annotated[str, Doc("what is otherwise than chosen")]
+    users: Annotated[int, Doc("users whose caches fit, with the context of the request")]
+    token_cycles: Annotated[float, Doc("a generated token in the middle of the request", "cycles")]
+
+
+def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
+    """Return the Program as chosen, and each variant with room for more users; None without any."""
+    chosen = _row(layout.prepared, CHOSEN, layout.compilation.program)
+    rows = [_row(layout.prepared, name, candidate.program) for name, candidate in layout.variants]
+    roomier = [row for row in rows if row.users > chosen.users]
+    return (chosen, *roomier) if roomier else None
+
+
+def _row(prepared: PreparedEstimate, name: str, program: Program) -> RoomResult:
+    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    cycles = fabric.decode_cost(*prepared.middle_context).cycles
+    return RoomResult(choice=name, users=users_at(program, program.context), token_cycles=cycles)
+
+
+def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
+    """Return the users and the cycles per token of each choice."""
+    columns = (
+        Column(key="choice", title="choice", wraps=True),
+        number("users", "users", count),
+        number("token_cycles", "cycles a token", short_number),
+    )
+    note = f"users of {count(context)} tokens; --users N or --objective throughput chooses for more"
+    return Table(columns=columns, rows=room, title="Room for caches that speed takes", note=note)

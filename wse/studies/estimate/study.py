@@ -1,0 +1,293 @@
+"""Cycles, traffic and SRAM of a model from its config alone: the study of ``wse estimate``. Nothing is executed.
+
+The same compiler, Program and fabric model as of a run. What a decoded token costs depends on the tokens before it only
+through the cache slots in use and the rows that pass an entry up, so tokens that are equal in that are timed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wse.backends.fabric.run_totals import TimedRun
+from wse.program.program import Program
+from wse.reports.progress import OnProgress, ignore
+from wse.serving.goal import LATENCY
+from wse.serving.plan import saturating_users
+from wse.serving.wafer_deployment import WaferDeployment
+from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
+from wse.studies.estimate.cuts import cuts_result
+from wse.studies.estimate.deployment import middle_deployment, wafer_deployment
+from wse.studies.estimate.drafts.plan import draft_plan
+from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
+from wse.studies.estimate.grades import Grades, grades_result
+from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.layouts.result import search_result
+from wse.studies.estimate.layouts.room import cache_room
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
+from wse.studies.estimate.sram import estimate_sram
+from wse.studies.estimate.timing.first_token import prompts_result
+from wse.studies.estimate.timing.latency import latency_result
+from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
+from wse.studies.estimate.timing.time_run import Routing, time_run
+from wse.studies.estimate.timing.verify import verify_result, verify_rewrites
+from wse.studies.options.settings import replaced_numbers
+from wse.studies.options.trace_path import trace_path
+from wse.studies.results.defects import defects_result
+from wse.studies.results.operating_points import ServingResult, serving_result
+from wse.studies.results.phases import DecodeResult, decode_result, prefill_result
+from wse.studies.results.placement import model_result, system_result, wafer_result
+from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
+from wse.studies.results.rewrites import rewrites_result
+from wse.studies.results.traffic import crossing_result, fabric_result
+
+
+def estimate(
+    request: EstimateRequest,
+    *,
+    on_progress: OnProgress = ignore,
+) -> EstimateResult:
+    """Compile a request and time it.
+
+    Args:
+        request: The request.
+        on_progress: Called with (done, all, name) before each piece of the work.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: with the bytes and what would make it fit; not with ``capacity`` ``report``.
+        BadTrace: the trace cannot be written.
+    """
+    trace = trace_path(request.trace)
+    pieces = ["wafers", "layouts", "times"]
+    on_progress(0, len(pieces), pieces[0])
+    prepared = prepare_estimate(request)
+    changed_by_name = changed_requests(prepared) if request.sensitivity else {}
+    pieces += [*changed_by_name, *(["trace"] if trace else [])]
+    on_progress(1, len(pieces), pieces[1])
+    layout = choose_layout(prepared)
+    prepared, choice = layout.prepared, layout.compilation
+    on_progress(2, len(pieces), pieces[2])
+    counted = time_run(prepared, choice.program, None)
+    result = result_of(prepared, choice.program, counted)
+    result = replace(
+        result,
+        cuts=cuts_result(prepared, result.system),
+        search=search_result(choice),
+        rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
+        sram=replace(result.sram, room=cache_room(layout)),
+    )
+    deployment = None
+    if result.schedule is not None:
+        deployment = _deployment(prepared, choice.program, counted, result.schedule)
+    result = replace(result, drafts=draft_plan(prepared, choice, deployment, result.serving))
+    result = replace(result, published=_published(prepared, result))
+    if result.verify is not None:
+        result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))
+    if request.sensitivity:
+        if result.cuts is not None and result.cuts.wafers_for_whole_layers is not None:
+            whole_layers = {"no layer cut": replace(request, wafers=result.cuts.wafers_for_whole_layers)}
+            changed_by_name |= whole_layers
+            pieces[3:3] = whole_layers
+
+        def estimate_piece(name: str, changed_request: EstimateRequest) -> EstimateResult:
+            on_progress(pieces.index(name), len(pieces), name)
+            layout = choose_layout(prepare_estimate(changed_request))
+            return estimate_of(layout.prepared, layout.compilation.program)
+
+        result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimate_piece))
+    if trace is not None:
+        from wse.tracing.record.estimate import write_estimate  # HDF5 is slow to load
+
+        on_progress(pieces.index("trace"), len(pieces), "trace")
+        result = replace(result, trace=str(trace))
+        write_estimate(trace, prepared, choice.program, counted, result.to_dict())
+    on_progress(len(pieces), len(pieces), "")
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedEstimate:
+    """The result of a compiled request, and what users get on its wafers."""
+
+    result: EstimateResult
+    deployment: WaferDeployment
+
+
+def timed_estimate(prepared: PreparedEstimate, program: Program) -> TimedEstimate:
+    """Return the result and the deployment of a compiled request that decodes at least one token."""
+    counted = time_run(prepared, program, None)
+    result = result_of(prepared, program, counted)
+    assert result.schedule is not None  # tokens are decoded
+    return TimedEstimate(result=result, deployment=_deployment(prepared, program, counted, result.schedule))
+
+
+def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> EstimateResult:
+    """The result of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
+    return result_of(prepared, program, time_run(prepared, program, routing), given_routing=routing is not None)
+
+
+def result_of(
+    prepared: PreparedEstimate, program: Program, counted: TimedRun, *, given_routing: bool = False
+) -> EstimateResult:
+    """The result of a request whose cycles were counted."""
+    clock, wafer = counted.clock, prepared.wafer
+    grades = _grades(prepared)
+    prompts = prompts_result(clock.fabric, counted.prompts)
+    prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer))
+    tokens = _token_results(prepared, program, counted, grades, with_serving=not given_routing)
+    verify = verify_result(prepared, clock.fabric)
+    return EstimateResult(
+        inputs=inputs(prepared),
+        note=prepared.note,
+        batch=program.batch,
+        model=model_result(prepared.spec, program),
+        wafer=wafer_result(
+            wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe, replaced=replaced_numbers(prepared.request)
+        ),
+        system=system_result(program, context=program.context),
+        sram=estimate_sram(prepared, program, grades),
+        prefill=prefill,
+        fabric=fabric_result(program, clock.decode),
+        latency=latency_result(clock, program, wafer, prepared.network, prompts),
+        decode=tokens.decode,
+        verify=verify,
+        crossing=crossing_result(clock.decode, wafer.clock_hz) if clock.decode.runs else None,
+        schedule=tokens.pipelining,
+        serving=tokens.serving,
+        bounds=tokens.bounds,
+        energy=tokens.energy,
+        cost=tokens.cost,
+        grades=grades_result(
+            grades,
+            program.wafers,
+            {"prefill": prefill.cycles_by, **({} if verify is None else {"verify": verify.cycles_by})},
+            tokens.decode,
+            tokens.energy,
+            tokens.cost,
+            prepared.network,
+        ),
+        routing=("given" if given_routing else "even") if any(program.mixtures) else None,
+        defects=defects_result(prepared, program, prepared.middle_context),
+    )
+
+
+def _published(prepared: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:
+    """Return the published speeds of the model on this wafer; None where nothing is decoded."""
+    if result.decode is None:
+        return None
+    estimated = EstimatedSpeed(
+        machine=prepared.wafer.name,
+        users=result.batch,
+        dtype=result.model.dtype,
+        tokens_per_s_per_user=result.decode.tokens_per_s_per_user,
+        drafted_tokens_per_s_per_user=None if result.drafts is None else result.drafts.tokens_per_s_per_user,
+    )
+    return published_speeds(prepared.spec, estimated)
+
+
+def _grades(prepared: PreparedEstimate) -> Grades:
+    """The grades of the constants that a request is timed with."""
+    request = prepared.request
+    return Grades(
+        request.wafer,
+        request.software,
+        prepared.wafer.generation,
+        wafer_values=request.wafer_values,
+        software_values=request.software_values,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TokenResults:
+    """The results of generated tokens: ``decode`` alone where experts are given.
+
+    Where the prompt gives the only token of a request, ``serving`` and ``cost`` alone.
+    """
+
+    decode: DecodeResult | None = None
+    pipelining: PipeliningResult | None = None
+    serving: ServingResult | None = None
+    bounds: BoundsResult | None = None
+    energy: EnergyResult | None = None
+    cost: CostResult | None = None
+
+
+def _token_results(
+    prepared: PreparedEstimate, program: Program, counted: TimedRun, grades: Grades, *, with_serving: bool
+) -> _TokenResults:
+    clock, prompts, token_classes = counted
+    wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
+    if not clock.decode.runs:
+        if not with_serving:
+            return _TokenResults()
+        serving = _serving(prepared, middle_deployment(prepared, program))
+        return _TokenResults(serving=serving, cost=cost_result(program.wafers, economics, serving))
+    decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
+    if not with_serving:
+        return _TokenResults(decode=decode)
+    middle_cost = clock.fabric.decode_cost(*prepared.middle_context)
+    pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
+    serving = _serving(prepared, _deployment(prepared, program, counted, pipelining))
+    return _TokenResults(
+        decode=decode,
+        pipelining=pipelining,
+        serving=serving,
+        bounds=bounds_result(clock.fabric, spec, token_classes, grades),
+        energy=energy_result(clock.fabric, clock.decode, token_classes, economics, serving),
+        cost=cost_result(program.wafers, economics, serving),
+    )
+
+
+def _serving(prepared: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
+    """Return the operating points of a deployment, with the users that are asked for or that the objective chooses."""
+    goal, users = prepared.goal, prepared.goal.users
+    if users is None:
+        users = deployment.slots if goal.objective == LATENCY else max(1, saturating_users(deployment))
+    return serving_result(deployment, users, deployment.slots, goal.replicas_for(deployment.max_concurrency))
+
+
+def _deployment(
+    prepared: PreparedEstimate, program: Program, counted: TimedRun, pipelining: PipeliningResult
+) -> WaferDeployment:
+    """Return the deployment of a request whose tokens were all counted."""
+    decode = counted.clock.decode
+    return wafer_deployment(prepared, program, decode.cycles / decode.runs, pipelining)
+
+
+def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
+    """The options of a request by name, defaults filled in; a region that the mapping chose is left out."""
+    request, options = prepared.request, prepared.options
+    values = {
+        "model": str(request.model),
+        "wafer": str(request.wafer),
+        "mesh": "{}x{}".format(*prepared.fabric_shape),
+        "wafers": "auto" if request.wafers is None else request.wafers,
+        "mapping": options.mapping_name,
+        "region": request.region,
+        "experts": None if prepared.spec.experts is None else options.experts,
+        "schedule": options.schedule,
+        "all_reduce": request.all_reduce,
+        "software": str(request.software),
+        "dtype": options.dtype,
+        "activations": options.activation_type,
+        "accumulate": options.accumulate,
+        "prompt_len": prepared.prompt_len,
+        "new_tokens": prepared.new_tokens,
+        "batch": options.batch,
+        "users": request.users,
+        "replicas": None if request.replicas == 1 else request.replicas or "auto",
+        "objective": prepared.goal.objective,
+        "verify_tokens": request.verify_tokens,
+        "draft": request.draft,
+        "draft_model": None if request.draft_model is None else str(request.draft_model),
+        "draft_place": request.draft_place,
+        "context": options.context,
+        "capacity": options.capacity,
+        **replaced_numbers(request),
+        "defects": None if request.defects is None else str(request.defects),
+        "defects_seed": request.defects_seed if request.defects else None,
+    }
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,257 @@
+"""Pipelining, ``schedule`` of a result: streams of tokens, and chunks of prompts, on their way through stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import count, percent, plural, seconds
+from wse.serving import events
+from wse.serving.pipelining import (
+    cycles_between_passes,
+    idle_fraction,
+    run_cycles,
+    streams_to_saturate,
+)
+from wse.serving.route import alone_cycles, as_loop, busy_cycles, slowest
+from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, chunks_result
+from wse.studies.estimate.timing.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, stage_times, streams_in_cache
+
+PASSES: Final = 4  # of each stream in an event run: two until it is steady, two that are measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamsResult(Result):
+    """The steady state of a number of streams."""
+
+    streams: Annotated[int, Doc("streams in flight")]
+    users: Annotated[int, Doc("their users")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users; an upper bound where not `exact`", "tokens/s")]
+    tokens_per_s_per_user: Annotated[float, Doc("tokens of each user", "tokens/s")]
+    bubble_fraction: Annotated[float, Doc("time that stages are idle, all streams going on")]
+    fill_and_drain_bubble_fraction: Annotated[
+        float, Doc("time that stages are idle while each stream makes one token, from empty to empty")
+    ]
+    limited_by: Annotated[str, Doc("`latency`, or the server that is always busy")]
+    exact: Annotated[bool, Doc("whether the closed form is exact; else an upper bound")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventsResult(Result):
+    """The steady state of some streams, counted event by event."""
+
+    streams: Annotated[int, Doc("streams in flight")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users, by events", "tokens/s")]
+    closed_form_tokens_per_s: Annotated[float, Doc("the same by the closed form", "tokens/s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerResult(Result):
+    """A server of one stream at a time: stages that share PEs, or a link."""
+
+    name: Annotated[str, Doc("name for people")]
+    kind: Annotated[str, Doc("region, link, wafer link or host")]
+    wafer: Annotated[int, Doc("index of its wafer, or of the one whose streams it carries")]
+    stages: Annotated[tuple[int, ...], Doc("a region's stages; the two that a link joins")]
+    decode_busy_s: Annotated[float, Doc("busy for a token of each user of a stream", "s")]
+    decode_latency_s: Annotated[float, Doc("on the way without being busy", "s")]
+    prefill_busy_s: Annotated[float, Doc("busy for all prompts of a stream", "s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipeliningResult(Result):
+    """Rates of one stream, of as many as saturate the slowest server, of as many as caches fit, and of prompts.
+
+    A stream is the Program's batch: its users' tokens go through the stages together.
+    """
+
+    stages: Annotated[int, Doc("stages that work at the same time")]
+    users_per_stream: Annotated[int, Doc("users of each stream")]
+    context_tokens: Annotated[int, Doc("tokens that a user's KV cache has room for")]
+    single_stream_tpot_s: Annotated[float, Doc("time per output token of one stream alone", "s")]
+    slowest_stage_s: Annotated[float, Doc("work of the slowest stage for a token", "s")]
+    slowest_link_s: Annotated[float | None, Doc("work of the slowest link for a token", "s")] = None
+    streams_to_saturate: Annotated[int, Doc("streams that keep the slowest server busy")]
+    tokens_per_s_at_saturation: Annotated[float, Doc("tokens of all users with that many", "tokens/s")]
+    kv_limited_streams: Annotated[int, Doc("streams whose KV caches fit")]
+    limited_by: Annotated[str, Doc("`KV cache`, or the slowest server")]
+    rows: Annotated[tuple[StreamsResult, ...], Doc("by number of streams, up to those whose caches fit")]
+    tokens_per_s_at_kv_limit: Annotated[float | None, Doc("tokens of all streams whose caches fit", "tokens/s")] = None
+    bubble_fraction: Annotated[float | None, Doc("time that stages are idle then")] = None
+    by_events: Annotated[EventsResult | None, Doc("the same event by event, as a check")] = None
+    prefill: Annotated[ChunksResult | None, Doc("the chunks of the prompts")] = None
+    ttft_s: Annotated[float | None, Doc("time to first token, chunks behind each other", "s")] = None
+    ttft_sequential_s: Annotated[float | None, Doc("time to first token, chunks one after another", "s")] = None
+    servers: Annotated[tuple[ServerResult, ...], Doc("regions and links")]
+
+
+def pipelining_result(
+    fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, *, with_rows: bool = True
+) -> PipeliningResult:
+    """Return the pipelining of streams that are all at the length of the caches that ``decode`` is for.
+
+    Args:
+        fabric: The model that made the costs.
+        prefill: The cost of each chunk of the prompts.
+        decode: The cost of one token of each user.
+        with_rows: Whether to compute the rates of several streams, and those counted event by event. These take time.
+    """
+    return _Pipelining(fabric, prefill, decode).result(with_rows=with_rows)
+
+
+class _Pipelining:
+    def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> None:
+        self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
+        self._times = stage_times(fabric, prefill, decode)
+        self._route = as_loop(self._times.decode)
+        self._regions = self._times.of_kind(REGION)
+        self._enough = streams_to_saturate(self._route)
+        self._in_cache = streams_in_cache(fabric.program)
+
+    def result(self, *, with_rows: bool) -> PipeliningResult:
+        server, work = slowest(self._route)
+        kv_binds = self._in_cache < self._enough
+        rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
+        routes = self._times.prefill
+        prefill = chunks_result(routes, self._times.servers, self._wafer) if routes else None
+        out_s = self._wafer.host_round_trip_s / 2  # of the first token, on its way to the host
+        return PipeliningResult(
+            stages=len(self._regions),
+            users_per_stream=self._users,
+            context_tokens=self._context,
+            single_stream_tpot_s=self._seconds(alone_cycles(self._route)),
+            slowest_stage_s=self._slowest_s(REGION) or 0.0,
+            slowest_link_s=self._slowest_s(LINK, WAFER_LINK, HOST_LINK),
+            streams_to_saturate=self._enough,
+            tokens_per_s_at_saturation=self._tokens_per_s(work),
+            kv_limited_streams=self._in_cache,
+            limited_by="KV cache" if kv_binds else self._times.servers[server].name,
+            rows=rows,
+            tokens_per_s_at_kv_limit=rows[-1].tokens_per_s if rows else None,
+            bubble_fraction=rows[-1].bubble_fraction if rows else None,
+            by_events=self._by_events() if rows else None,
+            prefill=prefill,
+            ttft_s=None if prefill is None else prefill.pipelined_s + out_s,
+            ttft_sequential_s=None if prefill is None else prefill.sequential_s + out_s,
+            servers=self._servers(),
+        )
+
+    def _seconds(self, cycles: float) -> float:
+        return cycles / self._wafer.clock_hz
+
+    def _tokens_per_s(self, cycles_between_passes: float) -> float:
+        return self._users * self._wafer.clock_hz / cycles_between_passes
+
+    def _slowest_s(self, *kinds: str) -> float | None:
+        """The work of the slowest server of some kinds for one pass; None where none of them has any."""
+        work = busy_cycles([self._route])
+        cycles = max((work.get(number, 0.0) for kind in kinds for number in self._times.of_kind(kind)), default=0.0)
+        return self._seconds(cycles) if cycles else None
+
+    def _counts(self) -> list[int]:
+        """Powers of two until enough, what is enough, and what the caches hold; none beyond these."""
+        powers = {2**power for power in range(self._enough.bit_length())}
+        return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
+
+    def _row(self, streams: int) -> StreamsResult:
+        between = cycles_between_passes(self._route, streams)
+        server, work = slowest(self._route)
+        once = run_cycles(self._route, streams, 1).cycles
+        return StreamsResult(
+            streams=streams,
+            users=streams * self._users,
+            tokens_per_s=self._tokens_per_s(between.cycles),
+            tokens_per_s_per_user=self._tokens_per_s(between.cycles) / (streams * self._users),
+            bubble_fraction=idle_fraction([self._route], self._regions, between.cycles),
+            fill_and_drain_bubble_fraction=idle_fraction([self._route] * streams, self._regions, once),
+            limited_by="latency" if between.cycles > work else self._times.servers[server].name,
+            exact=between.exact,
+        )
+
+    def _by_events(self) -> EventsResult:
+        """The steady state simulated event by event, of as many streams as saturate it, fit and do not take long."""
+        streams = max(1, min(self._enough, self._in_cache, MOST_VISITS // (PASSES * len(self._route))))
+        ended = events.run(events.passes(self._route, streams, PASSES))
+        late, early = (sum(ended[first : first + streams]) for first in (3 * streams, streams))
+        between = (late - early) / (2 * streams * streams)
+        closed = cycles_between_passes(self._route, streams).cycles
+        return EventsResult(
+            streams=streams,
+            tokens_per_s=self._tokens_per_s(between),
+            closed_form_tokens_per_s=self._tokens_per_s(closed),
+        )
+
+    def _servers(self) -> tuple[ServerResult, ...]:
+        """Each server's busy time for a token and for all prompts of a stream."""
+        decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
+        latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
+        for visit in self._times.decode:
+            latency[visit.server] += visit.latency_cycles
+        return tuple(
+            ServerResult(
+                name=server.name,
+                kind=server.kind,
+                wafer=server.wafer,
+                stages=server.stages,
+                decode_busy_s=self._seconds(decode.get(number, 0.0)),
+                decode_latency_s=self._seconds(latency[number]),
+                prefill_busy_s=self._seconds(prefill.get(number, 0.0)),
+            )
+            for number, server in enumerate(self._times.servers)
+        )
+
+
+def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
+    """The limits of streams and the prompt's chunks, and a row for each number of streams whose caches fit."""
+    return [_pipelining_table(pipelining), *([_streams_table(pipelining)] if pipelining.rows else [])]
+
+
+def _pipelining_table(pipelining: PipeliningResult) -> Table:
+    """The table on one stream alone, the streams that saturate the stages, those whose caches fit, and the prompt."""
+    users = pipelining.users_per_stream
+    stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
+    slowest = f"{seconds(pipelining.slowest_stage_s)} a token"
+    if pipelining.slowest_link_s is not None:
+        slowest += f"; the slowest link {seconds(pipelining.slowest_link_s)}"
+    rate = f"{count(pipelining.tokens_per_s_at_saturation)} tokens/s"
+    fitting, context = pipelining.kv_limited_streams, count(pipelining.context_tokens)
+    rows = [
+        ("one stream", f"{seconds(pipelining.single_stream_tpot_s)} a token"),
+        ("slowest stage", slowest),
+        ("saturated", f"by {plural(pipelining.streams_to_saturate, 'stream')}: {rate}"),
+        ("KV cache", f"holds {plural(fitting, 'stream')} of {context} tokens"),
+        ("limited by", pipelining.limited_by),
+    ]
+    events, prefill = pipelining.by_events, pipelining.prefill
+    if events is not None:
+        both = f"{count(events.tokens_per_s)} tokens/s, closed form {count(events.closed_form_tokens_per_s)}"
+        rows.append(("event by event", f"{plural(events.streams, 'stream')}: {both}"))
+    if prefill is not None and pipelining.ttft_s is not None:
+        text = f"{plural(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
+        if prefill.chunks > 1:
+            text += f" behind each other, {seconds(prefill.sequential_s)} one by one"
+        rows += [("prompt", text), ("first token", f"after {seconds(pipelining.ttft_s)}")]
+    return pair_table(rows, "Streams through the stages", f"{plural(pipelining.stages, 'stage')}; {stream}")
+
+
+def _streams_table(pipelining: PipeliningResult) -> Table:
+    """A row for each number of streams."""
+    columns = [
+        number("streams", "streams"),
+        number("tokens_per_s", "tokens/s", cell=lambda row: _at_most(row) + count(row.tokens_per_s)),
+        number("tokens_per_s_per_user", "a user", cell=lambda row: _at_most(row) + count(row.tokens_per_s_per_user)),
+        number("bubble_fraction", "idle stages", percent),
+        number("fill_and_drain_bubble_fraction", "filling", percent),
+        Column(key="limited_by", title="limited by"),
+    ]
+    legend = "idle stages: all streams go on; filling: one token each, from empty to empty"
+    return Table(columns=tuple(columns), rows=pipelining.rows, footer=(("", legend),))
+
+
+def _at_most(row: StreamsResult) -> str:
+    return "" if row.exact else "≤ "

@@ -1,0 +1,1 @@
+"""The state of a run in a file, from which it goes on."""

@@ -1,0 +1,1 @@
+"""Drafts of a run: models or n-grams that propose tokens."""

@@ -1,0 +1,42 @@
+"""The drafter of a run: a look-up, or an engine of its own with the draft model's weights in SRAM."""
+
+from __future__ import annotations
+
+from wse.backends.execute.engine import Engine
+from wse.program.program import Program
+from wse.studies.compile.draft_times import DraftTimes, Region
+from wse.studies.options.draft import draft_place, has_draft
+from wse.studies.run.drafts.drafts import Drafter, DraftModel, LookUp
+from wse.studies.run.drafts.prepare import PreparedDraft
+from wse.studies.run.prepare import PreparedRun, weights_of
+
+
+def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDraft, Program] | None) -> Drafter | None:
+    """The drafter of a request for its Program; None where it asks for no drafts.
+
+    Raises:
+        BadModel: the draft model has no weights to execute.
+    """
+    request = target.request
+    if not has_draft(request):
+        return None
+    stage = next(stage for stage in program.stages if stage.has_embedding)
+    times = DraftTimes(
+        wafer=target.wafer,
+        software=target.software,
+        region=Region(rows=stage.rect.rows, cols=stage.cols),
+        place=draft_place(request),
+        host_draws=request.sampling.on_host,
+    )
+    if draft is None:
+        return LookUp(times, program.context)
+    prepared, draft_program = draft
+    run = prepared.run
+    engine = Engine(
+        draft_program,
+        run.spec,
+        weights_of(run.request, run.loaded),
+        [lambda logits: int(logits.argmax())] * (draft_program.sampling == "host"),  # behind the prompt: for nobody
+        allow_nonfinite=run.request.allow_nonfinite,
+    )
+    return DraftModel(prepared, draft_program, engine, times, target.spec.vocab_size)

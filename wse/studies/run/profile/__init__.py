@@ -1,0 +1,1 @@
+"""Time of the emulation itself, by kind of step, op and kernel."""

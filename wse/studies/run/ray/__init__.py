@@ -1,0 +1,1 @@
+"""A run whose wafers are actors of a Ray cluster."""

@@ -1,0 +1,135 @@
+"""A request for a run from its options to its result: what ``wse run`` does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from wse.backends.execute.backend import BackendFactory
+from wse.backends.execute.engine import Engine
+from wse.backends.execute.pe_contents import PePlace
+from wse.errors import BadInput
+from wse.program.program import Program
+from wse.reports.output_file import output_path
+from wse.reports.progress import OnProgress, ignore
+from wse.studies.compile.choose import compile_program
+from wse.studies.options.engine import RAY, EngineChoice, check_engine
+from wse.studies.options.trace_path import trace_path
+from wse.studies.run.answer import OnText
+from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
+from wse.studies.run.drafts.prepare import prepare_draft
+from wse.studies.run.execute import execute
+from wse.studies.run.memory import check_memory
+from wse.studies.run.prepare import PreparedRun, prepare
+from wse.studies.run.profile.speedscope import PROFILE_OPTION
+from wse.studies.run.request import RunRequest
+from wse.studies.run.result import RunResult
+from wse.tracing.record.keeper import check_policy
+from wse.tracing.record.ops import recorded_ops
+from wse.tracing.record.pes import recorded_pes
+
+
+def run(
+    request: RunRequest,
+    *,
+    on_text: OnText = ignore,
+    on_warning: Callable[[str], None] = ignore,
+    on_stored: OnProgress = ignore,
+    on_progress: OnProgress = ignore,
+    on_tokens: OnProgress = ignore,
+) -> RunResult:
+    """Compile, execute, time and trace what a request asks for.
+
+    Args:
+        request: The request.
+        on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
+        on_warning: Called with what the user should know though the run goes on.
+        on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
+        on_progress: Called with (done, all, name) while kernels compile.
+        on_tokens: Called with (tokens read and generated, the most, "") where no text says how far the run is.
+
+    Raises:
+        BadInput and its kinds: something that was named is missing or cannot be used.
+        DoesNotFit: with the bytes and what would make it fit.
+        InsufficientMemory: the host has too little memory, with the nearest settings that fit, or a cluster has.
+        WorkerLost: a process or a machine of a cluster has ended.
+    """
+    path = trace_path(request.trace)
+    check_engine(EngineChoice(request.engine, request.ray_address))
+    check_policy(request.trace_policy)
+    profile, checkpoint = _profile_path(request), _checkpoint_path(request)
+    prepared = prepare(request, to_run=True)
+    prepared_draft = prepare_draft(prepared)
+    program = compile_program(prepared)
+    draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
+    ops = () if request.record is None else recorded_ops(request.record, program, traced=path is not None)
+    pes = _watched_pes(request, program, traced=path is not None)
+    with _backend(prepared, program) as make_backend:
+        return execute(
+            prepared,
+            program,
+            trace=path,
+            trace_policy=request.trace_policy,
+            record=ops,
+            record_pes=pes,
+            wavelets=request.wavelets,
+            profile=profile,
+            checkpoint=checkpoint,
+            make_backend=make_backend,
+            draft=draft,
+            on_text=on_text,
+            on_warning=on_warning,
+            on_stored=on_stored,
+            on_progress=on_progress,
+            on_tokens=on_tokens,
+        )
+
+
+def _backend(prepared: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
+    """What makes the backend that the request names, for as long as it is used. Errors are those of `run`."""
+    if prepared.request.engine == RAY:
+        from wse.studies.run.ray.ray_backend import ray_backend  # brings Ray, which is optional
+
+        return ray_backend(prepared, program)
+    check_memory(prepared, program)
+    return nullcontext(Engine)
+
+
+def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tuple[PePlace, ...]:
+    """The PEs whose buffers are kept. Raises BadInput where they cannot be."""
+    if request.record_pe is None:
+        return ()
+    if request.engine == RAY:
+        message = f"--record-pe {request.record_pe}: SRAM is read in this process alone; leave out --engine {RAY}"
+        raise BadInput(message)
+    passes = len(program.prefill) + program.batch * (request.new_tokens or program.context)
+    return recorded_pes(request.record_pe, program, passes=passes, traced=traced)
+
+
+def _profile_path(request: RunRequest) -> Path | None:
+    """The path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
+    if not request.profile:
+        return None
+    return output_path(PROFILE_OPTION, str(request.profile_output), suffix=".json", kind="a flame graph")
+
+
+def _checkpoint_path(request: RunRequest) -> Path | None:
+    """The path of the checkpoint, where one is asked for.
+
+    Raises:
+        BadInput: it cannot be one, the time between two is none, or tensors are to be kept of every pass.
+    """
+    if request.checkpoint is None:
+        return None
+    if not 0 <= request.checkpoint_every < math.inf:
+        message = f"--checkpoint-every {request.checkpoint_every:g}: is no time; give one of at least 0, such as 60s"
+        raise BadInput(message)
+    if request.record is not None:
+        message = "--checkpoint: passes that are not carried out again make no tensors; leave out --record"
+        raise BadInput(message)
+    if request.record_pe is not None:
+        message = "--checkpoint: passes that are not carried out again leave no bytes; leave out --record-pe"
+        raise BadInput(message)
+    return output_path(CHECKPOINT_OPTION, str(request.checkpoint))

@@ -1,0 +1,54 @@
+"""``drafts`` of a result: the drafts that passes verify, what they take, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from wse.reports.result import Doc
+from wse.serving.simulation.drafts import Drafts
+from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
+from wse.studies.estimate.drafts.plan import acceptance_result
+from wse.studies.estimate.drafts.result import AcceptanceResult, DraftPlaceResult
+from wse.studies.options.acceptance import DraftAcceptance
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftsResult(AcceptanceResult, DraftPlaceResult):
+    """The drafts that decode passes verify; seconds are those of a pass in the middle of a mean answer."""
+
+    grade: Annotated[str, Doc("how well the acceptance is known for this draft")]
+    draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 where none gains, so that none are")]
+    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, by the acceptance")]
+    draft_s: Annotated[float, Doc("the time of a draft", "s")]
+    verify_s: Annotated[float, Doc("the time of the pass that verifies it, with ids on their way", "s")]
+
+
+def drafts_result(
+    acceptance: DraftAcceptance, users: UsersOfDrafts, draft_tokens: int | None, place: DraftPlaceResult, model: str
+) -> DraftsResult:
+    """Return the drafts of a number of tokens, or of the number that gains most for some users.
+
+    Args:
+        acceptance: The acceptance.
+        users: The users and their machine.
+        draft_tokens: The number of draft tokens; None for the best.
+        place: What drafts, and where.
+        model: The model that verifies the draft tokens.
+    """
+    curve, accepted, machine = acceptance.curve, acceptance_result(acceptance, place.draft, model), users.machine
+    tokens = users.best_row(curve)[0] if draft_tokens is None else draft_tokens
+    return DraftsResult(
+        **vars(accepted),
+        **vars(place),
+        grade=accepted.acceptance_grade,
+        draft_tokens=tokens,
+        tokens_per_pass=curve.at(tokens),
+        draft_s=tokens * machine.draft_s(1),
+        verify_s=machine.check_s(tokens) if tokens else machine.verify_s(1),
+    )
+
+
+def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> Drafts:
+    """Drafts of so many tokens, for a simulation to draw; past the last measured position none is accepted."""
+    return Drafts(acceptances=tuple(choices[0] for choices in acceptance.shares[:draft_tokens]), seed=seed)

@@ -1,0 +1,78 @@
+"""GPUs as a machine that serves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wse.models.tensors.model_tensors import parameter_count
+from wse.serving.simulation.gpu_costs import GpuCosts
+from wse.serving.simulation.pass_costs import users_that_fit
+from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
+from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
+from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
+from wse.studies.results.placement import ModelResult
+from wse.studies.serve.machines.drafts import drafts_result
+from wse.studies.serve.machines.machine import Machine, MachineResult, times
+
+
+def gpu_machine(prepared: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None) -> Machine:
+    """The GPUs of a request, for requests of at most ``context`` tokens, with drafts as long if it has any.
+
+    Requests have ``mean_tokens`` on average, prompt and answer.
+
+    Raises DoesNotFit where the weights do not fit.
+    """
+    server, drafts = prepared.server, None
+    costs = GpuCosts(server=server, context=context)
+    if prepared.acceptance is not None:
+        users = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=prepared.users, replicas=prepared.replicas)
+        place = gpu_draft_place(prepared)
+        drafts = drafts_result(prepared.acceptance, users, draft_tokens, place, server.spec.name)
+        served = server if drafts.draft_tokens else replace(server, draft=None)
+        costs = replace(costs, server=served, draft_tokens=drafts.draft_tokens)
+    economics, gpus = prepared.economics, server.parallelism.gpus
+    return Machine(
+        costs=costs,
+        deployment=prepared.deployment,
+        drafts=drafts,
+        model=ModelResult(
+            name=server.spec.name,
+            parameters=parameter_count(server.spec),
+            dtype=server.weights.name,
+            activations=server.spec.dtype,
+            accumulate="float32",
+            bytes=round(server.weight_bytes),
+        ),
+        result=MachineResult(
+            name=server.gpu.name,
+            gpus=gpus,
+            stack=server.stack.title,
+            stages=1,
+            mapping=prepared.parallelism,
+            kv_capacity_tokens=costs.kv_capacity_tokens,
+            kv_capacity_users=users_that_fit(costs, mean_tokens),
+            kv_block_tokens=costs.kv_block_tokens,
+            grid_users=(),
+            grid_contexts=costs.contexts,
+            chunk_tokens=costs.chunk_tokens,
+            grid_last_chunks=(),
+            round_s=costs.round_s(1, prepared.prompt_tokens + prepared.new_tokens // 2, ()),
+        ),
+        inputs={
+            "model": prepared.model,
+            "gpu": prepared.gpu,
+            "gpus": gpus,
+            "stack": prepared.stack,
+            "parallelism": prepared.parallelism,
+            "dtype": server.weights.name,
+            "prompt_len": prepared.prompt_tokens,
+            "new_tokens": prepared.new_tokens,
+            "context": context,
+            **({} if prepared.draft_model is None else {"draft_model": prepared.draft_model}),
+        },
+        kv_bytes_per_token=server.kv_bytes_per_token,
+        kv_copy_bytes_per_token=server.spec.layer_count * server.spec.cache_features * server.weights.cache_bits / 8,
+        link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
+        power_w=None if economics is None else times(gpus, economics.power_w),
+        usd_per_hour=None if economics is None else times(gpus, economics.usd_per_hour),
+    )

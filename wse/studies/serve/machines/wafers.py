@@ -1,0 +1,67 @@
+"""Wafers as a machine that serves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.number_formats import ELEMENT_BYTES
+from wse.serving.simulation.pass_costs import users_that_fit
+from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.study import inputs
+from wse.studies.results.placement import model_result
+from wse.studies.serve.machines.machine import Machine, MachineResult, times
+from wse.studies.serve.machines.wafer_drafts import drafted_costs
+
+WORD_BYTES: Final = 4
+NO_INPUTS: Final = ("capacity", "verify_tokens")
+"""Options of estimates that serving has not."""
+
+
+def wafer_machine(prepared: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> Machine:
+    """Return the wafers of a request, compiled, with drafts of a length if it has any.
+
+    Requests have ``mean_tokens`` on average, prompt and answer.
+
+    What moves over the edge between two parts of a wafer goes as many words a cycle as its shorter side has PEs.
+
+    Raises:
+        DoesNotFit: the model, or its draft, does not fit the wafers.
+    """
+    layout = choose_layout(prepared)
+    prepared = layout.prepared
+    served = drafted_costs(prepared, layout.compilation, draft_tokens)
+    program, costs, drafts = served.compilation.program, served.costs, served.drafts
+    wafers = program.wafers + (0 if drafts is None else drafts.wafers)
+    wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
+    kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared.options.activation_type]
+    edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
+    return Machine(
+        costs=costs,
+        deployment=middle_deployment(prepared, layout.compilation.program),
+        drafts=drafts,
+        model=model_result(spec, program),
+        result=MachineResult(
+            name=wafer.name,
+            wafers=wafers,
+            stages=len(program.stages),
+            mapping=program.mapping_name,
+            kv_capacity_tokens=costs.kv_capacity_tokens,
+            kv_capacity_users=users_that_fit(costs, mean_tokens),
+            kv_block_tokens=costs.kv_block_tokens,
+            grid_users=(costs.decode.slots,),
+            grid_contexts=costs.contexts,
+            chunk_tokens=costs.chunk_tokens,
+            grid_last_chunks=costs.prefill.last_tokens,
+            round_s=costs.round_s(1, prepared.middle_context[0], ()),
+        ),
+        inputs={name: value for name, value in inputs(prepared).items() if name not in NO_INPUTS},
+        kv_bytes_per_token=kv_bytes,
+        kv_copy_bytes_per_token=kv_bytes,
+        link_bytes_per_s=wafer.wafer_link_bytes_per_s,
+        link_latency_s=wafer.wafer_link_latency_s,
+        edge_bytes_per_s=edge_pes * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz,
+        power_w=times(wafers, economics.power_w),
+        usd_per_hour=times(wafers, economics.usd_per_hour),
+    )
