@@ -94,12 +94,14 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
     """An engine that has read its prompts."""
     from prefilled_engine import prefilled_engine
 
+    from wse.studies.options.option import make_request
     from wse.studies.run.request import RunRequest
 
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(MODEL | {"num_hidden_layers": numbers["layers"]}))
     ids = tuple(3 + i % 1000 for i in range(numbers["context"]))
-    request = RunRequest(
+    request = make_request(
+        RunRequest,
         model=folder / "config.json",
         weights="random:1",
         prompt_ids=(ids,) * numbers["users"],

@@ -66,10 +66,13 @@ def placed(rounds: int) -> Figures:
     from wse.backends.fabric.model import Fabric
     from wse.backends.fabric.run_totals import RunTotals
     from wse.studies.compile.choose import compile_program
+    from wse.studies.options.option import make_request
     from wse.studies.run.prepare import prepare
     from wse.studies.run.request import RunRequest
 
-    prepared = prepare(RunRequest(**GIANT, weights="random:1", prompt_ids=PROMPT, new_tokens=NEW_TOKENS, trace=None))
+    prepared = prepare(
+        make_request(RunRequest, **GIANT, weights="random:1", prompt_ids=PROMPT, new_tokens=NEW_TOKENS, trace=None)
+    )
     began = time.perf_counter()
     program = compile_program(prepared)
     compiled_s = time.perf_counter() - began
@@ -121,6 +124,7 @@ def _decoded(config: dict[str, Any], rounds: int) -> Figures:
     """A model on a whole wafer with random weights: GB of weights, seconds to store them, and of a token."""
     from wse.backends.execute.engine import Engine
     from wse.studies.compile.choose import compile_program
+    from wse.studies.options.option import make_request
     from wse.studies.run.prepare import prepare, weights_of
     from wse.studies.run.request import RunRequest
 
@@ -128,8 +132,14 @@ def _decoded(config: dict[str, Any], rounds: int) -> Figures:
         (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
         rows, cols = (int(side) // QUARTER for side in GIANT["mesh"].split("x"))
         asked = GIANT | {"model": Path(folder) / "config.json", "wafers": 1, "mesh": f"{rows}x{cols}"}
-        request = RunRequest(
-            **asked, weights="random:1", prompt_ids=PROMPT[:4], new_tokens=rounds + 2, schedule="released", trace=None
+        request = make_request(
+            RunRequest,
+            **asked,
+            weights="random:1",
+            prompt_ids=PROMPT[:4],
+            new_tokens=rounds + 2,
+            schedule="released",
+            trace=None,
         )
         prepared = prepare(request, to_run=True)
         program = compile_program(prepared)
@@ -187,6 +197,7 @@ def streams(rounds: int) -> Figures:
     """Tokens of some users of a small model on two wafers: one process, with all cores and with one, and two actors."""
     import numba
 
+    from wse.studies.options.option import make_request
     from wse.studies.run.request import RunRequest
     from wse.studies.run.study import run
     from wse.studies.workers.ray_cluster import ray_cluster
@@ -198,7 +209,7 @@ def streams(rounds: int) -> Figures:
             for name, found in rates.items():
                 numba.set_num_threads(1 if name == "one_core" else every)
                 engine = "ray" if name == "ray" else "local"
-                found.append(run(RunRequest(**SMALL, new_tokens=4, engine=engine)).emulation.tokens_per_s)
+                found.append(run(make_request(RunRequest, **SMALL, new_tokens=4, engine=engine)).emulation.tokens_per_s)
     speedups = [there / here for here, there in zip(rates["one_core"], rates["ray"], strict=True)]
     best = {f"{name}_tokens_per_s": max(found) for name, found in rates.items()}
     return {**best, "actors_speedup": statistics.median(speedups)}

@@ -20,6 +20,7 @@ from tests.benchmarks.conftest import BySize, Say
 from tests.benchmarks.growth import MODEL
 from wse.backends.execute.read_bandwidth import read_bytes_per_s
 from wse.models.tensors.model_tensors import stored_bytes
+from wse.studies.options.option import make_request
 from wse.studies.run.request import RunRequest
 
 HALF_BYTES = 2
@@ -34,7 +35,8 @@ def test_a_token_beside_reading_its_weights(
     small.write_text(json.dumps(MODEL))
     model, repeats = by_size(small=str(small), full="smollm2-135m"), by_size(small=3, full=25)
     side = by_size(small=32, full=side)
-    request = RunRequest(
+    request = make_request(
+        RunRequest,
         model=model,
         weights="random:1",
         prompt_ids=tuple(range(3, 19)),

@@ -16,6 +16,7 @@ from placements import ONE_REGION
 
 from tests.benchmarks.conftest import Say
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -34,8 +35,8 @@ def smollm2() -> Path:
 def test_the_capital_of_france(smollm2: Path, say: Say) -> None:
     """The tokens, too, are those that transformers generates from the same file in float32."""
     began = time.perf_counter()
-    request = RunRequest(
-        model=str(smollm2), prompt="What is the capital of France?", chat=True, new_tokens=8, **ONE_REGION
+    request = make_request(
+        RunRequest, model=str(smollm2), prompt="What is the capital of France?", chat=True, new_tokens=8, **ONE_REGION
     )
     prepared = prepare(request)
     report = execute(prepared, compile_program(prepared)).to_dict()

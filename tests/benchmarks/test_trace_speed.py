@@ -22,6 +22,7 @@ from tests.benchmarks.conftest import BySize, Say
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -29,8 +30,11 @@ from wse_traces import open_trace
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"
 MODELS = {
-    "story": (RunRequest(prompt="Once upon a time", new_tokens=1000, **ONE_REGION), None),
-    "stories15m on 48x48": (RunRequest(model=str(STORIES), mesh="48x48", new_tokens=240, **ONE_REGION), STORIES),
+    "story": (make_request(RunRequest, prompt="Once upon a time", new_tokens=1000, **ONE_REGION), None),
+    "stories15m on 48x48": (
+        make_request(RunRequest, model=str(STORIES), mesh="48x48", new_tokens=240, **ONE_REGION),
+        STORIES,
+    ),
 }
 RUN_MB, SLOWER = 30, 1.05
 ESTIMATE_MB, ESTIMATE_S = 40, 2.0
@@ -48,7 +52,7 @@ def one_core() -> Iterator[None]:
 @pytest.mark.parametrize("name", ["story", pytest.param("stories15m on 48x48", marks=pytest.mark.full_size)])
 def test_a_trace_of_a_run(name: str, tmp_path: Path, by_size: BySize, say: Say) -> None:
     request, needed = MODELS[name]
-    request = replace(request, new_tokens=by_size(small=60, full=request.new_tokens))
+    request = replace_options(request, new_tokens=by_size(small=60, full=request.inputs.new_tokens))
     if needed is not None and not needed.is_dir():
         pytest.skip(f"{needed} is missing")
     prepared = replace(prepare(request), end_ids=())  # the model may not end its text
@@ -64,12 +68,12 @@ def test_a_trace_of_a_run(name: str, tmp_path: Path, by_size: BySize, say: Say) 
     plain_s, traced_s = (sum(sorted(times)[: count // 2]) / (count // 2) for times in zip(*pairs, strict=True))
     middle = ratios[count // 2]
     say(
-        f"{name}, {request.new_tokens} tokens: {size_mb:.2f} MB (goal {RUN_MB}); quicker half {plain_s:.2f} s "
+        f"{name}, {request.inputs.new_tokens} tokens: {size_mb:.2f} MB (goal {RUN_MB}); quicker half {plain_s:.2f} s "
         f"without and {traced_s:.2f} s with, x{traced_s / plain_s:.3f} (goal {SLOWER}); pairs x{ratios[0]:.3f} to "
         f"x{ratios[-1]:.3f}, x{middle:.3f} in the middle"
     )
     with open_trace(path) as trace:
-        assert int((trace.column("tokens/is_prompt") == 0).sum()) == request.new_tokens
+        assert int((trace.column("tokens/is_prompt") == 0).sum()) == request.inputs.new_tokens
     assert size_mb < RUN_MB
 
 

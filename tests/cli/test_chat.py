@@ -14,6 +14,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import CONFIG, llama2c_bytes, tiny_tensors, write_model
 from wse.models.load import load_model
+from wse.studies.options.option import make_request
 from wse.studies.run.prepare import prepare
 from wse.studies.run.prompts import end_ids, text_ids
 from wse.studies.run.request import RunRequest
@@ -67,7 +68,7 @@ def test_an_answer_ends_where_generation_config_says_too(talker: Path) -> None:
     (talker / "generation_config.json").write_text(json.dumps({"eos_token_id": [259, 257], "temperature": 0.6}))
     assert end_ids(loaded, chat=True) == (257, 259)
     assert end_ids(loaded, chat=False) == (257,)
-    assert prepare(RunRequest(model=str(talker), prompt="hi", chat=True)).end_ids == (257, 259)
+    assert prepare(make_request(RunRequest, model=str(talker), prompt="hi", chat=True)).end_ids == (257, 259)
 
 
 def test_a_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:

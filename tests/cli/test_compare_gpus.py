@@ -6,7 +6,6 @@ import contextlib
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from wse.studies.compare.curve.study import curve
 from wse.studies.compare.machine import prepared_gpus
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request, replace_options
 
 LENGTHS = ("--prompt-len", "64", "--new-tokens", "64")
 SMALL = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "released", "--wafers", "1")
@@ -148,14 +148,14 @@ def test_a_gpu_that_nobody_prices_is_refused(wse: Wse, tmp_path: Path) -> None:
 
 def test_a_number_of_gpus_without_room_for_a_user_is_passed_over() -> None:
     """Two H100 hold the weights of 70B, and not the cache of 101,000 tokens beside them: four have room."""
-    base = EstimateRequest(model="llama-3.1-70b", prompt_len=100_000, new_tokens=1_000)
+    base = make_request(EstimateRequest, model="llama-3.1-70b", prompt_len=100_000, new_tokens=1_000)
     serving, impossible = prepared_gpus(CompareRequest(base=base, gpu=("h100",)))
     assert [one.server.parallelism.gpus for one in serving] == [4, 8]
     (reason,) = impossible.values()
     assert impossible.keys() == {"2 h100, vllm"}
     assert reason.startswith("the KV cache of one sequence of 101,000 tokens does not fit; give a shorter --prompt-len")
     with pytest.raises(DoesNotFit, match=r"^2 h100, vllm: the KV cache of one sequence of 101,000 tokens") as error:
-        curve(CompareRequest(base=replace(base, gpus=2), gpu=("h100",)), jobs=1)
+        curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), jobs=1)
     assert "\n" not in str(error.value)
 
 

@@ -13,6 +13,7 @@ from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 
 NUMBERS = re.compile(
     r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "
@@ -61,7 +62,7 @@ def fits(model: Path, options: list[str]) -> bool:
         for name, value in zip(options[::2], options[1::2], strict=True)
     }
     try:
-        compile_fastest(prepare_estimate(EstimateRequest(model=str(model), **given)))
+        compile_fastest(prepare_estimate(make_request(EstimateRequest, model=str(model), **given)))
     except DoesNotFit:
         return False
     return True

@@ -17,6 +17,7 @@ KILLER = """
 import json, os, random, signal, sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
+from wse.studies.options.option import make_request
 from wse.studies.compile.choose import compile_program
 from wse.tracing.record import run as recording
 from wse.studies.run.prepare import prepare
@@ -25,7 +26,7 @@ from wse.studies.run.execute import execute
 from wse_traces import write
 
 folder = Path({folder!r})
-prepared = prepare(RunRequest(model={model!r}, prompt_ids=(3, 5, 7), mesh="4x4", new_tokens=24))
+prepared = prepare(make_request(RunRequest, model={model!r}, prompt_ids=(3, 5, 7), mesh="4x4", new_tokens=24))
 program = compile_program(prepared)
 draw = random.Random(6)
 

@@ -16,6 +16,7 @@ from tiers import slow_but
 from wse.backends.execute.sampling import Sampler, Sampling, adjusted_scores
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
@@ -137,10 +138,10 @@ def on_meshes(shared: Path) -> list[tuple[PreparedRun, Program]]:
     folder = str(shared / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
     asked = {"new_tokens": 24, "dtype": "float32", "temperature": 1.0, "schedule": "released"}
-    request = RunRequest(model=folder, prompt=prompt, **asked)
+    request = make_request(RunRequest, model=folder, prompt=prompt, **asked)
     found = []
     for mesh, wafers in (("9x9", 1), ("16x12", 1), ("8x8", 2)):
-        prepared = prepare(replace(request, mesh=mesh, wafers=wafers))
+        prepared = prepare(replace_options(request, mesh=mesh, wafers=wafers))
         found.append((prepared, compile_program(prepared)))
     return found
 
@@ -153,7 +154,7 @@ def test_the_same_seed_gives_the_same_text_on_any_mesh(
     for seed in (0, 1) if options["temperature"] else (0,):
         texts = []
         for prepared, program in on_meshes:
-            asked = replace(prepared.request, seed=seed, **options)
+            asked = replace_options(prepared.request, seed=seed, **options)
             texts.append(execute(replace(prepared, request=asked), program).tokens)
         assert len(texts[0]) > 8
         assert texts[1:] == texts[:-1], (seed, texts)

@@ -28,6 +28,7 @@ from wse.studies.estimate.gpus.drafting import GpuDrafter
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 
 ROUNDING = 1 + 1e-9
 BISECTED = 1 + 1e-7
@@ -163,7 +164,7 @@ def test_rounds_of_the_simulation_are_these_passes(
 @pytest.mark.parametrize(("model", "gpu"), [("llama-3.1-70b", "h200"), ("deepseek-v3", "b200")])
 def test_no_user_with_drafts_is_faster_beside_more_users(model: str, gpu: str) -> None:
     """Also where verified tokens make vectors too long for a one-shot all-reduce: 100 to 160 users here."""
-    request = EstimateRequest(model=model, gpu=gpu, gpus=8, stack="trtllm", dtype="fp8", draft="typical")
+    request = make_request(EstimateRequest, model=model, gpu=gpu, gpus=8, stack="trtllm", dtype="fp8", draft="typical")
     prepared = prepare_gpu_estimate(request)
     assert prepared.acceptance is not None
     rates = []
@@ -179,7 +180,7 @@ def test_the_33rd_user_of_eight_h200_makes_no_user_faster() -> None:
     """The vectors of 32 users are the longest of a one-shot all-reduce: 33 had 71.8 tokens/s each, and 32 had 59.3."""
     rates = {}
     for users in (32, 33, 44, 64):
-        request = EstimateRequest(model="llama-3.1-70b", gpu="h200", gpus=8, batch=users)
+        request = make_request(EstimateRequest, model="llama-3.1-70b", gpu="h200", gpus=8, batch=users)
         rates[users] = estimate_on_gpus(request).decode
     per_user = [rate.tokens_per_s_per_user for rate in rates.values()]
     assert per_user == pytest.approx([60.9, 60.6, 56.8, 51.0], rel=0.002)

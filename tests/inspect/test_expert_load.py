@@ -20,6 +20,7 @@ from wse.reports.terminal import percent
 from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.request import RunRequest
@@ -50,7 +51,7 @@ def prepared_for(experts: str) -> PreparedRun:
         experts=experts,
     )
     return PreparedRun(
-        request=RunRequest(new_tokens=NEW),
+        request=make_request(RunRequest, new_tokens=NEW),
         loaded=loaded,
         whole=whole,
         wafer=mesh_on(whole, 3, 4),

@@ -11,6 +11,7 @@ from tests.models.helpers import write_model
 from wse.cli import main
 from wse.compiler.pipeline import compile_choice
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -25,7 +26,7 @@ def test_a_trace_tells_the_columns_of_attention(
     columns: int, expected: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, path = str(write_model(tmp_path)), tmp_path / "run.h5"
-    prepared = prepare(RunRequest(model=model, prompt_ids=(1, 2, 3), wafers=2, mesh="3x7", new_tokens=2))
+    prepared = prepare(make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=2, mesh="3x7", new_tokens=2))
     found = compile_fastest(prepared)
     choice = replace(found.choice, attention_cols=columns)
     program = compile_choice(prepared.spec, prepared.wafer, prepared.software, found.options, choice)

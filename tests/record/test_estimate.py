@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +21,7 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate, result_of, time_run
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -48,11 +48,13 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     batch = placed.pop("batch", 1)
     ids = tuple(range(3, 3 + PROMPT))
     asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompt_ids": (ids,) * batch}
-    prepared = prepare(RunRequest(model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placed, **asked))
+    prepared = prepare(
+        make_request(RunRequest, model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placed, **asked)
+    )
     execute(prepared, compile_program(prepared), trace=folder / "run.h5")
     same = {"prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
-    wanted = EstimateRequest(model=str(folder / "config.json"), context=PROMPT + NEW, **same, **placed)
-    estimate(replace(wanted, trace=folder / "estimate.h5"))
+    wanted = make_request(EstimateRequest, model=str(folder / "config.json"), context=PROMPT + NEW, **same, **placed)
+    estimate(replace_options(wanted, trace=folder / "estimate.h5"))
     return folder / "run.h5", folder / "estimate.h5"
 
 
@@ -120,7 +122,7 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
     whole, spec = load_wafer("wse2"), mixture_spec(MIXTURES["shared"], layers=3)
     loaded: Any = SimpleNamespace(spec=spec, checkpoint=None, tokenizer=None, path=tmp_path, note=None)
     prepared = PreparedEstimate(
-        request=EstimateRequest(prompt_len=PROMPT, new_tokens=6),
+        request=make_request(EstimateRequest, prompt_len=PROMPT, new_tokens=6),
         loaded=loaded,
         whole=whole,
         wafer=mesh_on(whole, 3, 4),
@@ -148,8 +150,10 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_says_by_how_much(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
-    request = EstimateRequest(model="story", mesh="4x4", prompt_len=4, new_tokens=4, wafers=1, capacity="report")
-    report = estimate(replace(request, trace=path)).to_dict()
+    request = make_request(
+        EstimateRequest, model="story", mesh="4x4", prompt_len=4, new_tokens=4, wafers=1, capacity="report"
+    )
+    report = estimate(replace_options(request, trace=path)).to_dict()
     assert problems(path) == []
     with open_trace(path) as trace:
         free = trace.column("sram/bytes_per_pe")[:, schema.USES.index("free")]

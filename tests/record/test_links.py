@@ -16,6 +16,7 @@ from tests.traces.conftest import HEADER
 from wse.backends.fabric.links.link_map import busiest_links, link_map, rectangles_of
 from wse.cli import main
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -35,7 +36,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trace of a run of the bundled model, with cache shifts."""
     prepared = prepare(
-        RunRequest(prompt="Once upon a time", new_tokens=30, schedule="released", **REQUESTS[request.param])
+        make_request(
+            RunRequest, prompt="Once upon a time", new_tokens=30, schedule="released", **REQUESTS[request.param]
+        )
     )
     path = tmp_path_factory.mktemp("traced") / "run.h5"
     execute(prepared, compile_program(prepared), trace=path)
@@ -86,7 +89,7 @@ def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest
 
 
 def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> None:
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=30, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=30, schedule="released"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=5)
     assert problems(partial) == []
     assert inspect_trace(InspectRequest(trace=partial, links=True)).to_dict()["layer_links"] == []

@@ -15,6 +15,7 @@ from tiers import slow_but
 from wse.backends.execute.backend import Backend
 from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -37,7 +38,7 @@ def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Pa
     """Runs a request and gives its trace."""
     asked = dict(REQUESTS[request.param])
     record = asked.pop("record", "")
-    prepared = prepare(RunRequest(new_tokens=40, **asked))
+    prepared = prepare(make_request(RunRequest, new_tokens=40, **asked))
     program = compile_program(prepared)
     ops = (len(program.op_names) - 1,) if record else ()
 
@@ -66,7 +67,7 @@ def test_passes_together_are_those_written_alone(
 
 def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MOST_S", 60.0)
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=40, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="released"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=20)
     assert problems(partial) == []
     with open_trace(partial) as trace:
@@ -78,7 +79,7 @@ def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeyp
 
 def test_the_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_path: Path) -> None:
     """A run that is killed in its first second, or that ends in an error."""
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=4, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, schedule="released"))
     program = compile_program(prepared)
     seen: list[tuple[int, int]] = []
 
@@ -112,7 +113,7 @@ def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monk
         left[-1].write_bytes(writer.path.read_bytes())
 
     monkeypatch.setattr(TraceWriter, "flush", flush)
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=24, wafers=2, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=24, wafers=2, schedule="released"))
     execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5")
     with open_trace(tmp_path / "run.h5") as whole:
         assert whole.rows("shift") > 0
@@ -131,7 +132,7 @@ def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monk
 def test_passes_whose_writing_is_interrupted_are_left_out_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=40, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="released"))
     monkeypatch.setattr(recording, "MOST_PASSES", 8)
     monkeypatch.setattr(recording, "MOST_S", 60.0)
     wrote = recording.RunRecorder.write_shifts

@@ -14,6 +14,7 @@ from wse.backends.fabric.run_totals import RunTotals
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.prepare import prepare, weights_of
 from wse.studies.run.request import RunRequest
 from wse.tracing.query.expert_load import ExpertLoad
@@ -28,7 +29,7 @@ TOKENS, KEPT = 3, (3, 1, 2)
 
 
 def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -> None:
-    prepared = prepare(RunRequest(prompt="Once upon a time", new_tokens=20))
+    prepared = prepare(make_request(RunRequest, prompt="Once upon a time", new_tokens=20))
     prepared = replace(prepared, options=replace(prepared.options, verify_tokens=TOKENS))
     program = compile_program(prepared)
     engine = Engine(program, prepared.spec, weights_of(prepared.request, prepared.loaded))
@@ -64,8 +65,10 @@ def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_an_estimates_pass_is_the_last_one_of_its_trace(tmp_path: Path) -> None:
-    request = EstimateRequest(model="story", mesh="24x24", prompt_len=16, new_tokens=8, trace=tmp_path / "e.h5")
-    result = estimate(replace(request, verify_tokens=TOKENS))
+    request = make_request(
+        EstimateRequest, model="story", mesh="24x24", prompt_len=16, new_tokens=8, trace=tmp_path / "e.h5"
+    )
+    result = estimate(replace_options(request, verify_tokens=TOKENS))
     assert result.verify is not None
     assert problems(tmp_path / "e.h5") == []
     with open_trace(tmp_path / "e.h5") as trace:

@@ -14,6 +14,7 @@ from wse.backends.fabric.phase_cost import PhaseCost
 from wse.errors import BadInput, BadMesh
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
@@ -25,7 +26,7 @@ PROMPT = (1, 2, 3)
 
 def compile_(folder: Path, **wanted: object) -> tuple[PreparedRun, Program]:
     placed = ONE_REGION | {"wafers": 2, "mesh": "3x3"} | wanted
-    prepared = prepare(RunRequest(model=str(write_model(folder)), prompt_ids=PROMPT, **placed))
+    prepared = prepare(make_request(RunRequest, model=str(write_model(folder)), prompt_ids=PROMPT, **placed))
     return prepared, compile_program(prepared)
 
 

@@ -12,6 +12,7 @@ import wse
 from tests.models.helpers import write_config
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
+from wse.studies.options.option import replace_options
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds, weight_bits
 
 ON_WAFERS = EstimatedSpeed(machine="wse3", users=1, dtype="bfloat16", tokens_per_s_per_user=900.0)
@@ -38,7 +39,7 @@ def test_an_estimate_with_drafts_stands_next_to_the_speed_with_drafts_alone(spec
 
 def test_speeds_that_do_not_say_whether_they_draft_come_where_none_says_yes() -> None:
     spec = load_model("gpt-oss-120b", with_weights=False).spec
-    (speed,) = published_speeds(spec, replace(ON_WAFERS, dtype="mxfp4")) or ()
+    (speed,) = published_speeds(spec, replace_options(ON_WAFERS, dtype="mxfp4")) or ()
     assert (speed.tokens_per_s_per_user, speed.drafts, speed.chips) == (3000.0, "unknown", None)
 
 
@@ -52,7 +53,7 @@ def test_other_machines_and_numbers_of_users_have_none(spec: ModelSpec, change: 
 
 
 def test_speeds_whose_source_states_another_width_of_weights_are_left_out(spec: ModelSpec) -> None:
-    assert {s.weight_bits for s in published_speeds(spec, replace(ON_WAFERS, dtype="fp8")) or ()} == {None}
+    assert {s.weight_bits for s in published_speeds(spec, replace_options(ON_WAFERS, dtype="fp8")) or ()} == {None}
     assert [weight_bits(dtype) for dtype in ("float16", "fp8", "int4", "nvfp4", "mxfp4")] == [16, 8, 4, 4, 4]
 
 

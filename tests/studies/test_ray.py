@@ -18,6 +18,7 @@ import pytest
 import wse
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, InsufficientMemory, UnknownName, WorkerLost
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.ray.ray_engine import RayEngine
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
@@ -64,8 +65,8 @@ def cluster() -> Iterator[Any]:
             yield ray
 
 
-def request_of(name: str, **more: Any) -> RunRequest:
-    return RunRequest(**(STORY | REQUESTS[name] | {"new_tokens": 5, "trace": None} | more))
+def named_request(name: str, **more: Any) -> RunRequest:
+    return make_request(RunRequest, **(STORY | REQUESTS[name] | {"new_tokens": 5, "trace": None} | more))
 
 
 CUT = """\
@@ -108,7 +109,7 @@ def test_a_run_is_that_of_one_process_with_its_trace(name: str, tmp_path: Path) 
     traces = tmp_path / "here.h5", tmp_path / "ray.h5"
     timed = {"profile": True, "profile_output": tmp_path / "flame.json"}
     results = [
-        run(request_of(name, trace=path, engine=engine, **timed))
+        run(named_request(name, trace=path, engine=engine, **timed))
         for path, engine in zip(traces, ("local", "ray"), strict=True)
     ]
     here, there = (profile_bytes(result) for result in results)
@@ -125,7 +126,7 @@ def test_wafers_that_share_a_layer_send_what_they_would_on_one_machine(tmp_path:
     regions = tmp_path / "regions.toml"
     regions.write_text(CUT)
     more = {"mapping": str(regions), "schedule": "fused", "logits": True}
-    here, there = (run(request_of("drawn", engine=engine, **more)) for engine in ("local", "ray"))
+    here, there = (run(named_request("drawn", engine=engine, **more)) for engine in ("local", "ray"))
     assert facts(here) == facts(there)
     assert here.system.wafers == 2
 
@@ -148,13 +149,13 @@ def test_a_lost_wafer_is_named_and_the_run_goes_on_from_its_checkpoint(
         return verify(engine, tokens, user)
 
     monkeypatch.setattr(RayEngine, "verify", verify_some)
-    request = request_of("streams", record=None, checkpoint=kept, checkpoint_every=0.0)
+    request = named_request("streams", record=None, checkpoint=kept, checkpoint_every=0.0)
     message = refusal(WorkerLost, run, replace(request, engine="ray"))
     assert message.startswith("wafer 1: its process has ended")
     assert message.endswith(f"the same command goes on from {kept}")
     resumed = run(request)
     assert resumed.emulation.passes_again == 2 + 3, "of prompts, and of generation"
-    assert facts(resumed) == facts(run(replace(request, checkpoint=None)))
+    assert facts(resumed) == facts(run(replace_options(request, checkpoint=None)))
 
 
 def parent_of(process: int) -> int:
@@ -222,7 +223,7 @@ def test_others_who_hold_all_cpus_are_named_after_a_while(
     with held(cluster, 2):
         with pytest.raises(BadInput, match=f"^--engine ray: 2 of 2 workers {has}"):
             wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray")
-        assert refusal(BadInput, run, request_of("a batch", engine="ray")).startswith(
+        assert refusal(BadInput, run, named_request("a batch", engine="ray")).startswith(
             f"--engine ray: 2 of 2 wafers {has}"
         )
 
@@ -253,12 +254,12 @@ def test_actors_that_cannot_start_are_told_with_their_reason(cluster: Any) -> No
 
 @pytest.mark.usefixtures("cluster")
 def test_what_the_cluster_has_not_is_refused_in_one_line(tmp_path: Path) -> None:
-    many = request_of("a batch", wafers=3, engine="ray")
+    many = named_request("a batch", wafers=3, engine="ray")
     assert refusal(BadInput, run, many) == (
         "--engine ray: 3 wafers take a CPU each, and the cluster has 2 on 1 machine; take fewer --wafers, "
         "--engine local, or a larger cluster by --ray-address"
     )
-    spanning = request_of("a batch", mapping="tensor", engine="ray")
+    spanning = named_request("a batch", mapping="tensor", engine="ray")
     assert "--mapping tensor has regions that span wafers; use --mapping region" in refusal(BadInput, run, spanning)
     with pytest.raises(BadInput, match=r"^--jobs 3: the cluster has 2 CPUs; give fewer, or a larger one$"):
         wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray", jobs=3)
@@ -277,12 +278,12 @@ def test_what_the_cluster_has_not_is_refused_in_one_line(tmp_path: Path) -> None
 )
 def test_what_is_no_engine_is_refused_in_one_line(choice: dict[str, Any], message: str) -> None:
     kind = UnknownName if "unknown" in message else BadInput
-    assert refusal(kind, run, request_of("a batch", **choice)) == message
+    assert refusal(kind, run, named_request("a batch", **choice)) == message
 
 
 def test_without_ray_one_line_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert refusal(BadInput, run, request_of("a batch", engine="ray")) == (
+    assert refusal(BadInput, run, named_request("a batch", engine="ray")) == (
         "--engine ray: Ray is not installed here; pip install 'wse[ray]', or leave out --engine"
     )
 
@@ -290,7 +291,7 @@ def test_without_ray_one_line_says_how_to_have_it(monkeypatch: pytest.MonkeyPatc
 def test_an_address_where_nothing_answers_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wse[ray]'")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    message = refusal(BadInput, run, request_of("a batch", engine="ray", ray_address="127.0.0.1:9"))
+    message = refusal(BadInput, run, named_request("a batch", engine="ray", ray_address="127.0.0.1:9"))
     assert message.startswith("--ray-address 127.0.0.1:9: no cluster of this Ray answers there (")
     assert message.endswith("set RAY_AUTH_MODE=token if it has a token, or leave out --ray-address")
 

@@ -76,14 +76,19 @@ def _main() -> None:
     from wse.backends.execute.engine import Engine
     from wse.backends.execute.random_weights import RandomWeights
     from wse.studies.compile.choose import compile_program
+    from wse.studies.options.option import make_request
     from wse.studies.run.prepare import prepare
     from wse.studies.run.request import RunRequest
 
     model, mesh, dtype, tokens = sys.argv[1:]
-    small = prepare(RunRequest(model="story", dtype=dtype, weights="random:0", prompt_ids=[1], new_tokens=1))
+    small = prepare(
+        make_request(RunRequest, model="story", dtype=dtype, weights="random:0", prompt_ids=[1], new_tokens=1)
+    )
     Engine(compile_program(small), small.spec, RandomWeights(small.spec, 0).rows)
     before = _peak()
-    request = RunRequest(model=model, mesh=mesh, dtype=dtype, prompt_ids=[1, 2, 3], new_tokens=8, context=16)
+    request = make_request(
+        RunRequest, model=model, mesh=mesh, dtype=dtype, prompt_ids=[1, 2, 3], new_tokens=8, context=16
+    )
     prepared = prepare(request)
     program = compile_program(prepared)
     assert prepared.loaded.checkpoint is not None

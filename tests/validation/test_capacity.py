@@ -9,12 +9,13 @@ from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 from wse.studies.validate.predictors.capacity import capacity_of, wafers_needed
 from wse.studies.validate.predictors.services import service_request
 
 
 def request(model: str, wafers: int | None = None) -> EstimateRequest:
-    return EstimateRequest(model=model, wafers=wafers, mapping="auto", dtype="bfloat16")
+    return make_request(EstimateRequest, model=model, wafers=wafers, mapping="auto", dtype="bfloat16")
 
 
 @pytest.mark.slow

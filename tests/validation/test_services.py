@@ -52,14 +52,19 @@ def asked(**columns: str) -> ServiceRequest:
 
 def test_what_is_asked_for_a_row() -> None:
     request = asked().request
-    assert (request.model, request.wafer, request.wafers, request.batch) == ("llama-3.1-70b", "wse3", 4, 1)
-    assert (request.software, request.mapping, request.dtype, request.context) == (
+    assert (request.model, request.machine.wafer, request.wafers, request.serving.batch) == (
+        "llama-3.1-70b",
+        "wse3",
+        4,
+        1,
+    )
+    assert (request.machine.software, request.mapping, request.types.dtype, request.context) == (
         "production",
         "bands",
         "bfloat16",
         8192,
     )
-    assert (request.prompt_len, request.new_tokens) == (1024, 1024)
+    assert (request.workload.prompt_len, request.workload.new_tokens) == (1024, 1024)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +131,8 @@ def test_services_from_october_2024_on_have_the_fused_schedule(date: str, schedu
     schedules: list[str] = []
 
     def by_schedule(service: ServiceRequest) -> ServiceEstimate:
-        schedules.append(service.request.schedule)
-        value = {"released": 100.0, "fused": 180.0}[service.request.schedule]
+        schedules.append(service.request.layout.schedule)
+        value = {"released": 100.0, "fused": 180.0}[service.request.layout.schedule]
         return ServiceEstimate(
             values=(value,) * len(METRICS), fits=True, gain=1.0, tokens_per_pass=1.0, bound_ratio=2.0
         )

@@ -97,7 +97,9 @@ def compare(
     if len(model) > 1 or is_trace(model[0]):
         first, second = check_traces(model)
         _refuse_others(invocation)
-        traces = compare_traces(first, second, request.base.economics, request.base.price).convert(TracesComparison)
+        traces = compare_traces(first, second, request.base.costs.economics, request.base.costs.price).convert(
+            TracesComparison
+        )
         write_files(traces, files)
         _print(traces, traces.tables(), print_traces, json=json, markdown=markdown)
         return

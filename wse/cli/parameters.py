@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from wse.hardware.quantity import is_time
-from wse.studies.options.option import Option, RequestField, options_of, request_field, request_of
+from wse.studies.options.option import Option, RequestField, make_request, options_of, request_field
 
 REQUEST: Final = "request"
 
@@ -45,7 +45,7 @@ def with_options(command: Command) -> Command:
         values = {name: field.value(parsed.pop(name)) for name, field in (request_fields | command_fields).items()}
         arguments = parsed | {name: values[name] for name in command_fields}
         if request is not None:
-            arguments[REQUEST] = request_of(request, {name: values[name] for name in request_fields})
+            arguments[REQUEST] = make_request(request, **{name: values[name] for name in request_fields})
         command(**arguments)
 
     call.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]

@@ -32,7 +32,9 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
     from wse.studies.run.result import print_run
     from wse.studies.run.study import run as execute
 
-    leaves_files = request.trace is not None or request.profile or request.checkpoint is not None
+    leaves_files = (
+        request.tracing.trace is not None or request.profiling.profile or request.checkpoints.checkpoint is not None
+    )
     with (
         progress_on(sys.stderr, STORING) as on_stored,
         progress_on(sys.stderr, COMPILING) as on_progress,

@@ -22,6 +22,7 @@ from wse.studies.compare.grid.study import compare, fewest_wafers
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request, replace_options
 from wse.tracing.query.comparison_row import COLUMNS
 
 
@@ -31,7 +32,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> CompareRequest:
     write_model(folder)
     write_config(folder, num_hidden_layers=4)
     model = str(folder / "config.json")
-    base = EstimateRequest(model=model, mesh="6x5", prompt_len=5, new_tokens=9, schedule="released")
+    base = make_request(EstimateRequest, model=model, mesh="6x5", prompt_len=5, new_tokens=9, schedule="released")
     return CompareRequest(base=base, link_latency_us=(5.0, 20.0))
 
 
@@ -69,7 +70,9 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
 
 @pytest.mark.slow
 def test_a_model_that_does_not_fit_one_wafer_is_asked_of_the_fewest(asked: CompareRequest) -> None:
-    small = replace(asked, base=replace(asked.base, wafer="wse3", mesh="1x1", software="academic"), own_link=True)
+    small = replace_options(
+        asked, base=replace_options(asked.base, wafer="wse3", mesh="1x1", software="academic"), own_link=True
+    )
     small = replace(small, mappings=("region", "tensor"))
     fewest, _ = fewest_wafers(small)
     assert fewest > 1

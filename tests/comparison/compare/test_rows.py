@@ -21,8 +21,8 @@ from wse.reports.limits import StreamLimits, limits_of
 from wse.serving.economics import load_economics
 from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.operating_point import operating_point
-from wse.studies.compare.grid.rows import row_of
 from wse.studies.compare.grid import combination
+from wse.studies.compare.grid.rows import row_of
 from wse.studies.compare.grid.study import compare
 from wse.studies.compare.grid.verdict import verdict
 from wse.studies.compare.request import FASTEST, SLOWEST, CompareRequest, WaferLink
@@ -31,6 +31,7 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate, estimate, timed_estimate
 from wse.studies.estimate.timing.stage_times import Server
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
 from wse.tracing.query.comparison_row import ALL_USERS, COLUMNS, ONE_USER
@@ -43,7 +44,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
     write_model(folder)
     write_config(folder, num_hidden_layers=4)
     model = str(folder / "config.json")
-    return EstimateRequest(model=model, mesh="6x5", prompt_len=5, new_tokens=20, schedule="released")
+    return make_request(EstimateRequest, model=model, mesh="6x5", prompt_len=5, new_tokens=20, schedule="released")
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +102,12 @@ def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypa
 def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, mapping: str, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')
-    fused = replace(base, schedule="fused")
+    fused = replace_options(base, schedule="fused")
     request = CompareRequest(
         base=fused, wafers=(2,), candidates=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
     )
     row, *_ = here(request)["rows"]
-    own = estimate(replace(fused, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
+    own = estimate(replace_options(fused, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
 
@@ -234,19 +235,19 @@ def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateReq
 
 @pytest.mark.slow
 def test_a_mapping_that_chooses_says_what(base: EstimateRequest) -> None:
-    small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
+    small = replace_options(base, mesh="3x2", wafer="wse2", software="tuned")
     row, *_ = here(CompareRequest(base=small, wafers=(1,)))["rows"]
     assert row["mapping"] == "auto"
     assert estimate(replace(small, wafers=1, mapping="auto")).system.mapping == row.get("chosen", "auto")
 
 
 def test_nothing_that_fits(base: EstimateRequest) -> None:
-    small = replace(base, mesh="2x2", context=32, batch=64)
+    small = replace_options(base, mesh="2x2", context=32, batch=64)
     with pytest.raises(DoesNotFit, match=r"none of 2 combinations can be: region on 1: .* make it fit: ") as error:
         here(CompareRequest(base=small, wafers=(1, 5), candidates=("region",)))
     mesh = re.search(r"--mesh (\d+x\d+)", str(error.value))
     assert mesh is not None
-    bigger = CompareRequest(base=replace(small, mesh=mesh[1]), wafers=(1, 5), candidates=("region",))
+    bigger = CompareRequest(base=replace_options(small, mesh=mesh[1]), wafers=(1, 5), candidates=("region",))
     assert here(bigger)["rows"][0]["mapping"] == "region"
 
 
@@ -271,7 +272,7 @@ def test_what_is_refused(base: EstimateRequest, changes: dict[str, Any], error: 
 
 def test_a_single_new_token_is_refused(base: EstimateRequest) -> None:
     with pytest.raises(BadInput, match="--new-tokens 1: the prompt gives the first token"):
-        here(CompareRequest(base=replace(base, new_tokens=1)))
+        here(CompareRequest(base=replace_options(base, new_tokens=1)))
 
 
 def test_the_best_of_each_machine_is_marked(compared: Report) -> None:
@@ -311,7 +312,7 @@ def test_the_layouts_for_one_user_and_for_all_users_are_compared_unasked(base: E
     report = here(CompareRequest(base=base, wafers=(1,)))
     assert report["inputs"]["mapping"] == ["auto"]
     by_objective = {row["objective"]: row for row in report["rows"]}
-    estimated = estimate(replace(base, wafers=1, mapping="auto", objective="throughput")).serving
+    estimated = estimate(replace_options(base, wafers=1, mapping="auto", objective="throughput")).serving
     assert estimated is not None
     assert by_objective["throughput"]["tokens_per_s"] == pytest.approx(estimated.tokens_per_s)
     assert by_objective["latency"]["tokens_per_s_per_user"] >= by_objective["throughput"]["tokens_per_s_per_user"]
@@ -328,7 +329,7 @@ def test_layouts_for_several_users_are_chosen_for_latency(base: EstimateRequest)
 
 @pytest.mark.slow
 def test_auto_has_no_row_of_its_own_where_it_chose_another_mapping(base: EstimateRequest) -> None:
-    small = replace(base, mesh="3x2", wafer="wse2", software="tuned")
+    small = replace_options(base, mesh="3x2", wafer="wse2", software="tuned")
     alone, *_ = here(CompareRequest(base=small, wafers=(1,)))["rows"]
     rows = here(CompareRequest(base=small, wafers=(1,), candidates=tuple(strategies())))["rows"]
     chosen = [row for row in rows if row["mapping"] == alone.get("chosen", "auto")]

@@ -15,6 +15,7 @@ from wse.reports.as_json import Report
 from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.summary import print_traces
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -31,8 +32,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     model = str(write_model(folder))
     reports, paths = [], []
     for wafers in (1, 2):
-        request = RunRequest(
-            model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9, schedule="released"
+        request = make_request(
+            RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9, schedule="released"
         )
         prepared = prepare(request)
         paths.append(folder / f"on{wafers}.h5")
@@ -115,7 +116,15 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
     mine.write_text('base = "wse3"\n')
     model = str(path.parent)
     prepared = prepare(
-        RunRequest(model=model, wafer=str(mine), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=9, schedule="released")
+        make_request(
+            RunRequest,
+            model=model,
+            wafer=str(mine),
+            prompt_ids=(1, 2, 3),
+            mesh="3x3",
+            new_tokens=9,
+            schedule="released",
+        )
     )
     execute(prepared, compile_program(prepared), trace=tmp_path / "other.h5")
     known, unknown = compare_traces(path, tmp_path / "other.h5").to_dict()["rows"]
@@ -126,7 +135,9 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
 
 def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
-    request = RunRequest(model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1, schedule="released")
+    request = make_request(
+        RunRequest, model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1, schedule="released"
+    )
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=tmp_path / "one.h5")
     with pytest.raises(BadTrace, match=r"one\.h5: has no pass that decoded a token"):
@@ -153,7 +164,9 @@ def test_another_clock_is_the_cause(tmp_path: Path) -> None:
     model = str(write_model(tmp_path))
     sentences = []
     for settings in ((), ("wafer.clock_hz=x2",), ("wafer.clock_hz=x2", "wafer.hop_cycles=x4")):
-        request = RunRequest(model=model, prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=4, settings=settings)
+        request = make_request(
+            RunRequest, model=model, prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=4, settings=settings
+        )
         prepared = prepare(request)
         path = tmp_path / f"{len(settings)}.h5"
         execute(prepared, compile_program(prepared), trace=path)

@@ -9,6 +9,7 @@ from tests.comparison.scenario.scenarios import FIGURE, GPU, LENGTHS, WAFER, sce
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, DoesNotFit
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 from wse.studies.scenario.result import CONSISTENT, NEAR, RULED_OUT, CombinationResult, ScenarioResult
 from wse.studies.scenario.study import answer
 from wse.studies.serve.request import ServeRequest
@@ -224,8 +225,8 @@ def test_drafts_of_the_fast_tier_alone_leave_the_ordinary_one_as_it_is() -> None
 def test_arrivals_are_those_of_serve_sim() -> None:
     arrivals = {"load": 0.6, "requests": 200, "ttft_s": 10.0}
     (found,) = answer(scenario(machines=[GPU], arrivals=arrivals, batch={"users": 8}), jobs=1).combinations
-    base = EstimateRequest(model="story", gpu="h100", gpus=1, stack="vllm", **LENGTHS)
-    own = serve(ServeRequest(base=base, load=0.6, requests=200, ttft=10.0, max_users=8)).result
+    base = make_request(EstimateRequest, model="story", gpu="h100", gpus=1, stack="vllm", **LENGTHS)
+    own = serve(make_request(ServeRequest, base=base, load=0.6, requests=200, ttft=10.0, max_users=8)).result
     assert found.arrived is not None
     (arrived,) = found.arrived
     assert own.served is not None

@@ -16,6 +16,7 @@ from wse.errors import BadInput
 from wse.hardware.load import load_software, load_wafer
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 from wse.studies.sweep.grid import Axis, Grid
 from wse.studies.sweep.read_grid import MOST_SETTINGS, grid_of, read_grid
 
@@ -85,7 +86,8 @@ def test_a_setting_is_a_request(tmp_path: Path) -> None:
     )
     grid = read_grid(str(file), ["new_tokens=8", "context=default,32"])
     assert len(grid) == 8
-    assert grid.request(7) == EstimateRequest(
+    assert grid.request(7) == make_request(
+        EstimateRequest,
         model="story",
         wafer="wse2",
         wafers=2,
@@ -100,7 +102,8 @@ def test_a_setting_is_a_request(tmp_path: Path) -> None:
 
 
 def test_numbers_of_a_machine_take_the_place_of_its_own() -> None:
-    request = EstimateRequest(
+    request = make_request(
+        EstimateRequest,
         wafers=1,
         prompt_len=1,
         new_tokens=1,

@@ -14,6 +14,7 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -27,8 +28,14 @@ from wse_traces import TraceWriter
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on two wafers with its last pass logged."""
     folder = tmp_path_factory.mktemp("logged")
-    request = RunRequest(
-        model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=2, schedule="released"
+    request = make_request(
+        RunRequest,
+        model=str(write_model(folder)),
+        prompt_ids=(1, 2, 3),
+        wafers=2,
+        mesh="3x3",
+        new_tokens=2,
+        schedule="released",
     )
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=folder / "run.h5", wavelets=True)

@@ -17,6 +17,7 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -67,8 +68,14 @@ def test_equal_ones_are_told_once(large: tuple[Path, np.ndarray], top: int) -> N
 
 @pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor"])
 def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None:
-    request = RunRequest(
-        model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping=mapping, new_tokens=3
+    request = make_request(
+        RunRequest,
+        model=str(write_model(tmp_path)),
+        prompt_ids=(1, 2),
+        wafers=2,
+        mesh="4x4",
+        mapping=mapping,
+        new_tokens=3,
     )
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")

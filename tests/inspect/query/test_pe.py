@@ -14,6 +14,7 @@ from tests.models.helpers import write_model
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -99,8 +100,14 @@ def test_what_was_not_recorded_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
-    request = RunRequest(
-        model=str(write_model(tmp_path)), prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping="tensor", new_tokens=2
+    request = make_request(
+        RunRequest,
+        model=str(write_model(tmp_path)),
+        prompt_ids=(1, 2),
+        wafers=2,
+        mesh="4x4",
+        mapping="tensor",
+        new_tokens=2,
     )
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
@@ -111,7 +118,8 @@ def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
 
 
 def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(tmp_path: Path) -> None:
-    request = RunRequest(
+    request = make_request(
+        RunRequest,
         model=str(write_model(tmp_path)),
         prompt_ids=(1, 2),
         mesh="8x8",

@@ -11,6 +11,7 @@ from tests.models.helpers import write_model
 from wse.errors import BadTrace
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -24,7 +25,9 @@ from wse_traces.schema import KINDS
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, Path]:
     folder = tmp_path_factory.mktemp("traced")
-    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3)
+    request = make_request(
+        RunRequest, model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3
+    )
     prepared = prepare(request)
     program = compile_program(prepared)
     execute(prepared, program, trace=folder / "t.h5")

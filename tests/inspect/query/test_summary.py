@@ -16,6 +16,7 @@ from tests.traces.conftest import write
 from wse.cli import main
 from wse.errors import BadTrace
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -26,7 +27,9 @@ from wse.tracing.query.request import InspectRequest, inspect_trace
 def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """A run on two wafers: its report, and its trace."""
     folder = tmp_path_factory.mktemp("traced")
-    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=9)
+    request = make_request(
+        RunRequest, model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=9
+    )
     prepared = prepare(request)
     path = folder / "run.h5"
     return execute(prepared, compile_program(prepared), trace=path).to_dict(), path
@@ -105,7 +108,7 @@ def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prepared = prepare(RunRequest(model="story", prompt="Once", new_tokens=40, schedule="released"))
+    prepared = prepare(make_request(RunRequest, model="story", prompt="Once", new_tokens=40, schedule="released"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=9)
     with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that goes on or was stopped"):
         inspect_trace(InspectRequest(trace=tmp_path / "run.h5")).to_dict()

@@ -20,6 +20,7 @@ from tests.traces.conftest import HEADER, write
 from wse.cli import main
 from wse.errors import BadInput, BadTrace
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -39,7 +40,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pa
     """A run on two wafers with its last pass logged: its report, its trace, and the moves as they lie in the file."""
     folder = tmp_path_factory.mktemp("logged")
     placed = ONE_REGION | {"wafers": 2, "mesh": "3x3"}
-    request = RunRequest(model=str(write_model(folder)), prompt_ids=(1, 2, 3), new_tokens=3, **placed)
+    request = make_request(RunRequest, model=str(write_model(folder)), prompt_ids=(1, 2, 3), new_tokens=3, **placed)
     prepared = prepare(request)
     path = folder / "run.h5"
     report = execute(prepared, compile_program(prepared), trace=path, wavelets=True).to_dict()

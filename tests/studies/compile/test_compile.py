@@ -19,6 +19,7 @@ from wse.program.program import Program
 from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -39,7 +40,7 @@ def placed(
 ) -> tuple[Any, Program, dict[str, Any]]:
     model = write_model(tmp_path_factory.mktemp("model"))
     write_config(model, "eos_token_id")
-    prepared = prepare(RunRequest(model=str(model), prompt_ids=(1, 2, 3), **(ONE_REGION | request.param)))
+    prepared = prepare(make_request(RunRequest, model=str(model), prompt_ids=(1, 2, 3), **(ONE_REGION | request.param)))
     program = compile_program(prepared)
     return prepared, program, compile_result(prepared, program).to_dict()
 

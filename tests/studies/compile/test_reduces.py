@@ -30,6 +30,7 @@ from wse.studies.compile import reduces
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.compile.reduces import Stretch, reduces_result, stretch_of
+from wse.studies.options.option import make_request
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
 from wse_mappings.cuts.split import balanced_segments
@@ -74,12 +75,14 @@ def of(request: RunRequest) -> Placed:
 @pytest.fixture(scope="module", params=slow_but(REQUESTS, *REQUESTS[:2]), ids=str)
 def placed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Placed:
     model = str(write_model(tmp_path_factory.mktemp("model")))
-    return of(RunRequest(model=model, prompt_ids=(1, 2, 3), schedule="released", **(ONE_REGION | request.param)))
+    return of(
+        make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), schedule="released", **(ONE_REGION | request.param))
+    )
 
 
 @pytest.fixture(scope="module")
 def story() -> Placed:
-    return of(RunRequest(model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
+    return of(make_request(RunRequest, model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
 
 
 def cycles(prepared: PreparedRun, pattern: LineSchedule, words: int) -> float:
@@ -212,7 +215,7 @@ def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
 ) -> None:
     monkeypatch.setattr(reduces, "MOST_PES", limit)
     monkeypatch.setenv("COLUMNS", "100")
-    prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
+    prepared = prepare(make_request(RunRequest, model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
     report = compile_result(prepared, compile_program(prepared))
     rows = report.fabric.reduces
     print_result(report, sys.stdout)
@@ -237,7 +240,7 @@ def test_json_has_the_most_expensive_first(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_line_of_one_pe_reduces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prepared = prepare(RunRequest(model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
+    prepared = prepare(make_request(RunRequest, model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
     report = compile_result(prepared, compile_program(prepared))
     assert report.fabric.reduces == ()
     print_result(report, sys.stdout)

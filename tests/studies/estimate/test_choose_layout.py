@@ -12,6 +12,7 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 
 LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
 MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_len": 500, "new_tokens": 10}
@@ -62,8 +63,10 @@ def test_users_that_fit_do_not_rise_with_prompts() -> None:
 
 def test_chunks_of_a_product_on_the_mesh_fill_its_rows() -> None:
     """Halves of 500 tokens are chunks that 11 rows cannot share; a Program with them would be refused as a bug."""
-    program = compile_program(prepare_estimate(EstimateRequest(model="story", **MESH_PROMPTS)))
-    chosen = choose_layout(prepare_estimate(EstimateRequest(model="story", objective="throughput", **MESH_PROMPTS)))
+    program = compile_program(prepare_estimate(make_request(EstimateRequest, model="story", **MESH_PROMPTS)))
+    chosen = choose_layout(
+        prepare_estimate(make_request(EstimateRequest, model="story", objective="throughput", **MESH_PROMPTS))
+    )
     chunk = chosen.compilation.choice.prefill_chunk
     assert program.stages[0].rect.rows == 11
     assert chunk == 500 or chunk % 11 == 0

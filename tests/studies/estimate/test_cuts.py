@@ -14,6 +14,7 @@ from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request, replace_options
 from wse_mappings.strategies.catalogue import bundled_strategies
 
 
@@ -24,8 +25,15 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
         tmp_path_factory.mktemp("model"), max_position_embeddings=512, num_hidden_layers=3, intermediate_size=160
     )
     small = (("sram_bytes_per_pe", 9_200),)
-    return EstimateRequest(
-        model=str(config), mesh="4x4", wafers=2, mapping="bands", prompt_len=8, new_tokens=8, wafer_values=small
+    return make_request(
+        EstimateRequest,
+        model=str(config),
+        mesh="4x4",
+        wafers=2,
+        mapping="bands",
+        prompt_len=8,
+        new_tokens=8,
+        wafer_values=small,
     )
 
 
@@ -81,6 +89,6 @@ def test_parts_of_layers_on_one_wafer_are_not_between_wafers(
     """For a longer prompt every wafer has two regions, which share layers; see the module."""
     monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
     small = (("sram_bytes_per_pe", 9_000),)
-    result = estimate(replace(request_, wafer_values=small, prompt_len=16, new_tokens=2))
+    result = estimate(replace_options(request_, wafer_values=small, prompt_len=16, new_tokens=2))
     assert result.cuts is not None
     assert (result.cuts.layers, result.cuts.between_wafers) == (3, 1)

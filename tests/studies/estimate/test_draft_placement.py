@@ -16,9 +16,11 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request, replace_options
 
-LARGE = EstimateRequest(model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
-STORY = EstimateRequest(
+LARGE = make_request(EstimateRequest, model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
+STORY = make_request(
+    EstimateRequest,
     model="story",
     mesh="24x24",
     mapping="region",
@@ -67,7 +69,7 @@ def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_w
 
 @pytest.mark.slow
 def test_a_draft_that_is_larger_than_the_model_is_refused_too() -> None:
-    message = refusal_of(replace(LARGE, draft_model="llama-3.1-405b"))
+    message = refusal_of(replace_options(LARGE, draft_model="llama-3.1-405b"))
     assert "the weights of llama-3.1-405b need 812 GB of SRAM" in message
     assert "give --draft-place wafer, which takes 23 more wafers" in message
 
@@ -75,7 +77,7 @@ def test_a_draft_that_is_larger_than_the_model_is_refused_too() -> None:
 @pytest.mark.slow
 def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
     """TinyLlama has 2.2 GB; 7B leaves a strip of its wafer free."""
-    request = EstimateRequest(model="llama-2-7b", draft="0.8", draft_model="tinyllama-1.1b")
+    request = make_request(EstimateRequest, model="llama-2-7b", draft="0.8", draft_model="tinyllama-1.1b")
     _, drafts = answer(request)
     assert drafts.region is not None
     assert (drafts.place, drafts.wafers) == ("same", 0)
@@ -123,7 +125,7 @@ def test_on_the_host_a_draft_takes_no_wafer_and_the_host_is_described() -> None:
 
 def test_free_pes_are_not_known_among_defects() -> None:
     with pytest.raises(BadInput, match="which PEs a model leaves free is not known with --defects; give --draft-place"):
-        estimate(replace(STORY, defects="0.001"))
+        estimate(replace_options(STORY, defects="0.001"))
 
 
 @pytest.mark.slow

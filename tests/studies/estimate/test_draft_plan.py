@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,10 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
 from wse.studies.options.acceptance import CONSTANT_POSITIONS, read_acceptance
+from wse.studies.options.option import make_request, replace_options
 
-REQUEST = EstimateRequest(
+REQUEST = make_request(
+    EstimateRequest,
     model="story",
     wafer="wse2",
     mesh="24x24",
@@ -37,7 +38,7 @@ REQUEST = EstimateRequest(
 
 
 def plan_of(**wanted: Any) -> DraftPlanResult:
-    found = estimate(replace(REQUEST, **wanted)).drafts
+    found = estimate(replace_options(REQUEST, **wanted)).drafts
     assert found is not None
     return found
 
@@ -68,7 +69,7 @@ def test_a_pass_verifies_the_drafts_of_one_user() -> None:
     """So a larger batch, whose tokens share a pass without drafts, gains less."""
     one, four = plan_of(), plan_of(batch=4)
     assert four.speed_up <= one.speed_up
-    head = place_head(prepare_estimate(replace(REQUEST, batch=4)))
+    head = place_head(prepare_estimate(replace_options(REQUEST, batch=4)))
     assert head.compilation is not None
     fabric = pass_fabric(head.prepared, head.compilation, 2)
     cost = fabric.verify_cost(head.prepared.middle_context[0])
@@ -160,8 +161,8 @@ def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) 
             "--draft-place host: a head is a layer of the model, on its PEs; give a --draft-model",
         ),
     ):
-        assert refusal(BadInput, prepare_estimate, replace(REQUEST, **wanted)) == says
-    assert refusal(BadInput, estimate, replace(REQUEST, draft_model="llama-3-8b")) == (
+        assert refusal(BadInput, prepare_estimate, replace_options(REQUEST, **wanted)) == says
+    assert refusal(BadInput, estimate, replace_options(REQUEST, draft_model="llama-3-8b")) == (
         "--draft-model llama-3-8b: has a vocabulary of 128,256 ids, story one of 1,024; "
         "give a draft with the model's own vocabulary, or leave it out for a head"
     )
@@ -170,9 +171,9 @@ def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) 
 @pytest.mark.slow
 def test_drafts_gain_more_on_gpus_than_on_wafers() -> None:
     """Few users of a GPU wait for weights, whatever the number of tokens."""
-    on_gpus = EstimateRequest(model="llama-3-8b", gpu="h100", gpus=1, draft="typical")
-    one, many = (estimate_on_gpus(replace(on_gpus, users=users)).drafts for users in (1, 200))
-    wafer = estimate(EstimateRequest(model="llama-3-8b", schedule="released", draft="typical")).drafts
+    on_gpus = make_request(EstimateRequest, model="llama-3-8b", gpu="h100", gpus=1, draft="typical")
+    one, many = (estimate_on_gpus(replace_options(on_gpus, users=users)).drafts for users in (1, 200))
+    wafer = estimate(make_request(EstimateRequest, model="llama-3-8b", schedule="released", draft="typical")).drafts
     assert wafer is not None
     assert one is not None
     assert many is not None

@@ -14,8 +14,11 @@ from wse.studies.estimate.drafts.placement import place_head
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request, replace_options
 
-REQUEST = EstimateRequest(model="story", mesh="12x12", mapping="region", prompt_len=8, new_tokens=8, software="tuned")
+REQUEST = make_request(
+    EstimateRequest, model="story", mesh="12x12", mapping="region", prompt_len=8, new_tokens=8, software="tuned"
+)
 
 
 @pytest.mark.parametrize("wafers", [1, 5])
@@ -43,7 +46,7 @@ def test_the_pass_that_verifies_drafts_is_compiled_with_the_head() -> None:
     tokens = 3
     cost = pass_fabric(head.prepared, head.compilation, tokens).verify_cost(prepared.middle_context[0])
     assert machine.verify_s(tokens) < cost.cycles / prepared.wafer.clock_hz
-    asked = estimate(replace(request, verify_tokens=tokens)).verify
+    asked = estimate(replace_options(request, verify_tokens=tokens)).verify
     assert asked is not None
     ratio = machine.check_s(tokens - 1) / machine.verify_s(1)
     assert ratio == pytest.approx(asked.ratio_to_decode, rel=0.1)  # another layout, with a layer more
@@ -53,14 +56,14 @@ def test_the_pass_that_verifies_drafts_is_compiled_with_the_head() -> None:
 @pytest.mark.slow
 def test_a_head_that_has_no_room_is_refused_with_what_would_hold_it() -> None:
     """10x10 PEs hold the five layers of the story model with their caches of 1,024 tokens, and not six."""
-    request = EstimateRequest(model="story", mesh="10x10", draft="0.9")
-    assert estimate(replace(request, draft=None)).system.wafers == 1
+    request = make_request(EstimateRequest, model="story", mesh="10x10", draft="0.9")
+    assert estimate(replace_options(request, draft=None)).system.wafers == 1
     with pytest.raises(DoesNotFit) as caught:
         estimate(request)
     message = str(caught.value)
     assert message.startswith("--draft: no room for a draft head, one more layer of the model: story does not fit")
     assert "needs 49,844 of 49,152 bytes" in message
     assert "any of these would make it fit: --mesh 11x11, --wafers 2," in message
-    held = estimate(replace(request, mesh="11x11")).drafts
+    held = estimate(replace_options(request, mesh="11x11")).drafts
     assert held is not None
     assert (held.draft, held.wafers) == ("head", 0)

@@ -23,6 +23,7 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import Routing, estimate, estimate_of
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
@@ -60,10 +61,11 @@ def test_a_model_estimated_and_the_same_model_executed(
     prompt, new = (3, 5, 7, 9, 11), 20
     placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27, "schedule": schedule}
     asked = {"prompt_ids": prompt} if batch == 1 else {"prompt_ids": (prompt, prompt[::-1])}
-    prepared = prepare(RunRequest(model=str(tmp_path), new_tokens=new, **placed, **asked))
+    prepared = prepare(make_request(RunRequest, model=str(tmp_path), new_tokens=new, **placed, **asked))
     executed = execute(prepared, compile_program(prepared)).to_dict()
     assert [len(user["tokens"]) for user in executed["users"]] == [new] * batch
-    request = EstimateRequest(
+    request = make_request(
+        EstimateRequest,
         model=str(tmp_path / "config.json"),
         prompt_len=len(prompt),
         new_tokens=new,
@@ -113,12 +115,12 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
         "options": mixture_options(mapping, experts, len(prompt), new),
         "new_tokens": new,
     }
-    prepared = PreparedRun(request=RunRequest(new_tokens=new), prompts=(prompt,), end_ids=(), **common)
+    prepared = PreparedRun(request=make_request(RunRequest, new_tokens=new), prompts=(prompt,), end_ids=(), **common)
     program = compile_program(prepared)
     executed = execute(prepared, program, trace=tmp_path / "run.h5").to_dict()
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
-    wanted = EstimateRequest(model="tiny", prompt_len=len(prompt), new_tokens=new)
+    wanted = make_request(EstimateRequest, model="tiny", prompt_len=len(prompt), new_tokens=new)
     estimated = estimate_of(
         PreparedEstimate(request=wanted, economics=load_economics(whole), network=load_network(), **common),
         program,
@@ -141,7 +143,8 @@ def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
 
     write_model(tmp_path, tiny_tensors(), max_position_embeddings=128)
     prepared = prepare(
-        RunRequest(
+        make_request(
+            RunRequest,
             model=str(tmp_path),
             mesh="6x5",
             wafers=2,

@@ -20,6 +20,7 @@ from wse.studies.estimate.gpus.drafting import GpuDrafter
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
 from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 
 EIGHT_H200: dict[str, Any] = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtype": "fp8"}
 
@@ -94,7 +95,7 @@ def test_a_draft_model_is_on_one_gpu_where_that_is_sooner() -> None:
     """A model of a billion parameters waits for its all-reduces on eight."""
     drafts = {}
     for model, smaller in (("llama-2-70b", "tinyllama-1.1b"), ("llama-3.1-70b", "llama-3-8b")):
-        request = EstimateRequest(model=model, gpu="b200", gpus=8, draft="0.7", draft_model=smaller)
+        request = make_request(EstimateRequest, model=model, gpu="b200", gpus=8, draft="0.7", draft_model=smaller)
         prepared = prepare_gpu_estimate(request)
         draft = drafts[smaller] = prepared.server.draft
         assert draft.spec.name == smaller
@@ -186,8 +187,15 @@ def test_each_replica_has_a_price() -> None:
 
 
 def test_passes_over_more_draft_tokens_take_longer_beside_many_users() -> None:
-    request = EstimateRequest(
-        model="deepseek-v3", gpu="b200", gpus=8, stack="trtllm", prompt_len=1024, new_tokens=1024, draft="typical"
+    request = make_request(
+        EstimateRequest,
+        model="deepseek-v3",
+        gpu="b200",
+        gpus=8,
+        stack="trtllm",
+        prompt_len=1024,
+        new_tokens=1024,
+        draft="typical",
     )
     machine = GpuDrafter(prepared=prepare_gpu_estimate(request)).machine(512)
     lengths = [machine.verify_s(tokens) for tokens in (1, 2, 3, 4)]

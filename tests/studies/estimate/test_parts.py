@@ -25,6 +25,7 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate, estimate_of
+from wse.studies.options.option import make_request, replace_options
 
 KEYS = ["sram", "arithmetic", "hops", "crossing"]
 
@@ -33,8 +34,15 @@ KEYS = ["sram", "arithmetic", "hops", "crossing"]
 def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
     folder = tmp_path_factory.mktemp("model")
     config = write_config(folder, max_position_embeddings=512, num_hidden_layers=4)
-    return EstimateRequest(
-        model=str(config), mesh="8x7", wafers=2, mapping="pipeline", prompt_len=30, new_tokens=50, batch=2
+    return make_request(
+        EstimateRequest,
+        model=str(config),
+        mesh="8x7",
+        wafers=2,
+        mapping="pipeline",
+        prompt_len=30,
+        new_tokens=50,
+        batch=2,
     )
 
 
@@ -46,7 +54,7 @@ def result(request_: EstimateRequest) -> EstimateResult:
 @pytest.fixture(scope="module")
 def sensitive(request_: EstimateRequest) -> EstimateResult:
     """One that tells what moves it, by the released schedule, for which nothing is searched on other wafers."""
-    return estimate(replace(request_, schedule="released", sensitivity=True))
+    return estimate(replace_options(request_, schedule="released", sensitivity=True))
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +143,7 @@ def test_the_busiest_links_are_where_they_are_said_to_be(tmp_path: Path) -> None
     """Against the map of all links of the same tokens."""
     config = write_config(tmp_path, num_hidden_layers=4)
     placed: dict[str, Any] = {"mesh": "8x7", "wafers": 2, "mapping": "region", "schedule": "released"}
-    request = EstimateRequest(model=str(config), **placed, prompt_len=3, new_tokens=9)
+    request = make_request(EstimateRequest, model=str(config), **placed, prompt_len=3, new_tokens=9)
     prepared = prepare_estimate(request)
     program = compile_program(prepared)
     links = sum(Fabric(program, prepared.wafer, prepared.software).decode_cost(3 + i).links for i in range(8))
@@ -166,14 +174,16 @@ def test_joules_and_dollars_follow_from_power_price_and_rate(report: dict[str, A
 def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequest, tmp_path: Path) -> None:
     file = tmp_path / "power.toml"
     file.write_text("wafer_power_w = 11_500\n")
-    found = estimate(replace(request_, batch=1, new_tokens=2, schedule="released", economics=str(file))).to_dict()
+    found = estimate(
+        replace_options(request_, batch=1, new_tokens=2, schedule="released", economics=str(file))
+    ).to_dict()
     assert found["energy"]["joules_per_token"] == pytest.approx(2 * 11_500 / found["serving"]["tokens_per_s"])
     assert found["energy"]["grade"] == "U"
 
 
 def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
     """With an objective of all users several layouts are compiled fully."""
-    asked = replace(request_, mapping="auto", wafers=1, batch=1, new_tokens=2, objective="throughput")
+    asked = replace_options(request_, mapping="auto", wafers=1, batch=1, new_tokens=2, objective="throughput")
     found = estimate(asked).to_dict()
     search = found["search"]
     rows = search["layouts"]
@@ -195,7 +205,9 @@ def test_every_cause_and_every_bound_has_a_grade() -> None:
 def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
-    found = estimate(replace(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1, schedule="released")).to_dict()
+    found = estimate(
+        replace_options(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1, schedule="released")
+    ).to_dict()
     assert found["grades"]["decode.cycles_per_token"] == {"grade": "U", "source": "assumed", "weakest": "hop_cycles"}
 
 
@@ -206,7 +218,7 @@ def test_another_wafer_is_the_same_request_on_it(
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
     report = sensitive.to_dict()
     slower, roomier, linked, research = report["sensitivity"]
-    found = estimate(replace(request_, schedule="released", wafer=str(file))).to_dict()
+    found = estimate(replace_options(request_, schedule="released", wafer=str(file))).to_dict()
     assert slower["tokens_per_s_per_user"] == found["decode"]["tokens_per_s_per_user"]
     assert slower["factors"]["tokens_per_s_per_user"] < 1
     assert roomier["factors"]["kv_capacity_tokens"] > 1.05
@@ -218,7 +230,7 @@ def test_another_wafer_is_the_same_request_on_it(
 
 
 def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequest) -> None:
-    crammed = replace(request_, mesh="1x2", wafers=1, mapping="region", context=512, schedule="released")
+    crammed = replace_options(request_, mesh="1x2", wafers=1, mapping="region", context=512, schedule="released")
     with pytest.raises(DoesNotFit, match="too many: code"):
         estimate(crammed)
     found = estimate(replace(crammed, capacity="report")).to_dict()

@@ -19,9 +19,10 @@ from wse.studies.estimate.layouts.room import CHOSEN, cache_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.results.users import users_at
 
-REQUEST = EstimateRequest(model="story", dtype="int4", mesh="14x14", prompt_len=16, new_tokens=16)
+REQUEST = make_request(EstimateRequest, model="story", dtype="int4", mesh="14x14", prompt_len=16, new_tokens=16)
 
 
 def with_narrow_attention() -> tuple[PreparedEstimate, Compilation]:
@@ -72,4 +73,4 @@ def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
 
 @pytest.mark.parametrize("changes", [{"schedule": "released"}, {"dtype": "float32", "mesh": "30x30"}])
 def test_there_is_nothing_to_tell_where_nothing_takes_room(changes: dict[str, str]) -> None:
-    assert estimate(replace(REQUEST, **changes)).sram.room is None
+    assert estimate(replace_options(REQUEST, **changes)).sram.room is None

@@ -33,6 +33,7 @@ from wse.studies.estimate.timing.stage_times import (
     stage_times,
     streams_in_cache,
 )
+from wse.studies.options.option import make_request
 from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -105,7 +106,7 @@ def test_all_visits_together_are_the_cycles_of_the_phase(case: dict[str, Any]) -
     ids=lambda options: options["mapping"],
 )
 def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
-    prepared = prepare(RunRequest(model="story", prompt_ids=(1, 2, 3), **options))
+    prepared = prepare(make_request(RunRequest, model="story", prompt_ids=(1, 2, 3), **options))
     program = compile_program(prepared)
     program, fabric, prefill, decode = costs(program, Fabric(program, prepared.wafer, prepared.software), (3,))
     times = stage_times(fabric, prefill, decode)

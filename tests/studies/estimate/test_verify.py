@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from session import SOFTWARE
 
@@ -13,8 +11,10 @@ from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request, replace_options
 
-REQUEST = EstimateRequest(
+REQUEST = make_request(
+    EstimateRequest,
     model="story",
     wafer="wse2",
     mesh="24x24",
@@ -42,14 +42,14 @@ def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
 
 @pytest.mark.slow
 def test_more_tokens_take_longer_and_less_than_one_by_one() -> None:
-    passes = [estimate(replace(REQUEST, verify_tokens=tokens)).verify for tokens in (2, 6)]
+    passes = [estimate(replace_options(REQUEST, verify_tokens=tokens)).verify for tokens in (2, 6)]
     ratios = [verify.ratio_to_decode for verify in passes if verify is not None]
     assert 1 < ratios[0] < ratios[1]
     assert all(ratio < tokens for ratio, tokens in zip(ratios, (2, 6), strict=True))
 
 
 def test_a_pass_in_the_last_tokens_of_the_context_ends_with_it() -> None:
-    verify = estimate(replace(REQUEST, verify_tokens=16)).verify
+    verify = estimate(replace_options(REQUEST, verify_tokens=16)).verify
     assert verify is not None
     assert verify.after_tokens == 16
 
@@ -62,7 +62,7 @@ def test_rewrites_are_those_that_pay_in_the_pass() -> None:
     used = {one.name for one in result.verify.rewrites if one.used}
     assert "early-shift" not in used
     assert all(one.saved_cycles is not None and one.saved_cycles > 0 for one in result.verify.rewrites if one.used)
-    released = estimate(replace(REQUEST, schedule=RELEASED)).verify
+    released = estimate(replace_options(REQUEST, schedule=RELEASED)).verify
     assert released is not None
     assert released.rewrites is None
     assert result.verify.cycles < released.cycles
@@ -70,6 +70,6 @@ def test_rewrites_are_those_that_pay_in_the_pass() -> None:
 
 @pytest.mark.slow
 def test_without_it_nothing_is_compiled_or_said() -> None:
-    without = replace(REQUEST, verify_tokens=None)
+    without = replace_options(REQUEST, verify_tokens=None)
     assert estimate(without).verify is None
     assert compile_fastest(prepare_estimate(without)).program.verify == ()

@@ -19,6 +19,7 @@ from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.mapping_file import check_listed, load_mapping
+from wse.studies.options.option import make_request
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse_mappings.mesh.placement import Rect
@@ -239,7 +240,7 @@ REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_file_that_does_not_go_with_the_request_is_one_line(tmp_path: Path, name: str) -> None:
     regions, options, says = REQUESTS[name]
-    request = EstimateRequest(model="story", mapping=write(tmp_path, *regions), **SHORT, **options)
+    request = make_request(EstimateRequest, model="story", mapping=write(tmp_path, *regions), **SHORT, **options)
     assert refusal(BadInput, prepare_estimate, request) == says
 
 
@@ -247,7 +248,7 @@ def test_a_region_on_rows_that_dead_pes_take_away(tmp_path: Path) -> None:
     file = write(tmp_path, {**LEFT, "rows": 20, "layers": [0, 4]})
     dead = tmp_path / "dead.csv"
     dead.write_text("row,col\n3,4\n", encoding="utf-8")
-    request = EstimateRequest(model="story", mapping=file, mesh="20x10", defects=dead, **SHORT)
+    request = make_request(EstimateRequest, model="story", mapping=file, mesh="20x10", defects=dead, **SHORT)
     says = refusal(BadInput, prepare_estimate, request)
     assert says.startswith("two.toml: region 0 has rows 0 to 19 and columns 0 to 9, beyond the ")
     assert "live PEs of wse3" in says
@@ -256,9 +257,9 @@ def test_a_region_on_rows_that_dead_pes_take_away(tmp_path: Path) -> None:
 def test_turned_regions_go_by_rows_of_the_turned_mesh(tmp_path: Path) -> None:
     path = write(tmp_path, LEFT, RIGHT, head="turned = true\n")
     asked: dict[str, Any] = {"mapping": path, "prompt": "One day", "new_tokens": 4}
-    prepared = prepare(RunRequest(**asked))
+    prepared = prepare(make_request(RunRequest, **asked))
     assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (22, 16)
-    assert refusal(BadInput, prepare, RunRequest(**asked, mesh="20x16")) == (
+    assert refusal(BadInput, prepare, make_request(RunRequest, **asked, mesh="20x16")) == (
         "two.toml: region 1 has rows 0 to 5 and columns 10 to 21, beyond the 16x20 PEs, turned, of wse3; move it, make "
         "it smaller, or give a larger mesh"
     )
@@ -301,7 +302,7 @@ def test_regions_that_share_a_layer_are_written_and_read(tmp_path: Path) -> None
 @pytest.mark.parametrize(("part", "fits"), [(1, True), (2, False)])
 def test_a_block_that_is_normalised_as_a_whole_stays_whole(tmp_path: Path, part: int, fits: bool) -> None:  # noqa: FBT001
     file = write(tmp_path, {**LEFT, "parts": [0, part - 1]}, {**RIGHT, "layers": [1, 4], "parts": [part, 8]})
-    prepared = prepare_estimate(EstimateRequest(model="story", mapping=file, **SHORT))
+    prepared = prepare_estimate(make_request(EstimateRequest, model="story", mapping=file, **SHORT))
     spec = replace(prepared.spec, post_norms=True)
     says = (
         "two.toml: region 1: parts = [2, 8]: what a feed-forward block of story makes is normalised as a whole; begin "
@@ -314,7 +315,7 @@ def test_a_block_that_is_normalised_as_a_whole_stays_whole(tmp_path: Path, part:
 
 
 def test_a_run_takes_the_smallest_mesh_that_has_the_regions(tmp_path: Path) -> None:
-    prepared = prepare(RunRequest(mapping=write(tmp_path, LEFT, RIGHT), prompt="One day", new_tokens=4))
+    prepared = prepare(make_request(RunRequest, mapping=write(tmp_path, LEFT, RIGHT), prompt="One day", new_tokens=4))
     assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (16, 22)
 
 
@@ -328,7 +329,7 @@ def test_regions_that_are_too_small_are_told_what_is_searched(tmp_path: Path) ->
 @pytest.mark.slow
 def test_a_comparison_has_a_row_on_the_wafers_of_the_file(tmp_path: Path) -> None:
     file = write(tmp_path, LEFT, {**RIGHT, "wafer": 1, "layers": [2, 3]}, {**LEFT, "wafer": 2, "layers": [4, 4]})
-    base = EstimateRequest(model="story", mesh="24x24", schedule="released", **SHORT)
+    base = make_request(EstimateRequest, model="story", mesh="24x24", schedule="released", **SHORT)
     result = compare(CompareRequest(base=base, mappings=("region", str(file)), own_link=True), jobs=1)
     assert {(row.wafers, row.possible) for row in result.rows if row.mapping == str(file)} == {(3, True)}
     assert all(row.chosen is None for row in result.rows)
@@ -341,5 +342,5 @@ def test_squares_of_one_size_alone_read_prompts_by_products_on_the_mesh(
 ) -> None:
     square = {"row": 0, "col": 0, "rows": 12, "cols": 12, "layers": [0, 2]}
     path = write(tmp_path, square, {**square, "col": 12, "rows": rows, "layers": [3, 4]})
-    request = EstimateRequest(model="story", mapping=path, prompt_len=96, new_tokens=1)
+    request = make_request(EstimateRequest, model="story", mapping=path, prompt_len=96, new_tokens=1)
     assert compile_fastest(prepare_estimate(request)).program.prefill_name == product

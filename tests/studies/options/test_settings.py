@@ -14,18 +14,18 @@ from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.request import CompileRequest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import options_of
+from wse.studies.options.option import make_request, options_of, replace_options
 from wse.studies.options.settings import with_settings
 from wse.studies.run.request import RunRequest
 from wse.studies.serve.request import ServeRequest
 
 PLAIN = {"mapping": "region", "schedule": "released"}
-QUICK = EstimateRequest(model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
+QUICK = make_request(EstimateRequest, model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
 
 
 def test_values_and_factors_take_the_place_of_the_files_numbers() -> None:
     settings = ("wafer.clock_hz=x2", "wafer.sram_bytes_per_pe=96KiB", "software.relay_cycles=x0.5")
-    prepared = prepare_estimate(replace(QUICK, settings=settings))
+    prepared = prepare_estimate(replace_options(QUICK, settings=settings))
     plain, costs = load_wafer("wse2"), load_software("academic", "wse2")
     assert prepared.whole == replace(plain, clock_hz=2 * plain.clock_hz, sram_bytes_per_pe=96 * 1024)
     assert prepared.software == replace(costs, relay_cycles=costs.relay_cycles // 2)
@@ -34,9 +34,10 @@ def test_values_and_factors_take_the_place_of_the_files_numbers() -> None:
 
 def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
     of_wafer = {
-        name: with_settings(replace(QUICK, wafer=name, settings=("wafer.clock_hz=x2",))) for name in ("wse2", "wse3")
+        name: with_settings(replace_options(QUICK, wafer=name, settings=("wafer.clock_hz=x2",)))
+        for name in ("wse2", "wse3")
     }
-    clocks = {name: dict(request.wafer_values)["clock_hz"] for name, request in of_wafer.items()}
+    clocks = {name: dict(request.machine.wafer_values)["clock_hz"] for name, request in of_wafer.items()}
     assert clocks == {name: 2 * load_wafer(name).clock_hz for name in clocks}
     assert clocks["wse2"] != clocks["wse3"]
 
@@ -68,19 +69,19 @@ def test_every_command_that_takes_a_wafer_takes_settings(request_type: type) -> 
 )  # fmt: skip
 def test_what_cannot_be_set_is_one_line(settings: tuple[str, ...], message: str) -> None:
     with pytest.raises(BadInput, match=message) as error:
-        prepare_estimate(replace(QUICK, settings=settings))
+        prepare_estimate(replace_options(QUICK, settings=settings))
     assert "\n" not in str(error.value)
 
 
 def test_a_factor_of_nothing_is_refused() -> None:
     with pytest.raises(BadInput, match=r"software.relay_cycles is 0, of which any factor is 0; give a value"):
-        prepare_estimate(replace(QUICK, software="tuned", settings=("software.relay_cycles=x2",)))
+        prepare_estimate(replace_options(QUICK, software="tuned", settings=("software.relay_cycles=x2",)))
 
 
 def test_a_suggestion_is_near_or_absent() -> None:
     for name in ("wafer.foo", "software.foo"):
         with pytest.raises(UnknownName) as error:
-            with_settings(replace(QUICK, settings=(f"{name}=1",)))
+            with_settings(replace_options(QUICK, settings=(f"{name}=1",)))
         assert "did you mean" not in str(error.value)
         assert set(error.value.known) == {k for k in error.value.known if k.startswith(name[:-3])} != set()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from wse.errors import UnknownName
@@ -14,26 +12,27 @@ from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import load_basis
+from wse.studies.options.option import make_request, replace_options
 
 TYPES = {"deepseek-r1": "fp8", "kimi-k2": "fp8", "kimi-k2.6": "int4", "gpt-oss-120b": "mxfp4", "llama-2-7b": "float16"}
 
 
 @pytest.mark.parametrize(("model", "dtype"), TYPES.items())
 def test_wafers_and_gpus_use_the_type_of_the_published_weights(model: str, dtype: str) -> None:
-    request = EstimateRequest(model=model, prompt_len=64, new_tokens=64)
+    request = make_request(EstimateRequest, model=model, prompt_len=64, new_tokens=64)
     basis = load_basis(request)
     assert basis.dtype == dtype
     assert basis.activations == (None if dtype == "float16" else "bfloat16")
-    assert prepare_gpu_estimate(replace(request, gpu="h200", gpus=8)).server.weights.name == dtype
+    assert prepare_gpu_estimate(replace_options(request, gpu="h200", gpus=8)).server.weights.name == dtype
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "fp8", "int4"])
 def test_a_type_that_is_asked_for_is_that_of_both_machines(dtype: str) -> None:
-    request = EstimateRequest(model="gpt-oss-20b", dtype=dtype, prompt_len=64, new_tokens=64)
+    request = make_request(EstimateRequest, model="gpt-oss-20b", dtype=dtype, prompt_len=64, new_tokens=64)
     assert load_basis(request).dtype == dtype
-    assert prepare_gpu_estimate(replace(request, gpu="h200", gpus=8)).server.weights.name == dtype
+    assert prepare_gpu_estimate(replace_options(request, gpu="h200", gpus=8)).server.weights.name == dtype
     with pytest.raises(UnknownName, match="nvfp4"):
-        load_basis(replace(request, dtype="nvfp4"))  # which wafers have no coding for
+        load_basis(replace_options(request, dtype="nvfp4"))  # which wafers have no coding for
 
 
 @pytest.mark.parametrize(("model", "total_bytes"), [("gpt-oss-20b", 13_761_264_768), ("gpt-oss-120b", 65_248_815_744)])
@@ -45,5 +44,5 @@ def test_a_model_has_the_bytes_of_its_published_checkpoint(model: str, total_byt
 
 @pytest.mark.slow
 def test_deepseek_r1_takes_23_wafers_by_name() -> None:
-    prepared = prepare_estimate(EstimateRequest(model="deepseek-r1"))
+    prepared = prepare_estimate(make_request(EstimateRequest, model="deepseek-r1"))
     assert (prepared.options.wafers, prepared.options.dtype) == (23, "fp8")

@@ -20,6 +20,7 @@ from wse.backends.execute.bind import BoundPhase
 from wse.backends.execute.engine import Engine
 from wse.errors import BadInput
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.checkpoint.checkpoint_file import CONTENT, content_digest
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
@@ -42,11 +43,11 @@ class KilledItem(Exception):
     """The error that ends a run here, where a signal would elsewhere."""
 
 
-def request_of(name: str, folder: Path, **more: Any) -> RunRequest:
+def named_request(name: str, folder: Path, **more: Any) -> RunRequest:
     asked = {"model": "story"} | REQUESTS[name]
     if name == "experts":
         asked["model"] = write_checkpoint(folder / "model", json.loads(GOLDEN.read_text(encoding="utf-8")))
-    return RunRequest(**asked, new_tokens=TOKENS, trace=None, schedule="released", **more)
+    return make_request(RunRequest, **asked, new_tokens=TOKENS, trace=None, schedule="released", **more)
 
 
 def facts(result: RunResult) -> dict[str, Any]:
@@ -74,13 +75,13 @@ def killed_after(passes: int, request: RunRequest, monkeypatch: pytest.MonkeyPat
 def test_a_run_that_was_killed_twice_is_as_one_that_was_not(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = request_of(name, tmp_path)
-    whole = run(replace(request, trace=tmp_path / "whole.h5"))
-    kept = replace(request, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0)
+    request = named_request(name, tmp_path)
+    whole = run(replace_options(request, trace=tmp_path / "whole.h5"))
+    kept = replace_options(request, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0)
     for passes in (3, 2):
         killed_after(passes, kept, monkeypatch)
     heard: list[str] = []
-    resumed = run(replace(kept, trace=tmp_path / "resumed.h5"), on_text=heard.append)
+    resumed = run(replace_options(kept, trace=tmp_path / "resumed.h5"), on_text=heard.append)
     assert facts(resumed) == facts(whole)
     assert resumed.emulation.passes_again is not None
     assert resumed.emulation.passes_again >= 3
@@ -91,7 +92,7 @@ def test_a_run_that_was_killed_twice_is_as_one_that_was_not(
 
 
 def test_a_run_that_is_over_is_told_again_without_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = request_of("drawn", tmp_path, checkpoint=tmp_path / "run.checkpoint")
+    request = named_request("drawn", tmp_path, checkpoint=tmp_path / "run.checkpoint")
     first = run(request)
     monkeypatch.setattr(Engine, "run", None)
     again = run(request)
@@ -102,7 +103,7 @@ def test_a_run_that_is_over_is_told_again_without_a_pass(tmp_path: Path, monkeyp
 @pytest.fixture(scope="module")
 def kept_request(tmp_path_factory: pytest.TempPathFactory) -> RunRequest:
     folder = tmp_path_factory.mktemp("kept")
-    request = request_of("drafts", folder, checkpoint=folder / "run.checkpoint")
+    request = named_request("drafts", folder, checkpoint=folder / "run.checkpoint")
     run(request)
     return request
 
@@ -121,10 +122,10 @@ def test_what_cannot_go_on_is_refused(
     kept_request: RunRequest, changes: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    before = Path(str(kept_request.checkpoint)).read_bytes()
+    before = Path(str(kept_request.checkpoints.checkpoint)).read_bytes()
     with pytest.raises(BadInput, match=message):
         run(replace(kept_request, **changes))
-    assert Path(str(kept_request.checkpoint)).read_bytes() == before
+    assert Path(str(kept_request.checkpoints.checkpoint)).read_bytes() == before
 
 
 def with_arrays(**changes: Any) -> Callable[[bytes], bytes]:
@@ -135,10 +136,10 @@ def with_arrays(**changes: Any) -> Callable[[bytes], bytes]:
             path = Path(folder) / "file"
             path.write_bytes(data)
             arrays = {name: entry.array() for name, entry in open_safetensors(path).items()}
-        for name, changed in changes.items():
+        for name, change_array in changes.items():
             old = arrays.pop(name)
-            if changed is not None:
-                arrays[name] = changed(old.copy())
+            if change_array is not None:
+                arrays[name] = change_array(old.copy())
         arrays[CONTENT] = np.frombuffer(content_digest(arrays), np.uint8)
         stream = io.BytesIO()
         write_safetensors(stream, arrays)
@@ -148,11 +149,11 @@ def with_arrays(**changes: Any) -> Callable[[bytes], bytes]:
 
 
 def with_element(value: int, *at: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
-    def changed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def change(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         array[at] = value
         return array
 
-    return changed
+    return change
 
 
 def with_bit_flipped(data: bytes) -> bytes:
@@ -191,6 +192,6 @@ def with_bit_flipped(data: bytes) -> bytes:
 )
 def test_a_file_that_is_none_is_refused(kept_request: RunRequest, change: Any, message: str, tmp_path: Path) -> None:
     path = tmp_path / "other.checkpoint"
-    path.write_bytes(change(Path(str(kept_request.checkpoint)).read_bytes()))
+    path.write_bytes(change(Path(str(kept_request.checkpoints.checkpoint)).read_bytes()))
     with pytest.raises(BadInput, match=message.replace("run (.*", r"run \(.*")):
-        run(replace(kept_request, checkpoint=path, new_tokens=TOKENS))
+        run(replace_options(kept_request, checkpoint=path, new_tokens=TOKENS))

@@ -23,6 +23,7 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -46,7 +47,7 @@ ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12, "schedu
 @pytest.fixture(scope="module")
 def tokens_in_one_region() -> list[int]:
     """What the model says on one whole wafer."""
-    prepared = prepare(RunRequest(**ONE_REGION, **ASKED))
+    prepared = prepare(make_request(RunRequest, **ONE_REGION, **ASKED))
     tokens: list[int] = list(execute(prepared, compile_program(prepared)).users[0].tokens)
     return tokens
 
@@ -63,7 +64,10 @@ def test_a_run_among_dead_pes_gives_the_same_tokens_and_tells_the_loss(
     name: str, listed: str, tmp_path: Path, tokens_in_one_region: list[int]
 ) -> None:
     options = {**ONE_REGION, **REQUESTS[name], **ASKED}
-    whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects=listed))
+    whole, prepared = (
+        prepare(make_request(RunRequest, **options)),
+        prepare(make_request(RunRequest, **options, defects=listed)),
+    )
     path = tmp_path / "run.h5"
     plain, result = (
         execute(whole, compile_program(whole)).to_dict(),
@@ -106,10 +110,12 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")
     placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
-    prepared = prepare(RunRequest(model=str(tmp_path), prompt_ids=(3, 5, 7, 9), new_tokens=9, **placed))
+    prepared = prepare(make_request(RunRequest, model=str(tmp_path), prompt_ids=(3, 5, 7, 9), new_tokens=9, **placed))
     executed = execute(prepared, compile_program(prepared)).to_dict()
     lengths = {"prompt_len": 4, "new_tokens": 9}
-    estimated = estimate(EstimateRequest(model=str(tmp_path / "config.json"), **lengths, **placed)).to_dict()
+    estimated = estimate(
+        make_request(EstimateRequest, model=str(tmp_path / "config.json"), **lengths, **placed)
+    ).to_dict()
     for section in ("prefill", "decode", "fabric", "crossing", "system"):
         assert {key: estimated[section][key] for key in executed[section]} == executed[section]
     told = ("dead_pes", "pes_lost", "extra_hops", "longest_detour_hops")
@@ -119,7 +125,10 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
 
 def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_same() -> None:
     options = {"prompt": "Once upon a time", "new_tokens": 4}
-    whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects="0.04", defects_seed=3))
+    whole, prepared = (
+        prepare(make_request(RunRequest, **options)),
+        prepare(make_request(RunRequest, **options, defects="0.04", defects_seed=3)),
+    )
     (mesh,) = prepared.meshes
     assert mesh.fabric.dead.any()
     assert mesh.fabric.shape > mesh.shape == (whole.wafer.mesh_rows, whole.wafer.mesh_cols)
@@ -127,7 +136,9 @@ def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_s
 
 
 def test_a_rate_that_draws_no_dead_pe_says_so_and_its_trace_has_no_dead_ones(tmp_path: Path) -> None:
-    prepared = prepare(RunRequest(prompt="Once", new_tokens=2, mesh="10x10", defects="1e-2", **ONE_REGION))
+    prepared = prepare(
+        make_request(RunRequest, prompt="Once", new_tokens=2, mesh="10x10", defects="1e-2", **ONE_REGION)
+    )
     assert not prepared.meshes
     result = execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
     assert result.defects is not None
@@ -146,7 +157,10 @@ def test_a_rate_that_draws_no_dead_pe_says_so_and_its_trace_has_no_dead_ones(tmp
 def test_a_rate_of_0_is_a_wafer_without_defects(tmp_path: Path) -> None:
     model = str(write_config(tmp_path))
     options: dict[str, Any] = {"model": model, "mesh": "6x5", "prompt_ids": (3, 5, 7, 9), "new_tokens": 4}
-    whole, prepared = prepare(RunRequest(**options)), prepare(RunRequest(**options, defects="0"))
+    whole, prepared = (
+        prepare(make_request(RunRequest, **options)),
+        prepare(make_request(RunRequest, **options, defects="0")),
+    )
     plain, found = compile_result(whole, compile_program(whole)), compile_result(prepared, compile_program(prepared))
     defects = found.defects
     assert defects is not None
@@ -183,11 +197,11 @@ def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
 
 def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
     with pytest.raises(BadDefects, match="leaves no mesh of live PEs on 1 x 1x1 PEs of wse2"):
-        prepare(RunRequest(mesh="1x1", defects="0.999999", **ONE_REGION))
-    prepared = prepare(RunRequest(mesh="7x7", defects=listed, new_tokens=4, **ONE_REGION))
+        prepare(make_request(RunRequest, mesh="1x1", defects="0.999999", **ONE_REGION))
+    prepared = prepare(make_request(RunRequest, mesh="7x7", defects=listed, new_tokens=4, **ONE_REGION))
     with pytest.raises(DoesNotFit) as caught:
         compile_program(prepared)
     assert "--mesh" not in str(caught.value)
-    prepared = prepare(RunRequest(mesh="12x12", defects=listed, new_tokens=4, schedule="released"))
+    prepared = prepare(make_request(RunRequest, mesh="12x12", defects=listed, new_tokens=4, schedule="released"))
     with pytest.raises(BadInput, match="the wavelet reference knows whole meshes alone"):
         execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5", wavelets=True)

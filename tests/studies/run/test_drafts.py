@@ -25,6 +25,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.models.catalogue import BUNDLED
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.draft_times import DraftTimes, Region, host_memory_rate
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.drafts.drafts import Draft, DraftModel
 from wse.studies.run.drafts.make_drafter import make_drafter
 from wse.studies.run.drafts.prepare import prepare_draft
@@ -56,7 +57,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def request(models: dict[str, Path], **wanted: Any) -> RunRequest:
     base = {"model": models["target"], "trace": None, "prompt_ids": PROMPT, "new_tokens": NEW, "mesh": "3x4"}
-    return RunRequest(**(base | {"schedule": "released"} | wanted))
+    return make_request(RunRequest, **(base | {"schedule": "released"} | wanted))
 
 
 def ran(models: dict[str, Path], **wanted: Any) -> RunResult:
@@ -98,7 +99,8 @@ def test_the_bundled_draft_gives_the_golden_tokens_and_is_a_draft() -> None:
     data = Path(__file__).parents[2] / "data" / "story_golden.json"
     case = json.loads(data.read_text(encoding="utf-8"))[0]
     result = run(
-        RunRequest(
+        make_request(
+            RunRequest,
             prompt_ids=case["prompt_ids"],
             new_tokens=48,
             dtype="float32",
@@ -276,10 +278,10 @@ def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> 
     sampling = base.request.sampling
     counts, tensor = Counter[tuple[int, ...]](), base.loaded.checkpoint.rows
     for seed in range(200):
-        target = replace(base, request=replace(base.request, seed=seed))
+        target = replace(base, request=replace_options(base.request, seed=seed))
         own = None
         if prepared is not None and draft_program is not None:
-            of_draft = replace(prepared.run, request=replace(prepared.run.request, seed=seed))
+            of_draft = replace(prepared.run, request=replace_options(prepared.run.request, seed=seed))
             own = replace(prepared, run=of_draft), draft_program[1]
         sampler = Sampler(replace(sampling, seed=seed), base.prompts[0])
         engine, drafter = Engine(program, base.spec, tensor, [sampler.draw]), make_drafter(target, program, own)

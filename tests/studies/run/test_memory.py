@@ -22,6 +22,7 @@ from wse.backends.execute.required_memory import IN_FLIGHT_BYTES, required_bytes
 from wse.backends.execute.tiles import VALUES_IN_FLIGHT
 from wse.errors import InsufficientMemory
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run import memory
 from wse.studies.run.prepare import prepare, weights_of
 from wse.studies.run.request import RunRequest
@@ -43,7 +44,7 @@ RELEASED: dict[str, Any] = {"schedule": "released"}
 
 
 def needed(**options: Any) -> int:
-    return required_bytes(compile_program(prepare(RunRequest(trace=None, **RELEASED | options))))
+    return required_bytes(compile_program(prepare(make_request(RunRequest, trace=None, **RELEASED | options))))
 
 
 def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,8 +52,8 @@ def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path, monkeypatc
 
     What is on its way there goes by the values that may be in flight, a quarter here, however many threads there are.
     """
-    request = RunRequest(
-        model=write_config(tmp_path, **LARGER), weights="random:7", new_tokens=40, mesh="80x80", **RELEASED
+    request = make_request(
+        RunRequest, model=write_config(tmp_path, **LARGER), weights="random:7", new_tokens=40, mesh="80x80", **RELEASED
     )
     prepared = prepare(request, to_run=True)
     program = compile_program(prepared)
@@ -103,7 +104,7 @@ def test_settings_that_are_named_fit_and_wider_ones_do_not(
                 pytest.fail(f"{other}: no such option")
         assert needed(model=config, **options | changes) <= free, remedy
     monkeypatch.setattr(memory, "free_bytes", lambda: needed(model=config, **options))
-    memory.check_memory(*_compiled(RunRequest(model=config, trace=None, **RELEASED, **options)))
+    memory.check_memory(*_compiled(make_request(RunRequest, model=config, trace=None, **RELEASED, **options)))
 
 
 def _compiled(request: RunRequest) -> Any:

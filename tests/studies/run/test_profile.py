@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.prepare import prepare
 from wse.studies.run.profile.profile import ProfileResult
 from wse.studies.run.request import RunRequest
@@ -17,7 +17,8 @@ from wse.studies.run.result import RunResult
 from wse.studies.run.study import run
 from wse_kernels.shared_cores import SharedCores
 
-REQUEST = RunRequest(
+REQUEST = make_request(
+    RunRequest,
     prompt="One day",
     new_tokens=5,
     mesh="16x16",
@@ -32,7 +33,7 @@ PASSES = 4  # after the prompt, whose last one gives the first token
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     path = tmp_path_factory.mktemp("profile") / "flame.json"
-    return run(replace(REQUEST, profile=True, profile_output=path))
+    return run(replace_options(REQUEST, profile=True, profile_output=path))
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_tokens_are_those_of_a_run_that_is_not_timed(result: RunResult) -> None:
     [("flame.txt", "which ends in .json"), ("missing/flame.json", "is no folder; make it")],
 )
 def test_a_path_that_cannot_be_is_refused_before_the_run(tmp_path: Path, path: str, message: str) -> None:
-    asked = RunRequest(model="no such model", profile=True, profile_output=tmp_path / path)
+    asked = make_request(RunRequest, model="no such model", profile=True, profile_output=tmp_path / path)
     with pytest.raises(BadInput, match=message):
         run(asked)
 
@@ -95,5 +96,5 @@ def test_timed_passes_leave_cores_to_other_programs_too(monkeypatch: pytest.Monk
     """Where other programs have the cores, passes on all of them take up to fifty times as long."""
     looks: list[None] = []
     monkeypatch.setattr(SharedCores, "adapt", lambda cores: looks.append(None))
-    run(replace(REQUEST, new_tokens=1, profile=True, profile_output=tmp_path / "flame.json"))
+    run(replace_options(REQUEST, new_tokens=1, profile=True, profile_output=tmp_path / "flame.json"))
     assert len(looks) > 100

@@ -15,6 +15,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.prompt_lookup import prompt_lookup
 from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
@@ -36,8 +37,8 @@ def ran(trace: Path, **wanted: Any) -> tuple[RunResult, Engine]:
         engines.append(Engine(*arguments, **more))
         return engines[0]
 
-    prepared = prepare(RunRequest(**(ASKED | wanted)))
-    wavelets = prepared.request.wavelets
+    prepared = prepare(make_request(RunRequest, **(ASKED | wanted)))
+    wavelets = prepared.request.tracing.wavelets
     return execute(
         prepared, compile_program(prepared), trace=trace, wavelets=wavelets, make_backend=make_backend
     ), engines[0]
@@ -62,7 +63,7 @@ def test_tokens_are_those_of_a_plain_run_and_every_pass_is_timed_and_traced(tmp_
     result, engine = ran(path, prompt=REPEATS, new_tokens=TOKENS, verify_tokens=1 + DRAFT)
     plain, _ = ran(tmp_path / "plain.h5", prompt=REPEATS, new_tokens=TOKENS)
     assert result.tokens == plain.tokens
-    prepared = prepare(RunRequest(**ASKED, prompt=REPEATS, new_tokens=TOKENS))
+    prepared = prepare(make_request(RunRequest, **ASKED, prompt=REPEATS, new_tokens=TOKENS))
     expected = accepted_by_hand(prepared.prompts[0], result.tokens or (), DRAFT, prepared.options.context)
     verified, decode = result.verify, result.decode
     assert verified is not None
@@ -129,8 +130,8 @@ def test_the_last_pass_is_logged_by_wavelets_where_it_verified_a_draft(tmp_path:
     ids=["users", "sampling", "tokens"],
 )
 def test_what_no_pass_can_verify_is_one_line(wanted: dict[str, Any], says: str) -> None:
-    request = RunRequest(**({"prompt": "One day", "new_tokens": 3, "verify_tokens": 3} | wanted))
-    assert refusal(BadInput, prepare, request) == f"--verify-tokens {request.verify_tokens}: {says}"
+    request = make_request(RunRequest, **({"prompt": "One day", "new_tokens": 3, "verify_tokens": 3} | wanted))
+    assert refusal(BadInput, prepare, request) == f"--verify-tokens {request.drafts.verify_tokens}: {says}"
 
 
 def test_the_longest_run_is_looked_up_first_at_its_first_place() -> None:

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 from wse.studies.serve.page.page import as_html
 from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.study import serve
 
-BASE = EstimateRequest(model="story", mesh="24x24", schedule="released", prompt_len=16, new_tokens=16)
+BASE = make_request(EstimateRequest, model="story", mesh="24x24", schedule="released", prompt_len=16, new_tokens=16)
 HOSTILE = "</script><script>alert(1)</script>"
 
 
 def test_hostile_names_are_text() -> None:
-    service = serve(ServeRequest(base=BASE, requests=50))
+    service = serve(make_request(ServeRequest, base=BASE, requests=50))
     inputs: dict[str, Any] = {**service.result.inputs, "model": HOSTILE}
     model = replace(service.result.model, name=HOSTILE)
     page = as_html(replace(service, result=replace(service.result, model=model, inputs=inputs))).decode()
@@ -28,6 +29,6 @@ def test_hostile_names_are_text() -> None:
 
 
 def test_a_page_of_an_overloaded_service_says_so(tmp_path: Path) -> None:
-    page = as_html(serve(ServeRequest(base=BASE, requests=50, load=3.0))).decode()
+    page = as_html(serve(make_request(ServeRequest, base=BASE, requests=50, load=3.0))).decode()
     assert "Overloaded" in page
     assert '"panels": []' in page

@@ -18,13 +18,14 @@ from wse.studies.estimate.drafts.drafting import VerifyPasses
 from wse.studies.estimate.drafts.placement import place_draft, place_head
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.results.users import users_at
 from wse.studies.serve.machines.wafer_costs import wafer_costs
 from wse.studies.serve.machines.wafer_drafts import drafted_costs
 
-REQUEST = EstimateRequest(
-    model="story", mesh="24x24", mapping="region", schedule="released", prompt_len=64, new_tokens=64
+REQUEST = make_request(
+    EstimateRequest, model="story", mesh="24x24", mapping="region", schedule="released", prompt_len=64, new_tokens=64
 )
 
 
@@ -58,7 +59,7 @@ def test_a_user_alone_waits_for_a_pass_of_one(
 
 
 def test_passes_with_several_slots_are_compiled_for_as_many_users() -> None:
-    prepared = prepare_estimate(replace(REQUEST, batch=4, mapping="pipeline", wafers=2))
+    prepared = prepare_estimate(replace_options(REQUEST, batch=4, mapping="pipeline", wafers=2))
     compilation = compile_with_remedies(prepared)
     costs = wafer_costs(prepared, compilation)
     fabric = for_prompts(prepared, compilation, (1,) * 4)
@@ -105,7 +106,7 @@ def test_passes_that_verify_drafts_are_compiled_for_as_many_tokens(
 ) -> None:
     """With the time of the draft; on a stage that is one region nothing overlaps with a head that drafts on it."""
     prepared, compilation, plain = compiled
-    drafting = prepare_estimate(replace(prepared.request, draft="0.9,0.8,0.7", draft_model=model))
+    drafting = prepare_estimate(replace_options(prepared.request, draft="0.9,0.8,0.7", draft_model=model))
     served = drafted_costs(drafting, compilation, 3)
     costs, drafts = served.costs, served.drafts
     assert drafts is not None

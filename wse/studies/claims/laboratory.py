@@ -34,6 +34,7 @@ from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of, timed_estimate
+from wse.studies.options.option import make_request
 
 FILL: Final = 0.85
 """Share of SRAM from which the search for the most layers begins."""
@@ -75,7 +76,7 @@ class Laboratory:
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
-            self._estimates[key] = _estimate(EstimateRequest(model=model, **options), link)
+            self._estimates[key] = _estimate(make_request(EstimateRequest, model=model, **options), link)
         return self._estimates[key]
 
     def server(self, model: str, gpu: str, gpus: int, stack: str, dtype: str) -> GpuServer:
@@ -108,7 +109,9 @@ class Laboratory:
 
         The layout is that with the most throughput.
         """
-        request = EstimateRequest(model=model, prompt_len=context - new, new_tokens=new, objective=THROUGHPUT)
+        request = make_request(
+            EstimateRequest, model=model, prompt_len=context - new, new_tokens=new, objective=THROUGHPUT
+        )
         fewest = prepare_estimate(request).options.wafers
         found = []
         for wafers in (fewest, 2 * fewest):
@@ -139,7 +142,7 @@ class Laboratory:
                 path = Path(folder, "config.json")
                 path.write_text(json.dumps({**config, "num_hidden_layers": layers}), encoding="utf-8")
                 self.on_work(f"{layers} layers of {model} as {dtype} on {wafers}")
-                request = EstimateRequest(model=str(path), wafers=wafers, dtype=dtype, mapping="auto")
+                request = make_request(EstimateRequest, model=str(path), wafers=wafers, dtype=dtype, mapping="auto")
                 try:
                     prepared = prepare_estimate(request)
                     compile_fastest(prepared)

@@ -12,7 +12,7 @@ from wse.reports.progress import OnProgress, ignore
 from wse.studies.compare.request import CompareRequest, check_question
 from wse.studies.options.arguments import checks_arguments, read_request
 from wse.studies.options.engine import EngineChoice
-from wse.studies.options.option import request_of
+from wse.studies.options.option import make_request
 
 if TYPE_CHECKING:
     from wse.studies.compare.curve.result import CurveResult
@@ -112,8 +112,8 @@ def compare(
     paths = [str(path) for path in (model, other) if path is not None]
     if len(paths) > 1 or is_trace(paths[0]):
         first, second = check_traces(paths)
-        economics, price = request.base.economics, request.base.price
-        if question is not None or request != request_of(CompareRequest, {"economics": economics, "price": price}):
+        economics, price = request.base.costs.economics, request.base.costs.price
+        if question is not None or request != make_request(CompareRequest, economics=economics, price=price):
             message = f"{' and '.join(paths)}: two traces are compared; leave out the options of models"
             raise BadInput(message)
         from wse.studies.compare.traces import TracesComparison

@@ -15,6 +15,7 @@ from wse.serving.prices import prices_of_gpu
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, prepare_gpus
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request, replace_options
 
 Kind = Literal["wafer", "gpu"]
 WAFER: Final[Kind] = "wafer"
@@ -104,7 +105,7 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
         except DoesNotFit as error:
             impossible[str(of_gpu.gpu)] = str(error)
             continue
-        for prepared in _in_numbers(fewest, of_gpu.gpus):
+        for prepared in _in_numbers(fewest, of_gpu.gpu_serving.gpus):
             machine = gpu_machine(prepared)
             if machine.deployment.max_concurrency:
                 serving.append(prepared)
@@ -126,16 +127,19 @@ def _in_numbers(fewest: PreparedGpuEstimate, asked_for: int | None) -> Iterator[
 def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
     """Yield the request for each GPU of a comparison, each name once."""
     base = request.base
-    lengths = base.lengths(base.context) if base.context else (base.prompt_len, base.new_tokens)
-    shared = EstimateRequest(
+    lengths = (
+        base.workload.lengths(base.context) if base.context else (base.workload.prompt_len, base.workload.new_tokens)
+    )
+    shared = make_request(
+        EstimateRequest,
         model=base.model,
-        dtype=base.dtype,
+        dtype=base.types.dtype,
         prompt_len=lengths[0],
         new_tokens=lengths[1],
-        gpus=base.gpus,
-        stack=base.stack,
-        parallelism=base.parallelism,
-        economics=base.economics,
+        gpus=base.gpu_serving.gpus,
+        stack=base.gpu_serving.stack,
+        parallelism=base.gpu_serving.parallelism,
+        economics=base.costs.economics,
     )
     for name in dict.fromkeys(map(str, request.gpu or ())):
-        yield replace(shared, gpu=name, price=prices_of_gpu(base.price, name))
+        yield replace_options(shared, gpu=name, price=prices_of_gpu(base.costs.price, name))

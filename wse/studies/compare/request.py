@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -71,7 +71,7 @@ class CompareRequest:
     base: Annotated[
         EstimateRequest,
         OptionsOf(without=WITHOUT),
-    ]
+    ] = field(default_factory=EstimateRequest)
     wafers: Annotated[
         tuple[int, ...] | None,
         Option(
@@ -152,19 +152,21 @@ class CompareRequest:
     @property
     def is_ranked(self) -> bool:
         """Whether machines are ranked for users, targets or an objective, in place of the verdict on wafers."""
-        return self.targets != NO_TARGETS or self.base.users is not None or self.base.objective is not None
+        return (
+            self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
+        )
 
     @property
     def goal(self) -> Goal:
         """What machines are ranked by: users, limits and the objective, which is cost where any of them is given."""
-        targets, users = self.targets, self.base.users
+        targets, users = self.targets, self.base.serving.users
         unasked = COST if users is not None or targets.times() else LATENCY
         return Goal(
             users=users,
             replicas=self.replicas if users is not None else 1,
             ttft_s=targets.ttft,
             tpot_s=targets.tpot,
-            objective=self.base.objective or unasked,
+            objective=self.base.serving.objective or unasked,
         )
 
     def names(self) -> tuple[str, ...]:
@@ -195,16 +197,16 @@ def check(request: CompareRequest) -> None:
         BadInput: a number out of range, an empty list, more rows than anybody reads, or a single new token.
         UnknownName: there is no such mapping.
     """
-    from wse.studies.estimate.gpus.prepare import OF_GPUS, check_machine
+    from wse.studies.estimate.gpus.prepare import check_machine
     from wse.studies.estimate.prepare import check_replicas
     from wse.studies.options.mapping_file import load_mapping
 
-    for field in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
-        if getattr(request, field) == ():
-            message = f"{options_of(CompareRequest)[field].flag}: there is no value; give at least one, or leave it out"
+    for name in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
+        if getattr(request, name) == ():
+            message = f"{options_of(CompareRequest)[name].flag}: there is no value; give at least one, or leave it out"
             raise BadInput(message)
     if request.gpu is None:
-        check_machine(EstimateRequest(**{name: getattr(request.base, name) for name in sorted(OF_GPUS)}))
+        check_machine(EstimateRequest(gpu_serving=request.base.gpu_serving))
     for name in request.names():
         load_mapping(name)
     for count in request.wafers or ():
@@ -212,11 +214,11 @@ def check(request: CompareRequest) -> None:
         if count > MOST_WAFERS:
             message = f"--wafers {count}: give at most {MOST_WAFERS:,}"
             raise BadInput(message)
-    check_counts(users=request.base.users)
+    check_counts(users=request.base.serving.users)
     if request.replicas is not None:
-        check_replicas(request.base.users, request.replicas)
+        check_replicas(request.base.serving.users, request.replicas)
     _check_plain_speed(request)
-    check_targets(request.targets, request.base.prompt_len, request.base.new_tokens)
+    check_targets(request.targets, request.base.workload.prompt_len, request.base.workload.new_tokens)
     _check_values("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
     _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
     rows = len(request.names()) * len(request.wafers or TIMES_THE_FEWEST)
@@ -224,7 +226,7 @@ def check(request: CompareRequest) -> None:
     if rows > MOST_ROWS:
         message = f"{rows:,} rows: give fewer wafers, mappings or links, for at most {MOST_ROWS:,} rows"
         raise BadInput(message)
-    if request.base.new_tokens == 1:
+    if request.base.workload.new_tokens == 1:
         message = "--new-tokens 1: the prompt gives the first token, and nothing is decoded; give at least 2 to compare"
         raise BadInput(message)
 

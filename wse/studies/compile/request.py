@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from wse.studies.estimate.request import EstimateRequest
@@ -19,4 +19,4 @@ NOT_OF_PLACEMENT: Final = (
 class CompileRequest:
     """A placement to show: that of the estimate ``base``."""
 
-    base: Annotated[EstimateRequest, OptionsOf(without=NOT_OF_PLACEMENT)]
+    base: Annotated[EstimateRequest, OptionsOf(without=NOT_OF_PLACEMENT)] = field(default_factory=EstimateRequest)

@@ -66,7 +66,8 @@ def estimate(
     Args:
         model: A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.
         wafer: A name of `wse wafers`, or a TOML file.
-        mesh (ROWSxCOLS): Use a smaller mesh of the wafer's PEs. Default: the whole wafer.
+        mesh (ROWSxCOLS): Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run` the smallest
+            square that holds the model, or the mesh of the listed regions.
         wafers (N|auto): How many wafers; auto: the fewest that hold the model. None is auto.
         mapping (NAME|FILE|FILE.py:NAME): A name of `wse mappings`; a TOML file that lists regions; or a strategy
             of your own as FILE.py:NAME, a file that is run as any program that you start.

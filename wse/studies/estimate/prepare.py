@@ -14,7 +14,7 @@ from wse.serving.economics import Economics, load_economics
 from wse.serving.goal import LATENCY, OBJECTIVES, Goal
 from wse.serving.network import Network, load_network
 from wse.serving.prices import wafer_price
-from wse.studies.estimate.request import LENGTH, EstimateRequest
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.basis import (
     PreparedPlacement,
@@ -29,6 +29,7 @@ from wse.studies.options.mapping_file import check_listed
 from wse.studies.options.option import check_counts
 from wse.studies.options.settings import with_settings
 from wse.studies.options.vocabulary import check_vocabulary
+from wse.studies.options.workload import LENGTH
 
 MOST_USERS = 4096
 """Maximum users of one batch."""
@@ -49,7 +50,9 @@ class PreparedEstimate(PreparedPlacement):
     def goal(self) -> Goal:
         """What the layout is chosen for, on one deployment."""
         request = self.request
-        return Goal(users=request.users, replicas=request.replicas, objective=request.objective or LATENCY)
+        return Goal(
+            users=request.serving.users, replicas=request.replicas, objective=request.serving.objective or LATENCY
+        )
 
     @property
     def prompt_len(self) -> int:
@@ -59,15 +62,15 @@ class PreparedEstimate(PreparedPlacement):
     @property
     def note(self) -> str | None:
         """Sentences on lengths and types that nobody asked for and that are not the usual ones; None without them."""
-        notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.dtype)) if note]
+        notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
         return "; ".join(notes) or None
 
     @property
     def _lengths_note(self) -> str | None:
         """A sentence on lengths that nobody asked for and that are not the usual ones; None where there are none."""
         lengths = [
-            ("of prompt", self.prompt_len, self.request.prompt_len),
-            ("generated", self.new_tokens, self.request.new_tokens),
+            ("of prompt", self.prompt_len, self.request.workload.prompt_len),
+            ("generated", self.new_tokens, self.request.workload.new_tokens),
         ]
         short = [
             f"{count:,} {'token' if count == 1 else 'tokens'} {what}"
@@ -90,33 +93,39 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     request = with_settings(request)
     check_counts(
         wafers=request.wafers,
-        prompt_len=request.prompt_len,
-        new_tokens=request.new_tokens,
-        batch=request.batch,
-        users=request.users,
+        prompt_len=request.workload.prompt_len,
+        new_tokens=request.workload.new_tokens,
+        batch=request.serving.batch,
+        users=request.serving.users,
         context=request.context,
     )
-    check_replicas(request.users, request.replicas)
-    numbers = (("--batch", request.batch, MOST_USERS), ("--users", request.users, MOST_USERS_OF_REPLICAS))
+    check_replicas(request.serving.users, request.replicas)
+    numbers = (
+        ("--batch", request.serving.batch, MOST_USERS),
+        ("--users", request.serving.users, MOST_USERS_OF_REPLICAS),
+    )
     for option, users, most in numbers:
         if users is not None and users > most:
             message = f"{option} {users}: give at most {most:,} users"
             raise BadInput(message)
     check_objective(request)
-    if request.users is not None and request.users < (request.batch or 1):
-        message = f"--users {request.users}: a pass has --batch {request.batch} of them; give no fewer users than that"
+    if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
+        message = (
+            f"--users {request.serving.users}: a pass has --batch {request.serving.batch} of them; give no fewer users "
+            "than that"
+        )
         raise BadInput(message)
     if request.capacity not in (REFUSE, REPORT):
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
     check_drafts(request)
     basis = load_basis(request)
-    if request.draft_model is not None:
-        load_draft_model(request.draft_model, basis.loaded)
-    price = wafer_price(request.price, basis.whole.name)
-    economics = load_economics(basis.whole, request.economics, price)
+    if request.drafts.draft_model is not None:
+        load_draft_model(request.drafts.draft_model, basis.loaded)
+    price = wafer_price(request.costs.price, basis.whole.name)
+    economics = load_economics(basis.whole, request.costs.economics, price)
     wafer = basis.mesh or basis.whole
     prompt_len, new_tokens = _lengths(request, basis.spec)
-    context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * (request.batch or 1)
+    context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * (request.serving.batch or 1)
     check_pass(request.verify_tokens, context, prompt_len)
     more = {"capacity": request.capacity, "verify_tokens": request.verify_tokens or 0}
     options = placement_options(request, basis, context, prompt_tokens, **more)
@@ -164,8 +173,8 @@ def check_replicas(users: int | None, replicas: int | None) -> None:
 
 def check_objective(request: EstimateRequest) -> None:
     """Raise UnknownName for an objective that there is not."""
-    if request.objective not in (None, *OBJECTIVES):
-        raise UnknownName("objective", str(request.objective), OBJECTIVES, where="--objective")
+    if request.serving.objective not in (None, *OBJECTIVES):
+        raise UnknownName("objective", str(request.serving.objective), OBJECTIVES, where="--objective")
 
 
 def check_drafts(request: EstimateRequest) -> None:
@@ -175,17 +184,15 @@ def check_drafts(request: EstimateRequest) -> None:
         BadInput: a draft model or a place without acceptance, or a head in a place of its own.
         UnknownName: the place is none.
     """
-    of_draft = {"--draft-model": request.draft_model, "--draft-place": request.draft_place}
-    for option, value in of_draft.items():
+    model, place = request.drafts.draft_model, request.drafts.draft_place
+    for option, value in (("--draft-model", model), ("--draft-place", place)):
         if value is not None and request.draft is None:
             message = f"{option} {value}: say how often drafts are accepted too, such as --draft 0.7 or --draft typical"
             raise BadInput(message)
-    if request.draft_place not in (None, *PLACES):
-        raise UnknownName("place of drafts", str(request.draft_place), PLACES)
-    if request.draft_place not in (None, SAME) and request.draft_model is None:
-        message = (
-            f"--draft-place {request.draft_place}: a head is a layer of the model, on its PEs; give a --draft-model"
-        )
+    if place not in (None, *PLACES):
+        raise UnknownName("place of drafts", str(place), PLACES)
+    if place not in (None, SAME) and model is None:
+        message = f"--draft-place {place}: a head is a layer of the model, on its PEs; give a --draft-model"
         raise BadInput(message)
 
 
@@ -193,10 +200,10 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
     """Tokens of each prompt and generated ones, which a user's cache and the model have room for."""
     check_context(request.context, spec)
     limit = request.context or spec.context_limit
-    prompt_len, new_tokens = request.lengths(limit)
+    prompt_len, new_tokens = request.workload.lengths(limit)
     tokens = prompt_len + new_tokens
     if tokens > limit:
-        lengths = (("--prompt-len", request.prompt_len), ("--new-tokens", request.new_tokens))
+        lengths = (("--prompt-len", request.workload.prompt_len), ("--new-tokens", request.workload.new_tokens))
         stated = [f"{option} {length}" for option, length in lengths if length is not None] or ["a prompt"]
         whose = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
         message = f"{' '.join(stated)}: {tokens} tokens are more than {whose}; give at most {limit} together"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from wse.errors import DoesNotFit
@@ -12,6 +11,7 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import ChangeResult, EstimateResult
 from wse.studies.estimate.sram import RESEARCH
+from wse.studies.options.option import replace_options
 from wse.studies.options.settings import replaced
 
 
@@ -21,14 +21,14 @@ def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
     research = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
     def on_wafer(key: str, value: float) -> EstimateRequest:
-        return replace(request, wafer_values=replaced(request.wafer_values, {key: value}))
+        return replace_options(request, wafer_values=replaced(request.machine.wafer_values, {key: value}))
 
-    with_code = replaced(request.software_values, {"code_bytes_per_pe": research})
+    with_code = replaced(request.machine.software_values, {"code_bytes_per_pe": research})
     return {
         "one more cycle a hop": on_wafer("hop_cycles", wafer.hop_cycles + 1),
         "10 % more SRAM a PE": on_wafer("sram_bytes_per_pe", wafer.sram_bytes_per_pe * 11 // 10),
         "twice the wafer link": on_wafer("wafer_link_bytes_per_s", 2 * wafer.wafer_link_bytes_per_s),
-        "research code": replace(request, software_values=with_code, wafers=None),
+        "research code": replace_options(request, software_values=with_code, wafers=None),
     }
 
 

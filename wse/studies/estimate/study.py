@@ -192,11 +192,11 @@ def _grades(prepared: PreparedEstimate) -> Grades:
     """The grades of the constants that a request is timed with."""
     request = prepared.request
     return Grades(
-        request.wafer,
-        request.software,
+        request.machine.wafer,
+        request.machine.software,
         prepared.wafer.generation,
-        wafer_values=request.wafer_values,
-        software_values=request.software_values,
+        wafer_values=request.machine.wafer_values,
+        software_values=request.machine.software_values,
     )
 
 
@@ -262,32 +262,32 @@ def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
     request, options = prepared.request, prepared.options
     values = {
         "model": str(request.model),
-        "wafer": str(request.wafer),
+        "wafer": str(request.machine.wafer),
         "mesh": "{}x{}".format(*prepared.fabric_shape),
         "wafers": "auto" if request.wafers is None else request.wafers,
         "mapping": options.mapping_name,
-        "region": request.region,
+        "region": request.layout.region,
         "experts": None if prepared.spec.experts is None else options.experts,
         "schedule": options.schedule,
-        "all_reduce": request.all_reduce,
-        "software": str(request.software),
+        "all_reduce": request.layout.all_reduce,
+        "software": str(request.machine.software),
         "dtype": options.dtype,
         "activations": options.activation_type,
         "accumulate": options.accumulate,
         "prompt_len": prepared.prompt_len,
         "new_tokens": prepared.new_tokens,
         "batch": options.batch,
-        "users": request.users,
+        "users": request.serving.users,
         "replicas": None if request.replicas == 1 else request.replicas or "auto",
         "objective": prepared.goal.objective,
         "verify_tokens": request.verify_tokens,
         "draft": request.draft,
-        "draft_model": None if request.draft_model is None else str(request.draft_model),
-        "draft_place": request.draft_place,
+        "draft_model": None if request.drafts.draft_model is None else str(request.drafts.draft_model),
+        "draft_place": request.drafts.draft_place,
         "context": options.context,
         "capacity": options.capacity,
         **replaced_numbers(request),
-        "defects": None if request.defects is None else str(request.defects),
-        "defects_seed": request.defects_seed if request.defects else None,
+        "defects": None if request.machine.defects is None else str(request.machine.defects),
+        "defects_seed": request.machine.defects_seed if request.machine.defects else None,
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -19,7 +19,7 @@ from types import GenericAlias, NoneType, SimpleNamespace
 from typing import Any, Final, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from wse.errors import BadInput, UnknownName
-from wse.studies.options.option import RequestField, options_of, request_of, union_parts
+from wse.studies.options.option import RequestField, make_request, options_of, union_parts
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -76,8 +76,8 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
     """
     kind: type = request
     fields = options_of(kind)
-    return request_of(
-        request, {n: argument_value(field, arguments[argument_name(field)]) for n, field in fields.items()}
+    return make_request(
+        request, **{n: argument_value(field, arguments[argument_name(field)]) for n, field in fields.items()}
     )
 
 

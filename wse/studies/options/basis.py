@@ -57,7 +57,7 @@ class PreparedPlacement(Placeable):
     @property
     def note(self) -> str | None:
         """A sentence on what was decided unasked; None where nothing was."""
-        return dtype_note(self.loaded, self.request.dtype)
+        return dtype_note(self.loaded, self.request.types.dtype)
 
 
 def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis:
@@ -66,24 +66,25 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
     """
+    machine, layout = request.machine, request.layout
     mapping = load_mapping(request.mapping)
-    if request.all_reduce is not None:
-        kept_pattern(request.all_reduce)
-    if not is_placement(request.experts):
+    if layout.all_reduce is not None:
+        kept_pattern(layout.all_reduce)
+    if not is_placement(layout.experts):
         known = AUTO, FEW, *EXPERT_PLACEMENTS, "a number of groups"
-        raise UnknownName("placement of experts", request.experts, known)
-    whole = load_wafer(request.wafer, request.wafer_values)
-    software = load_software(request.software, whole.generation, request.software_values)
-    mesh = None if request.mesh is None else mesh_on(whole, *parse_mesh(request.mesh, "--mesh"))
-    region = None if request.region is None else parse_mesh(request.region, "--region")
-    check_seed(request.defects_seed)
-    if request.defects is None and request.defects_seed:
-        message = f"--defects-seed {request.defects_seed}: draws the dead PEs of --defects RATE; give that too"
+        raise UnknownName("placement of experts", layout.experts, known)
+    whole = load_wafer(machine.wafer, machine.wafer_values)
+    software = load_software(machine.software, whole.generation, machine.software_values)
+    mesh = None if machine.mesh is None else mesh_on(whole, *parse_mesh(machine.mesh, "--mesh"))
+    region = None if layout.region is None else parse_mesh(layout.region, "--region")
+    check_seed(machine.defects_seed)
+    if machine.defects is None and machine.defects_seed:
+        message = f"--defects-seed {machine.defects_seed}: draws the dead PEs of --defects RATE; give that too"
         raise BadInput(message)
-    defects = None if request.defects is None else read_defects(request.defects, request.defects_seed, whole)
+    defects = None if machine.defects is None else read_defects(machine.defects, machine.defects_seed, whole)
     loaded = load_model(request.model, with_weights=with_weights)
-    if loaded.spec.experts is None and request.experts not in (AUTO, SPREAD):
-        message = f"--experts {request.experts}: {loaded.spec.name} has no experts; leave it out"
+    if loaded.spec.experts is None and layout.experts not in (AUTO, SPREAD):
+        message = f"--experts {layout.experts}: {loaded.spec.name} has no experts; leave it out"
         raise BadInput(message)
     dtype, activations = _types(request, loaded.spec)
     return Basis(
@@ -95,7 +96,7 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
         loaded=loaded,
         dtype=dtype,
         activations=activations,
-        accumulate=_accumulator(request.accumulate, dtype),
+        accumulate=_accumulator(request.types.accumulate, dtype),
         defects=defects,
     )
 
@@ -120,9 +121,9 @@ def placement_options(
         context=context,
         prompt_tokens=prompt_tokens,
         region=basis.region,
-        experts=request.experts,
-        schedule=request.schedule,
-        all_reduce=request.all_reduce or "",
+        experts=request.layout.experts,
+        schedule=request.layout.schedule,
+        all_reduce=request.layout.all_reduce or "",
         **more,
     )
     rewrites_of(basis.spec, options)
@@ -155,8 +156,8 @@ def dtype_note(loaded: LoadedModel, dtype: str | None) -> str | None:
 
 def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
     """Return the type of weights, by default that of the published weights, and of activations where it differs."""
-    dtype = spec.weight_type if request.dtype is None else request.dtype
-    activations = request.activations or (spec.dtype if dtype in CODINGS else None)
+    dtype = spec.weight_type if request.types.dtype is None else request.types.dtype
+    activations = request.types.activations or (spec.dtype if dtype in CODINGS else None)
     check_types(dtype, activations)
     return dtype, activations
 

@@ -28,47 +28,48 @@ def check_draft(request: RunRequest) -> None:
         BadInput: some are given without a draft, or of a draft that has none, or say the same twice.
         UnknownName: the place is none.
     """
+    drafts = request.drafts
     of_draft = {
-        "--draft-tokens": request.draft_tokens,
-        "--draft-place": request.draft_place,
-        "--draft-mesh": request.draft_mesh,
+        "--draft-tokens": drafts.draft_tokens,
+        "--draft-place": drafts.draft_place,
+        "--draft-mesh": drafts.draft_mesh,
     }
     if not has_draft(request):
         for option, value in of_draft.items():
             if value is not None:
                 message = f"{option} {value}: there is no draft; give --draft ngram, or a smaller model"
                 raise BadInput(message)
-    if request.draft is not None and request.verify_tokens is not None:
+    if drafts.draft is not None and drafts.verify_tokens is not None:
         message = (
-            f"--verify-tokens {request.verify_tokens}: a pass verifies the tokens of --draft {request.draft}; "
-            f"give --draft-tokens {max(1, request.verify_tokens - 1)} in place of it"
+            f"--verify-tokens {drafts.verify_tokens}: a pass verifies the tokens of --draft {drafts.draft}; "
+            f"give --draft-tokens {max(1, drafts.verify_tokens - 1)} in place of it"
         )
         raise BadInput(message)
-    if request.draft_tokens is not None and request.draft_tokens < 1:
-        message = f"--draft-tokens {request.draft_tokens}: give a number of at least 1, or leave --draft out"
+    if drafts.draft_tokens is not None and drafts.draft_tokens < 1:
+        message = f"--draft-tokens {drafts.draft_tokens}: give a number of at least 1, or leave --draft out"
         raise BadInput(message)
-    if request.draft_place not in (None, *PLACES):
-        raise UnknownName("place of drafts", str(request.draft_place), PLACES)
-    if request.draft_mesh is not None and (draft_name(request) == NGRAM or draft_place(request) == HOST):
-        message = f"--draft-mesh {request.draft_mesh}: the draft has no PEs of its own; leave it out"
+    if drafts.draft_place not in (None, *PLACES):
+        raise UnknownName("place of drafts", str(drafts.draft_place), PLACES)
+    if drafts.draft_mesh is not None and (draft_name(request) == NGRAM or draft_place(request) == HOST):
+        message = f"--draft-mesh {drafts.draft_mesh}: the draft has no PEs of its own; leave it out"
         raise BadInput(message)
 
 
 def has_draft(request: RunRequest) -> bool:
     """Whether tokens are drafted: by what --draft names, or, for passes over several tokens, by looking them up."""
-    return request.draft is not None or (request.verify_tokens or 0) > 1
+    return request.drafts.draft is not None or (request.drafts.verify_tokens or 0) > 1
 
 
 def draft_name(request: RunRequest) -> str:
     """The draft of a request that has one."""
-    return NGRAM if request.draft is None else str(request.draft)
+    return NGRAM if request.drafts.draft is None else str(request.drafts.draft)
 
 
 def draft_place(request: RunRequest) -> str:
     """The place of a request's draft."""
-    if request.draft_place is not None:
-        return request.draft_place
-    return HOST if draft_name(request) == NGRAM and request.sampling.on_host else SAME
+    if request.drafts.draft_place is not None:
+        return request.drafts.draft_place
+    return HOST if draft_name(request) == NGRAM and request.sampling.rule().on_host else SAME
 
 
 def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
@@ -77,16 +78,17 @@ def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
     Raises:
         BadInput: the context leaves no room for so many behind the prompt.
     """
-    if request.draft is None:
-        return request.verify_tokens or 0
+    drafts = request.drafts
+    if drafts.draft is None:
+        return drafts.verify_tokens or 0
     most = context - prompt_tokens - 1
     if most < 1:
         message = (
-            f"--draft {request.draft}: the prompt leaves {most + 1} of {context} tokens, which none can be drafted "
+            f"--draft {drafts.draft}: the prompt leaves {most + 1} of {context} tokens, which none can be drafted "
             "behind; give a longer --context, or leave --draft out"
         )
         raise BadInput(message)
-    drafted = min(DRAFT_TOKENS, most) if request.draft_tokens is None else request.draft_tokens
+    drafted = min(DRAFT_TOKENS, most) if drafts.draft_tokens is None else drafts.draft_tokens
     if not 1 <= drafted <= most:
         message = (
             f"--draft-tokens {drafted}: the prompt leaves {most + 1} of {context} tokens, one of them the next; "

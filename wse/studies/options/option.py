@@ -9,9 +9,10 @@ and the reference; from Python the field is an argument of the same name. Module
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -77,7 +78,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionsOf:
-    """A field of a request that is a request itself: its options are options of the whole, but ``without`` some."""
+    """Marks a field of a request that is a group of options, or a request itself, whose options are those of the whole.
+
+    Attributes:
+        without: Names of options that the whole does not have.
+    """
 
     without: tuple[str, ...] = ()
 
@@ -92,7 +97,7 @@ class RequestField:
         type: What it holds where it holds something, such as ``int``; of several types the first.
         default: Its default.
         option: Its description.
-        inside: The field that holds the request with this field; empty where it is the request's own.
+        groups: The fields of groups that lead to the field, the outermost first; empty where it is the request's own.
     """
 
     name: str
@@ -100,7 +105,7 @@ class RequestField:
     type: Any
     default: Any
     option: Option
-    inside: str = ""
+    groups: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -154,14 +159,14 @@ class RequestField:
         return number
 
 
-def request_field(name: str, hint: Any, default: Any, *, inside: str = "") -> RequestField | None:
+def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
     """The option that a field or parameter is by its hint, ``Annotated[TYPE, Option(...)]``; None where it is none."""
     option = next((o for o in get_args(hint)[1:] if isinstance(o, Option)), None)
     if get_origin(hint) is not Annotated or option is None:
         return None
     inner = get_args(hint)[0]
     types = [part for part in union_parts(inner) if part is not NoneType]
-    return RequestField(name=name, hint=inner, type=types[0], default=default, option=option, inside=inside)
+    return RequestField(name=name, hint=inner, type=types[0], default=default, option=option)
 
 
 def union_parts(hint: Any) -> tuple[Any, ...]:
@@ -179,21 +184,50 @@ def options_of(request: type) -> dict[str, RequestField]:
         nested = next((o for o in get_args(hint)[1:] if isinstance(o, OptionsOf)), None)
         if nested is not None:
             inner = options_of(get_args(hint)[0])
-            options |= {n: replace(f, inside=field.name) for n, f in inner.items() if n not in nested.without}
+            options |= {
+                n: replace(f, groups=(field.name, *f.groups)) for n, f in inner.items() if n not in nested.without
+            }
         elif (described := request_field(field.name, hint, field.default)) is not None:
             options[field.name] = described
     return options
 
 
-def request_of(request: type[R], values: Mapping[str, Any]) -> R:
-    """The request with some values of its options."""
-    kind: type = request
-    options = options_of(kind)
-    arguments = {name: value for name, value in values.items() if not options[name].inside}
-    for outer in dict.fromkeys(field.inside for field in options.values() if field.inside):
-        inner = get_args(get_type_hints(request, include_extras=True)[outer])[0]
-        arguments[outer] = inner(**{name: value for name, value in values.items() if options[name].inside == outer})
-    return request(**arguments)
+def make_request(request: type[R], **values: Any) -> R:
+    """Return the request with some values of its fields and of those of its groups, by name."""
+    return replace_options(request(), **values)
+
+
+def replace_options(request: R, **values: Any) -> R:
+    """Return a request with other values of some of its fields and of those of its groups, by name."""
+    kind: type = type(request)
+    own = {name: value for name, value in values.items() if not group_path(kind, name)}
+    for group in {group_path(kind, name)[0]: None for name in values if name not in own}:
+        inside = {name: value for name, value in values.items() if group_path(kind, name)[:1] == (group,)}
+        own[group] = replace_options(getattr(request, group), **inside)
+    return replace(request, **own)  # type: ignore[type-var]
+
+
+def get_option(request: Any, name: str) -> Any:
+    """Return the value of a field of a request or of one of its groups, by name."""
+    kind: type = type(request)
+    return reduce(getattr, (*group_path(kind, name), name), request)
+
+
+@cache
+def group_path(request: type, name: str) -> tuple[str, ...]:
+    """Return the fields of groups that lead to a field of a request, the outermost first; empty for its own fields.
+
+    Raises:
+        KeyError: There is no such field.
+    """
+    hints = get_type_hints(request, include_extras=True)
+    if name in hints:
+        return ()
+    for field, hint in hints.items():
+        if any(isinstance(note, OptionsOf) for note in get_args(hint)[1:]):
+            with suppress(KeyError):
+                return (field, *group_path(get_args(hint)[0], name))
+    raise KeyError(name)
 
 
 def read_amount(flag: str, text: str, unit: str) -> float:

@@ -7,7 +7,7 @@ the wafer is known, which a factor needs; `with_settings` then has all of them a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from wse.errors import BadInput, UnknownName
@@ -15,6 +15,7 @@ from wse.hardware.load import Values, check_value, load_software, load_wafer
 from wse.hardware.number import numeric_fields, unit_of
 from wse.hardware.quantity import read_factor, read_quantity, units_for
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.studies.options.option import replace_options
 from wse.studies.options.placement import PlacementRequest
 
 R = TypeVar("R", bound=PlacementRequest)
@@ -107,16 +108,16 @@ def with_settings(request: R) -> R:
     Raises:
         BadInput and its kinds: as of `read_setting`; a number is set twice, or there is no such wafer or software.
     """
-    if not request.settings:
+    if not request.machine.settings:
         return request
-    wafer = load_wafer(request.wafer, request.wafer_values)
-    software = load_software(request.software, wafer.generation, request.software_values)
-    of_wafer, of_software = read_settings(request.settings, wafer, software)
-    return replace(
+    wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
+    software = load_software(request.machine.software, wafer.generation, request.machine.software_values)
+    of_wafer, of_software = read_settings(request.machine.settings, wafer, software)
+    return replace_options(
         request,
         settings=(),
-        wafer_values=replaced(request.wafer_values, of_wafer),
-        software_values=replaced(request.software_values, of_software),
+        wafer_values=replaced(request.machine.wafer_values, of_wafer),
+        software_values=replaced(request.machine.software_values, of_software),
     )
 
 
@@ -144,7 +145,7 @@ def replaced(values: Values, others: Mapping[str, float]) -> Values:
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
     """The numbers of a prepared request's wafer and software that are not those of their files, by name."""
-    of_machines = ((WAFER, request.wafer_values), (SOFTWARE, request.software_values))
+    of_machines = ((WAFER, request.machine.wafer_values), (SOFTWARE, request.machine.software_values))
     return {f"{prefix}{key}": value for prefix, values in of_machines for key, value in values}
 
 

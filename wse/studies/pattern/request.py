@@ -10,14 +10,8 @@ from typing import Annotated, Any, Final
 from wse.errors import BadInput
 from wse.hardware.quantity import COUNT, whole_number
 from wse.studies.options import known_names
+from wse.studies.options.machine import DEFAULT_SOFTWARE, DEFAULT_WAFER, MachineSettings, SoftwareName, WaferName
 from wse.studies.options.option import Option
-from wse.studies.options.placement import (
-    DEFAULT_SOFTWARE,
-    DEFAULT_WAFER,
-    MachineSettings,
-    SoftwareName,
-    WaferName,
-)
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
 """The patterns that are looked at unasked."""

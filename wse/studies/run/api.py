@@ -81,8 +81,6 @@ def run(
 
     Args:
         model: A model folder, or a name of `wse models`.
-        mesh (ROWSxCOLS): Use a smaller mesh of the wafer's PEs. Default: the smallest square that holds the
-            model, or the mesh of the listed regions.
         prompt: Text to continue. Several of them are answered together.
         prompt_ids (1,2,3): Token ids to continue, used as they are; needs no tokenizer. As often as wanted.
         prompts: Texts to continue together: one a line, or a JSON list in a .json file.

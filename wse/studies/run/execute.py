@@ -95,7 +95,7 @@ def execute(
     open_recorder = (
         None
         if trace is None
-        else partial(RunRecorder, trace, prepared, program, digest, request.sampling, request.weights)
+        else partial(RunRecorder, trace, prepared, program, digest, request.sampling.rule(), request.weights)
     )
     if trace is not None and trace.exists():
         on_warning(f"{trace}: this run's trace takes the place of the one that is there; --trace NAME keeps both")
@@ -117,7 +117,7 @@ def execute(
                 backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
             if file is not None:
-                every_s = prepared.request.checkpoint_every
+                every_s = prepared.request.checkpoints.checkpoint_every
                 engine = CheckpointedEngine(backend, file, start, loaded.spec.vocab_size, samplers, every_s)
             unkept = engine.precompile(on_progress)
             if unkept:
@@ -158,4 +158,4 @@ def _samplers(prepared: PreparedRun, program: Program) -> list[Sampler]:
     """The sampler of each user where the host draws ids: each with the request's seed, as if the user were alone."""
     if program.sampling != "host":
         return []
-    return [Sampler(prepared.request.sampling, prompt) for prompt in prepared.prompts]
+    return [Sampler(prepared.request.sampling.rule(), prompt) for prompt in prepared.prompts]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from wse.backends.execute.free_memory import free_bytes
@@ -17,6 +16,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.reports.terminal import count, in_bytes
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.options.option import replace_options
 from wse.studies.run.prepare import PreparedRun, prepare
 
 
@@ -47,15 +47,15 @@ def _remedies(prepared: PreparedRun, free: int) -> Iterator[str]:
     def good(**changes: Any) -> bool:
         """Whether the request with some options changed fits."""
         try:
-            changed = prepare(replace(request, **changes))
-            return required_bytes(compile_fastest(changed).program) <= free
+            other = prepare(replace_options(request, **changes))
+            return required_bytes(compile_fastest(other).program) <= free
         except (BadInput, DoesNotFit):
             return False
 
-    if request.mesh is not None and good(mesh=None):
+    if request.machine.mesh is not None and good(mesh=None):
         yield "no --mesh"
     for dtype in narrower_types(options.dtype):
-        other_sums = request.accumulate is not None and dtype != "float16"
+        other_sums = request.types.accumulate is not None and dtype != "float16"
         if good(dtype=dtype, **({"accumulate": None} if other_sums else {})):
             yield f"--dtype {dtype}" + (" --accumulate float32" if other_sums else "")
             break
@@ -73,7 +73,7 @@ def _smaller_model(prepared: PreparedRun, free: int, good: Any) -> Iterator[str]
     specs = {name: load_model(name).spec for name in CONFIGURATIONS}
     sizes = {name: parameter_count(spec) for name, spec in specs.items()}
     for name in sorted(specs, key=lambda name: -sizes[name]):
-        dtype = prepared.request.dtype or specs[name].weight_type
+        dtype = prepared.request.types.dtype or specs[name].weight_type
         bytes_ = stored_bytes(specs[name], dtype, ELEMENT_BYTES[options.activation_type])
         if sizes[name] < most and bytes_ < free and good(model=name):
             yield f"the model {name}"

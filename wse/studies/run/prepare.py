@@ -49,8 +49,8 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
         DoesNotFit: no square mesh of the wafer holds the model (only when the mesh is left to be found).
     """
     request = with_settings(request)
-    check_counts(wafers=request.wafers, new_tokens=request.new_tokens, context=request.context)
-    check_sampling(request.sampling)
+    check_counts(wafers=request.wafers, new_tokens=request.inputs.new_tokens, context=request.context)
+    check_sampling(request.sampling.rule())
     if request.weights is not None:
         weights_seed(request.weights)
     basis = load_basis(request, with_weights=request.weights is None)
@@ -68,7 +68,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
         tuple(map(len, prompts)),
         verify_tokens=verify_tokens,
         verify_ids="host" if has_draft(request) and draft_place(request) == HOST else "wafer",
-        sampling="host" if request.sampling.on_host else "wafer",
+        sampling="host" if request.sampling.rule().on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
     )
     wanted = basis.mesh or _smallest(spec, whole, software, options)
@@ -86,7 +86,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
         new_tokens=new_tokens,
         defects=basis.defects,
         meshes=meshes,
-        end_ids=end_ids(basis.loaded, chat=request.chat),
+        end_ids=end_ids(basis.loaded, chat=request.inputs.chat),
     )
 
 
@@ -98,23 +98,31 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
             the host is asked to.
     """
     check_draft(request)
-    if request.verify_tokens not in (None, 1):
-        check_pass(request.verify_tokens, context, max(map(len, prompts)))
-    asked = f"--verify-tokens {request.verify_tokens}" if request.draft is None else f"--draft {request.draft}"
+    if request.drafts.verify_tokens not in (None, 1):
+        check_pass(request.drafts.verify_tokens, context, max(map(len, prompts)))
+    asked = (
+        f"--verify-tokens {request.drafts.verify_tokens}"
+        if request.drafts.draft is None
+        else f"--draft {request.drafts.draft}"
+    )
     if len(prompts) > 1 and has_draft(request):
         message = (
             f"{asked}: drafts are of one user, and there are {len(prompts)} prompts; "
             "give one, or --verify-tokens 1 for passes without drafts"
         )
         raise BadInput(message)
-    in_passes = has_draft(request) or request.verify_tokens is not None
-    if in_passes and request.sampling.on_host and (request.checkpoint is not None or request.engine == RAY):
-        option = "--checkpoint" if request.checkpoint is not None else f"--engine {RAY}"
+    in_passes = has_draft(request) or request.drafts.verify_tokens is not None
+    if (
+        in_passes
+        and request.sampling.rule().on_host
+        and (request.checkpoints.checkpoint is not None or request.engine == RAY)
+    ):
+        option = "--checkpoint" if request.checkpoints.checkpoint is not None else f"--engine {RAY}"
         message = (
             f"{asked}: {option} knows no draws of accepted tokens; leave out --temperature and --repetition-penalty"
         )
         raise BadInput(message)
-    if request.checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
+    if request.checkpoints.checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
         message = f"{asked}: --checkpoint keeps no state of a draft model; give --draft {NGRAM}, or leave one out"
         raise BadInput(message)
 
@@ -158,14 +166,14 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
     limit = min(request.context or spec.context_limit, spec.context_limit)
     check_context(request.context, spec)
     room = limit - prompt_tokens
-    if room < (request.new_tokens or 1):
-        wanted = request.new_tokens or 1
+    if room < (request.inputs.new_tokens or 1):
+        wanted = request.inputs.new_tokens or 1
         message = (
             f"prompt of {plural(prompt_tokens, 'token')} plus {wanted} new: {prompt_tokens + wanted} is beyond "
             f"the context of {limit}; " + _room_remedy(room, prompt_tokens + wanted, spec.context_limit)
         )
         raise BadInput(message)
-    new_tokens = request.new_tokens or min(NEW_TOKENS, room)
+    new_tokens = request.inputs.new_tokens or min(NEW_TOKENS, room)
     return request.context or prompt_tokens + new_tokens, new_tokens
 
 

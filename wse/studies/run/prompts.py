@@ -31,21 +31,21 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
         BadInput: prompts of two kinds, or a file of them that cannot be used.
     """
     kinds = {
-        "--prompt": request.prompt is not None,
-        "--prompt-ids": request.prompt_ids is not None,
-        "--prompts": request.prompts is not None,
+        "--prompt": request.inputs.prompt is not None,
+        "--prompt-ids": request.inputs.prompt_ids is not None,
+        "--prompts": request.inputs.prompts is not None,
     }
     options = [name for name, present in kinds.items() if present]
     if len(options) > 1:
         message = f"{' and '.join(options)}: give one of the {'two' if len(options) == 2 else 'three'}"
         raise BadInput(message)
-    if request.prompts is not None:
-        return list(read_prompts(Path(request.prompts)))
-    if request.prompt is not None and not isinstance(request.prompt, str) and not request.prompt:
+    if request.inputs.prompts is not None:
+        return list(read_prompts(Path(request.inputs.prompts)))
+    if request.inputs.prompt is not None and not isinstance(request.inputs.prompt, str) and not request.inputs.prompt:
         message = "--prompt: there is no text; give one for each user, or leave it out"
         raise BadInput(message)
-    lists = [tuple(map(int, ids)) for ids in _id_lists(request.prompt_ids)]
-    return [*_texts(request.prompt), *lists] or [None]
+    lists = [tuple(map(int, ids)) for ids in _id_lists(request.inputs.prompt_ids)]
+    return [*_texts(request.inputs.prompt), *lists] or [None]
 
 
 def _texts(prompt: str | Sequence[str] | None) -> list[str]:
@@ -70,15 +70,15 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tupl
         BadModel: the model cannot read a text.
     """
     spec = loaded.spec
-    if request.system is not None and not request.chat:
-        message = f"--system {request.system!r}: a system's turn is part of a chat; give --chat too"
+    if request.inputs.system is not None and not request.inputs.chat:
+        message = f"--system {request.inputs.system!r}: a system's turn is part of a chat; give --chat too"
         raise BadInput(message)
-    if isinstance(prompt, tuple) and request.chat:
+    if isinstance(prompt, tuple) and request.inputs.chat:
         message = "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
         raise BadInput(message)
     if isinstance(prompt, tuple):
         return _checked_ids(prompt, spec)
-    if prompt is None and request.chat:
+    if prompt is None and request.inputs.chat:
         message = "--chat: there is no turn of the user; give it with --prompt"
         raise BadInput(message)
     if prompt is None and request.model in BUNDLED:
@@ -90,7 +90,7 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tupl
             message = f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids"
             raise BadInput(message)
         return (spec.bos_token_id,)
-    return text_ids(prompt, loaded, chat=request.chat, system=request.system)
+    return text_ids(prompt, loaded, chat=request.inputs.chat, system=request.inputs.system)
 
 
 def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:

@@ -56,25 +56,26 @@ def run(
         InsufficientMemory: the host has too little memory, with the nearest settings that fit, or a cluster has.
         WorkerLost: a process or a machine of a cluster has ended.
     """
-    path = trace_path(request.trace)
+    path = trace_path(request.tracing.trace)
     check_engine(EngineChoice(request.engine, request.ray_address))
-    check_policy(request.trace_policy)
+    check_policy(request.tracing.trace_policy)
     profile, checkpoint = _profile_path(request), _checkpoint_path(request)
     prepared = prepare(request, to_run=True)
     prepared_draft = prepare_draft(prepared)
     program = compile_program(prepared)
     draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
-    ops = () if request.record is None else recorded_ops(request.record, program, traced=path is not None)
+    record = request.tracing.record
+    ops = () if record is None else recorded_ops(record, program, traced=path is not None)
     pes = _watched_pes(request, program, traced=path is not None)
     with _backend(prepared, program) as make_backend:
         return execute(
             prepared,
             program,
             trace=path,
-            trace_policy=request.trace_policy,
+            trace_policy=request.tracing.trace_policy,
             record=ops,
             record_pes=pes,
-            wavelets=request.wavelets,
+            wavelets=request.tracing.wavelets,
             profile=profile,
             checkpoint=checkpoint,
             make_backend=make_backend,
@@ -99,20 +100,22 @@ def _backend(prepared: PreparedRun, program: Program) -> AbstractContextManager[
 
 def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tuple[PePlace, ...]:
     """The PEs whose buffers are kept. Raises BadInput where they cannot be."""
-    if request.record_pe is None:
+    if request.tracing.record_pe is None:
         return ()
     if request.engine == RAY:
-        message = f"--record-pe {request.record_pe}: SRAM is read in this process alone; leave out --engine {RAY}"
+        message = (
+            f"--record-pe {request.tracing.record_pe}: SRAM is read in this process alone; leave out --engine {RAY}"
+        )
         raise BadInput(message)
-    passes = len(program.prefill) + program.batch * (request.new_tokens or program.context)
-    return recorded_pes(request.record_pe, program, passes=passes, traced=traced)
+    passes = len(program.prefill) + program.batch * (request.inputs.new_tokens or program.context)
+    return recorded_pes(request.tracing.record_pe, program, passes=passes, traced=traced)
 
 
 def _profile_path(request: RunRequest) -> Path | None:
     """The path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
-    if not request.profile:
+    if not request.profiling.profile:
         return None
-    return output_path(PROFILE_OPTION, str(request.profile_output), suffix=".json", kind="a flame graph")
+    return output_path(PROFILE_OPTION, str(request.profiling.profile_output), suffix=".json", kind="a flame graph")
 
 
 def _checkpoint_path(request: RunRequest) -> Path | None:
@@ -121,15 +124,16 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
     Raises:
         BadInput: it cannot be one, the time between two is none, or tensors are to be kept of every pass.
     """
-    if request.checkpoint is None:
+    if request.checkpoints.checkpoint is None:
         return None
-    if not 0 <= request.checkpoint_every < math.inf:
-        message = f"--checkpoint-every {request.checkpoint_every:g}: is no time; give one of at least 0, such as 60s"
+    if not 0 <= request.checkpoints.checkpoint_every < math.inf:
+        every = request.checkpoints.checkpoint_every
+        message = f"--checkpoint-every {every:g}: is no time; give one of at least 0, such as 60s"
         raise BadInput(message)
-    if request.record is not None:
+    if request.tracing.record is not None:
         message = "--checkpoint: passes that are not carried out again make no tensors; leave out --record"
         raise BadInput(message)
-    if request.record_pe is not None:
+    if request.tracing.record_pe is not None:
         message = "--checkpoint: passes that are not carried out again leave no bytes; leave out --record-pe"
         raise BadInput(message)
-    return output_path(CHECKPOINT_OPTION, str(request.checkpoint))
+    return output_path(CHECKPOINT_OPTION, str(request.checkpoints.checkpoint))

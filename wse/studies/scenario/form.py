@@ -12,7 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from wse.hardware.quantity import COUNT, TOKEN, whole_number
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
-from wse.studies.options.placement import DEFAULT_EXPERTS, DEFAULT_MAPPING, DEFAULT_SCHEDULE, DEFAULT_SOFTWARE
+from wse.studies.options.layout import DEFAULT_EXPERTS, DEFAULT_SCHEDULE
+from wse.studies.options.machine import DEFAULT_SOFTWARE
+from wse.studies.options.placement import DEFAULT_MAPPING
 
 Relation = Literal["about", "at_least", "at_most"]
 Confidence = Literal["high", "medium", "low"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from wse.errors import BadInput
 from wse.models.load import load_model
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.draft import SAME
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.scenario.drafting import acceptance_text, draft_name
 from wse.studies.scenario.form import AUTO, DEFAULT, DraftForm, MachineForm, ScenarioForm
 from wse.studies.scenario.result import CombinationResult
@@ -69,7 +70,7 @@ class Placement:
                 "experts": machine.experts,
                 "batch": machine.batch,
             }
-        return EstimateRequest(**shared, **own)
+        return make_request(EstimateRequest, **shared, **own)
 
     @property
     def users(self) -> list[float | str]:
@@ -113,7 +114,7 @@ def _published_type(model: str) -> str:
 def with_draft(request: EstimateRequest, draft: DraftForm) -> EstimateRequest:
     """A request with the drafts of a scenario."""
     place = None if draft.place == SAME else draft.place
-    return replace(request, draft=acceptance_text(draft), draft_model=draft.model, draft_place=place)
+    return replace_options(request, draft=acceptance_text(draft), draft_model=draft.model, draft_place=place)
 
 
 def placements_of(form: ScenarioForm) -> Iterator[Placement]:

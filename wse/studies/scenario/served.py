@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.scenario.drafting import acceptance_text
 from wse.studies.scenario.form import ArrivalsForm, DraftForm
 from wse.studies.scenario.placement import Placement, with_draft
 from wse.studies.scenario.result import ArrivedResult
-from wse.studies.serve.request import CONTINUOUS, ServeRequest
+from wse.studies.serve.options import CONTINUOUS
+from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.result import ServeResult
 from wse.studies.serve.study import serve
 
@@ -40,8 +42,9 @@ def _request(placement: Placement, draft: DraftForm, arrivals: ArrivalsForm, mos
     given: dict[str, Any] = {} if batch.chunk is None else {"chunk": batch.chunk}
     is_file = arrivals.process.endswith(".csv")
     if is_file:
-        base = replace(base, prompt_len=None, new_tokens=None)
-    return ServeRequest(
+        base = replace_options(base, prompt_len=None, new_tokens=None)
+    return make_request(
+        ServeRequest,
         base=base,
         draft=acceptance_text(draft),
         draft_tokens=draft.tokens,

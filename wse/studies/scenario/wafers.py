@@ -16,6 +16,7 @@ from wse.studies.estimate.drafts.plan import acceptance_result
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.study import timed_estimate
+from wse.studies.options.option import replace_options
 from wse.studies.scenario.drafting import acceptance_of_draft
 from wse.studies.scenario.form import DraftForm, Place
 from wse.studies.scenario.machine import LaidOut, ScenarioDraft
@@ -29,7 +30,7 @@ def wafer_combinations(placement: Placement) -> tuple[CombinationResult, ...]:
 
     @cache
     def lay_out(goal: Goal) -> LaidOut:
-        asked = prepare_estimate(replace(placement.request, users=goal.users, objective=goal.objective))
+        asked = prepare_estimate(replace_options(placement.request, users=goal.users, objective=goal.objective))
         return _laid_out(choose_layout(asked, compile_fastest, goal))
 
     try:

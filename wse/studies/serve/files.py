@@ -29,7 +29,7 @@ def serve_to_files(
         BadInput and its kinds: as of `wse.studies.serve.study.serve`; or a path is empty, a folder or the file of
             arrivals, its folder is missing, or a timeline is asked for of requests that were not served.
     """
-    inputs = [Path(request.arrivals)]
+    inputs = [Path(request.traffic.arrivals)]
     given = {"--timeline": timeline, "--html": html}
     paths = {
         option: _CHECKS[option](option, str(text), inputs=inputs) for option, text in given.items() if text is not None

@@ -59,7 +59,9 @@ def served_result(
         tokens_per_pass=_tokens_per_pass(outcome) if decode.drafts is not None and decode.drafts.draft_tokens else None,
         makespan_s=outcome.makespan_s,
         tokens_per_s=tokens_per_s,
-        goodput=None if request.ttft is None and request.tpot is None else _goodput(prepared, outcome),
+        goodput=None
+        if request.promised.ttft is None and request.promised.tpot is None
+        else _goodput(prepared, outcome),
         use=UseResult(
             busy=outcome.busy_s / replica_s,
             slowest_stage=outcome.work_s / replica_s,
@@ -73,7 +75,7 @@ def served_result(
         usd_per_hour=_amount(price, float),
         little=LittleResult(in_system=held, by_law=by_law),
         prefix_cache=PrefixResult(hits=outcome.prefix_hits, saved_tokens=outcome.saved_tokens)
-        if request.prefix_cache
+        if request.batches.prefix_cache
         else None,
     )
 
@@ -106,10 +108,10 @@ def _distribution(values: Distribution) -> DistributionResult:
 
 def _goodput(prepared: PreparedServe, outcome: Outcome) -> GoodputResult:
     request = prepared.request
-    good = in_time(outcome, request.ttft, request.tpot)
+    good = in_time(outcome, request.promised.ttft, request.promised.tpot)
     return GoodputResult(
-        ttft_s=request.ttft,
-        tpot_s=request.tpot,
+        ttft_s=request.promised.ttft,
+        tpot_s=request.promised.tpot,
         share=float(good.mean()),
         requests_per_s=float(good.sum()) / outcome.makespan_s,
         tokens_per_s=float(outcome.workload.new_tokens[good].sum()) / outcome.makespan_s,

@@ -30,14 +30,16 @@ from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.workload import CONSTANT, Workload
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
+from wse.studies.options.option import get_option
 from wse.studies.serve.machines.drafts import drawn_drafts
 from wse.studies.serve.machines.gpus import gpu_machine
 from wse.studies.serve.machines.kv_transfer import KvTransferResult, kv_transfer
 from wse.studies.serve.machines.machine import Machine
 from wse.studies.serve.machines.wafers import wafer_machine
-from wse.studies.serve.prefill_options import prefill_errors
-from wse.studies.serve.prepare import Placement, PreparedServe, prepare_serve
-from wse.studies.serve.request import LEAST_LOADED, STATIC, ServeRequest
+from wse.studies.serve.options import LEAST_LOADED, STATIC
+from wse.studies.serve.prefill_machine import Placement, prefill_errors
+from wse.studies.serve.prepare import PreparedServe, prepare_serve
+from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.result import STABLE_LOAD, LoadResult, RequestsResult, ServeResult
 from wse.studies.serve.served import served_result
 
@@ -78,7 +80,9 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     with prefill_errors(request):
         prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
     _check_room(prepared.workload, decode.costs)
-    seats = _seats(request.max_users, prepared.workload, decode.costs, shares_prefixes=request.prefix_cache)
+    seats = _seats(
+        request.batches.max_users, prepared.workload, decode.costs, shares_prefixes=request.batches.prefix_cache
+    )
     simulate_one = _policy(prepared, decode, prefill, seats, drafts)
     on_progress(0, total, "capacity")
     of_one = capacity_requests_per_s(prepared.workload, seats, lambda held: simulate_one(held, on_done=_silent))
@@ -93,7 +97,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         simulate = partial(
             simulate_replicas,
             replicas=replicas,
-            least_loaded=request.dispatch == LEAST_LOADED,
+            least_loaded=request.batches.dispatch == LEAST_LOADED,
             make_machine=make_machine,
         )
     rate = workload.rate_per_s
@@ -113,7 +117,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         drafts=decode.drafts,
         requests=RequestsResult(
             count=total,
-            arrivals=str(request.arrivals),
+            arrivals=str(request.traffic.arrivals),
             rate_per_s=rate if math.isfinite(rate) else None,
             prompt_tokens=float(workload.prompt_tokens.mean()),
             new_tokens=float(workload.new_tokens.mean()),
@@ -142,9 +146,9 @@ def _replicas(prepared: PreparedServe, decode: Machine, capacity: float) -> int:
     request = prepared.request
     if request.base.replicas is not None:
         return request.base.replicas
-    if request.base.users is not None:
-        return math.ceil(request.base.users / decode.result.kv_capacity_users)
-    return _stable_replicas(request.rate or prepared.workload.rate_per_s, capacity)
+    if request.base.serving.users is not None:
+        return math.ceil(request.base.serving.users / decode.result.kv_capacity_users)
+    return _stable_replicas(request.traffic.rate or prepared.workload.rate_per_s, capacity)
 
 
 def _stable_replicas(rate: float, capacity: float) -> int:
@@ -160,13 +164,13 @@ def _timed(
     The rate of --users is that of a closed loop, in which each request begins when another ends. Requests that come
     evenly are that loop.
     """
-    request, users = prepared.request, prepared.request.base.users
-    if request.rate is not None:
-        return prepared.workload.at_rate(request.rate)
-    if users is None or request.load is not None:
+    request, users = prepared.request, prepared.request.base.serving.users
+    if request.traffic.rate is not None:
+        return prepared.workload.at_rate(request.traffic.rate)
+    if users is None or request.traffic.load is not None:
         return prepared.workload.at_rate(prepared.load * capacity)
     rate = operating_point(decode.deployment, users, replicas).requests_per_s
-    if request.batching == STATIC:
+    if request.batches.batching == STATIC:
         return prepared.workload.at_rate(rate)
     of_one = math.ceil(users / replicas)
     each = closed_loop_requests_per_s(
@@ -174,7 +178,7 @@ def _timed(
     )
     rate = each * users / of_one
     workload = prepared.workload.at_rate(rate)
-    return replace(workload, in_flight=users) if request.arrivals == CONSTANT else workload
+    return replace(workload, in_flight=users) if request.traffic.arrivals == CONSTANT else workload
 
 
 def _silent(done: int, total: int) -> None:
@@ -194,7 +198,7 @@ def _drafts(prepared: PreparedServe, decode: Machine) -> Drafts | None:
     acceptance = prepared.decode.acceptance
     if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
         return None
-    return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared.request.seed)
+    return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared.request.traffic.seed)
 
 
 def _policy(
@@ -202,8 +206,8 @@ def _policy(
 ) -> Simulate:
     """The function that serves a workload as the request asks for."""
     request = prepared.request
-    if request.batching == STATIC:
-        wait = math.inf if request.batch_wait is None else request.batch_wait
+    if request.batches.batching == STATIC:
+        wait = math.inf if request.batches.batch_wait is None else request.batches.batch_wait
         bus = StaticPolicy(seats=seats, longest_wait_s=wait)
         return partial(simulate_static, costs=decode.costs, policy=bus, drafts=drafts)
     return partial(simulate_continuous, **_continuous(prepared, decode, prefill, seats, drafts))
@@ -214,8 +218,8 @@ def _continuous(
 ) -> dict[str, Any]:
     """Return the arguments of a machine with continuous batching."""
     request, costs = prepared.request, decode.costs
-    chunk = request.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
-    policy = ContinuousPolicy(most_users=seats, prompt_tokens=chunk, prefix_cache=request.prefix_cache)
+    chunk = request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
+    policy = ContinuousPolicy(most_users=seats, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
     machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared, decode, prefill))
     return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
 
@@ -263,7 +267,7 @@ def _inputs(prepared: PreparedServe, decode: Machine, seats: int, replicas: int)
     """The options of a request by name, defaults filled in."""
     request = prepared.request
     own = {
-        name: getattr(request, name)
+        name: get_option(request, name)
         for name in ("burst", "length_cv", "batching", "prefill", "prefix_cache", "fast_share", "seed")
     }
     names = (
@@ -283,10 +287,12 @@ def _inputs(prepared: PreparedServe, decode: Machine, seats: int, replicas: int)
         "ttft",
         "tpot",
     )
-    values = {name: getattr(request, name) for name in names}
+    values = {name: get_option(request, name) for name in names}
     given = {name: str(v) if isinstance(v, Path) else v for name, v in values.items() if v is not None}
     if decode.drafts is not None:
         given |= {"draft_tokens": decode.drafts.draft_tokens}
-    load = {} if request.rate is not None or prepared.has_times else {"load": prepared.load}
-    shared = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.dispatch}
-    return {**decode.inputs, "arrivals": str(request.arrivals), "max_users": seats} | shared | own | load | given
+    load = {} if request.traffic.rate is not None or prepared.has_times else {"load": prepared.load}
+    shared = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.batches.dispatch}
+    return (
+        {**decode.inputs, "arrivals": str(request.traffic.arrivals), "max_users": seats} | shared | own | load | given
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 from wse.studies.options.settings import SOFTWARE, WAFER
 from wse.studies.sweep.fields import Scalar, is_number_of_machine, option_value
 
@@ -79,4 +80,6 @@ class Grid:
             for prefix in (WAFER, SOFTWARE)
         }
         factors = [f"{name}={value}" for name, value in setting.items() if is_number_of_machine(name)]
-        return EstimateRequest(**options, **numbers, settings=tuple(text for text in factors if "=x" in text))
+        return make_request(
+            EstimateRequest, **options, **numbers, settings=tuple(text for text in factors if "=x" in text)
+        )

@@ -8,7 +8,6 @@ A file's keys are fields; a list is an axis, a value alone holds for all setting
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +17,13 @@ from wse.hardware.mesh import parse_mesh
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import is_list
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
 from wse.studies.sweep.grid import Axis, Grid
 
 MOST_SETTINGS: Final = 1_000_000
 _TABLES: Final = ("wafer", "software")
-_SOONEST: Final = EstimateRequest(wafers=1, prompt_len=1, new_tokens=1)
+_SOONEST: Final = make_request(EstimateRequest, wafers=1, prompt_len=1, new_tokens=1)
 """The request that is quickest to check names with."""
 
 
@@ -120,7 +120,7 @@ def _check_names(grid: Grid) -> None:
         for value in axis.values:
             option: dict[str, Any] = {axis.name: None if value == DEFAULT else value}
             try:
-                prepare_estimate(replace(_SOONEST, **option))
+                prepare_estimate(replace_options(_SOONEST, **option))
             except (UnknownName, BadModel, BadWafer, BadMapping):
                 raise
             except BadMesh:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from wse.errors import BadInput, WseBug, WseError
@@ -18,6 +18,7 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of, inputs
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.studies.options.option import replace_options
 from wse.studies.options.settings import SOFTWARE, WAFER, with_settings
 from wse.studies.what_if.changes import Change
 from wse.studies.what_if.result import WhatIfResult, WhatIfRow
@@ -69,7 +70,7 @@ def what_if(
     """
     check(request)
     base_request = with_settings(request)
-    requests = [base_request, *(replace(base_request, settings=change.settings) for change in changes)]
+    requests = [base_request, *(replace_options(base_request, settings=change.settings) for change in changes)]
     names = [AS_IT_IS, *(f"{change.name} {change.value}" for change in changes)]
     on_progress(0, len(requests), AS_IT_IS)
     done: dict[int, Estimated] = {}
@@ -109,7 +110,7 @@ def check(request: EstimateRequest) -> None:
         if is_given:
             message = f"{option}: is of one machine, and --what-if tries several; leave out one"
             raise BadInput(message)
-    if request.new_tokens == 1:
+    if request.workload.new_tokens == 1:
         message = "--new-tokens 1: nothing is decoded after the first token; give at least 2 for --what-if"
         raise BadInput(message)
 
@@ -162,10 +163,10 @@ def _row(change: Change, of_change: Estimated, base: WhatIfRow, request: Estimat
 
 def _before_and_after(change: Change, request: EstimateRequest) -> dict[str, tuple[float, ...]]:
     """What the numbers of a change are on the machine as it is, and with the change."""
-    changed = with_settings(replace(request, settings=change.settings))
-    wafer = load_wafer(request.wafer, request.wafer_values)
-    software = load_software(request.software, wafer.generation, request.software_values)
-    after = {WAFER: dict(changed.wafer_values), SOFTWARE: dict(changed.software_values)}
+    with_change = with_settings(replace_options(request, settings=change.settings))
+    wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
+    software = load_software(request.machine.software, wafer.generation, request.machine.software_values)
+    after = {WAFER: dict(with_change.machine.wafer_values), SOFTWARE: dict(with_change.machine.software_values)}
     names = [setting.partition("=")[0] for setting in change.settings]
     numbers: dict[str, tuple[float, ...]] = {}
     for name in names:

@@ -22,6 +22,7 @@ from wse.studies.compare.machine import WAFER, Machine, gpu_machine, prepared_gp
 from wse.studies.compare.request import CompareRequest, check
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.studies.options.option import replace_options
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds
 from wse.studies.workers.engine_pool import engine_pool
 
@@ -51,8 +52,8 @@ def curve(
     prepared = tuple(fewest.values())
     plain_speed = request.plain_speed_tokens_per_s or PLAIN_SPEED_TOKENS_PER_S
     gpus = [gpu_machine(one) for one in prepared]
-    price = prices_without_gpus(request.base.price, request.gpu or ())
-    own = replace(request, own_link=True, base=replace(request.base, price=price))
+    price = prices_without_gpus(request.base.costs.price, request.gpu or ())
+    own = replace(request, own_link=True, base=replace_options(request.base, price=price))
     with engine_pool(engine, jobs) as pool:
         grid = grid_of(own, on_progress, pool)
     wafers = list(wafer_machines(grid.results))

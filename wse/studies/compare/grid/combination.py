@@ -25,6 +25,7 @@ from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layo
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate, timed_estimate
+from wse.studies.options.option import replace_options
 from wse.studies.results.placement import ModelResult, model_result
 from wse.tracing.query.comparison_row import ComparisonRow
 
@@ -55,7 +56,7 @@ class CombinationRows:
 
 def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
     """Compile a combination and time it with every link; one row with the reason where it cannot be compiled."""
-    base = replace(
+    base = replace_options(
         request.base, mapping=combination.mapping, wafers=combination.wafers, objective=combination.objective
     )
     try:
@@ -78,14 +79,14 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     links: Sequence[WaferLink | None] = (None,)
     if program.wafers > 1:
         links = request.links(prepared.wafer)
-        links = links if base.objective == LATENCY or request.links_are_given else links[:1]
+        links = links if base.serving.objective == LATENCY or request.links_are_given else links[:1]
     rows, machines = [], []
     for link in links:
         linked = with_link(prepared, link)
         again = len(trials) > 1 and linked.wafer != prepared.wafer
         for users, layout in (_layouts_by_users(request, linked) if again else chosen).items():
             timed = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
-            chosen_for = base if users is None else replace(base, users=users, objective=LATENCY)
+            chosen_for = base if users is None else replace_options(base, users=users, objective=LATENCY)
             row = row_of(timed, chosen_for, link, prepared.economics)
             rows.append(row)
             machines.append(_machine(timed, row, link_text(row) if len(links) > 1 else ""))

@@ -51,8 +51,8 @@ def row_of(
     return ComparisonRow(
         mapping=mapping,
         chosen=None if chosen == Path(mapping).name else chosen,  # a file is known by its name without folders
-        objective=request.objective,
-        for_users=request.users,
+        objective=request.serving.objective,
+        for_users=request.serving.users,
         wafers=system.wafers,
         dtype=result.model.dtype,
         users_per_pass=result.batch,

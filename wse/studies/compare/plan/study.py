@@ -31,6 +31,7 @@ from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.ranked_layouts import ranked_layouts
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.studies.options.option import replace_options
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
 
@@ -65,7 +66,9 @@ def plan_machines(
     """
     check(request)
     targets = request.targets
-    lengths: Sequence[tuple[int | None, int | None]] = [(request.base.prompt_len, request.base.new_tokens)]
+    lengths: Sequence[tuple[int | None, int | None]] = [
+        (request.base.workload.prompt_len, request.base.workload.new_tokens)
+    ]
     if targets.lengths is not None:
         lengths = [read_lengths(text) for text in targets.lengths]
     rows: list[PlannedRow] = []
@@ -74,7 +77,7 @@ def plan_machines(
     economics: dict[str, AssumptionResult] = {}
     with engine_pool(engine, jobs) as pool:
         for at, (prompt_len, new_tokens) in enumerate(lengths):
-            one = replace(request, base=replace(request.base, prompt_len=prompt_len, new_tokens=new_tokens))
+            one = replace(request, base=replace_options(request.base, prompt_len=prompt_len, new_tokens=new_tokens))
 
             def shown(done: int, total: int, name: str, at: int = at) -> None:
                 on_progress(at * total + done, len(lengths) * total, name)
@@ -95,7 +98,7 @@ def plan_machines(
     return PlanResult(
         inputs=_inputs(request, tried_lengths),
         targets=targets.times(),
-        users=request.base.users,
+        users=request.base.serving.users,
         economics=economics,
         tried=len(rows),
         keeping=sum(row.keeps for row in rows),
@@ -109,8 +112,8 @@ def _wafer_rows(
     request: CompareRequest, on_progress: OnProgress, pool: Pool
 ) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str]]:
     """Return the request on the fewest wafers, the rows of all numbers of wafers, and reasons where there is none."""
-    price = prices_without_gpus(request.base.price, request.gpu or ())
-    own = replace(request, base=replace(request.base, price=price))
+    price = prices_without_gpus(request.base.costs.price, request.gpu or ())
+    own = replace(request, base=replace_options(request.base, price=price))
     on_progress(0, 1, str(request.base.model))
     _, first = fewest_wafers(own)
     combinations = combinations_of(own, first)
@@ -244,9 +247,9 @@ def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]]) -> dict
     base = request.base
     values = {
         "model": str(base.model),
-        "wafer": str(base.wafer),
-        "mesh": base.mesh,
-        "users": base.users,
+        "wafer": str(base.machine.wafer),
+        "mesh": base.machine.mesh,
+        "users": base.serving.users,
         "replicas": request.replicas,
         "objective": request.goal.objective,
         "link_bandwidth": request.link_gb_per_s,

@@ -23,6 +23,7 @@ from wse.studies.compile.choose import compile_fastest, compile_with_remedies
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.draft import HEAD, HOST, SAME
+from wse.studies.options.option import replace_options
 from wse_mappings.mesh.free_rects import free_rects
 from wse_mappings.mesh.placement import Rect
 
@@ -76,9 +77,9 @@ def place_draft(prepared: PreparedEstimate, compilation: Compilation) -> PlacedD
         DoesNotFit: the draft does not fit in its place; with a remedy that was compiled.
     """
     request = prepared.request
-    if request.draft_model is None:
+    if request.drafts.draft_model is None:
         return place_head(prepared)
-    name, place = str(request.draft_model), request.draft_place or SAME
+    name, place = str(request.drafts.draft_model), request.drafts.draft_place or SAME
     if place == SAME:
         return _place_beside(prepared, compilation, name)
     if place == HOST:
@@ -182,10 +183,10 @@ def _draft_request(
         mesh: The PEs that it may use; by default as many of a wafer as the request has.
         wafers: Wafers; by default the fewest that hold the model.
     """
-    request = replace(
+    request = replace_options(
         target.request,
         model=name,
-        mesh=target.request.mesh if mesh is None else f"{mesh.rows}x{mesh.cols}",
+        mesh=target.request.machine.mesh if mesh is None else f"{mesh.rows}x{mesh.cols}",
         wafers=wafers,
         mapping=EstimateRequest(model=name).mapping,
         region=None,

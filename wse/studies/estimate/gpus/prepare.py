@@ -26,7 +26,8 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.basis import dtype_note
 from wse.studies.options.draft import SAME
-from wse.studies.options.option import check_counts, options_of
+from wse.studies.options.gpu_serving import GpuOptions
+from wse.studies.options.option import check_counts, get_option, group_path, options_of
 
 STACK: Final = "vllm"
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
@@ -34,24 +35,11 @@ PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
 
 SHARED: Final = frozenset(
     (
-        *(
-            "model",
-            "dtype",
-            "batch",
-            "users",
-            "replicas",
-            "objective",
-            "prompt_len",
-            "new_tokens",
-            "verify_tokens",
-            "economics",
-            "price",
-        ),
-        *("gpu", "gpus", "stack", "parallelism", "draft", "draft_model", "draft_place"),
+        *("model", "dtype", "replicas", "verify_tokens", "draft", "gpu"),
+        *("workload", "serving", "drafts", "gpu_serving", "costs"),
     )
 )
-"""Options that mean the same for GPUs as for wafers, and those of GPUs alone."""
-OF_GPUS: Final = frozenset(("gpus", "stack", "parallelism"))
+"""Options, and groups of options, that GPUs have too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,15 +95,14 @@ def check_machine(request: EstimateRequest, given: Collection[str] = ()) -> None
         BadInput: with the options.
     """
     default = EstimateRequest()
-    differing = {f.name for f in dataclasses.fields(request) if getattr(request, f.name) != getattr(default, f.name)}
-    named = {*given, *differing}
+    named = {*given, *(n for n in options_of(EstimateRequest) if get_option(request, n) != get_option(default, n))}
     if request.gpu is None:
-        stray = sorted(named & OF_GPUS)
+        stray = sorted(named & options_of(GpuOptions).keys())
         if stray:
             msg = f"{_flag(stray[0])}: says how GPUs serve the model; give --gpu NAME as well, or leave it out"
             raise BadInput(msg)
         return
-    stray = sorted(named - SHARED)
+    stray = sorted(name for name in named if not {name, *group_path(EstimateRequest, name)} & SHARED)
     if stray:
         msg = f"--gpu {request.gpu}: {', '.join(map(_flag, stray))} is of wafers; leave it out, or leave out --gpu"
         raise BadInput(msg.replace(" is of", " are of") if len(stray) > 1 else msg)
@@ -131,7 +118,7 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     """
     prepared = prepare_gpus(request)
     tokens = prepared.prompt_tokens + prepared.new_tokens
-    option = "--batch" if request.users is None else "--users"
+    option = "--batch" if request.serving.users is None else "--users"
     _check_users(prepared.server, prepared.users, tokens, option, prepared.replicas)
     return prepared
 
@@ -146,37 +133,41 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     check_machine(request)
     assert request.gpu is not None  # whoever calls this has looked
     counts = {
-        name: getattr(request, name)
+        name: get_option(request, name)
         for name in ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
     }
     check_counts(**counts)
-    check_replicas(request.users, request.replicas)
-    parallelism = request.parallelism or TENSOR
+    check_replicas(request.serving.users, request.replicas)
+    parallelism = request.gpu_serving.parallelism or TENSOR
     if parallelism not in PARALLELISMS:
         raise UnknownName("parallelism", parallelism, PARALLELISMS)
     check_objective(request)
     check_drafts(request)
-    if request.draft_place not in (None, SAME):
-        msg = f"--draft-place {request.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
+    if request.drafts.draft_place not in (None, SAME):
+        msg = f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
         raise BadInput(msg)
     loaded = load_model(request.model, with_weights=False)
     gpu, spec = load_gpu(request.gpu), loaded.spec
     if spec.experts is None and parallelism != TENSOR:
         msg = f"--parallelism {parallelism}: {spec.name} has no experts; leave it out, or give {TENSOR}"
         raise BadInput(msg)
-    stack = load_stack(request.stack or STACK, gpu.generation)
+    stack = load_stack(request.gpu_serving.stack or STACK, gpu.generation)
     server = GpuServer(
         spec=spec,
-        weights=weight_format(spec, request.dtype),
+        weights=weight_format(spec, request.types.dtype),
         gpu=gpu,
         stack=stack,
         parallelism=Parallelism(
-            gpus=request.gpus or 1, attention_by_data=parallelism == DATA, whole_experts=parallelism in (EXPERTS, DATA)
+            gpus=request.gpu_serving.gpus or 1,
+            attention_by_data=parallelism == DATA,
+            whole_experts=parallelism in (EXPERTS, DATA),
         ),
     )
-    draft_model = None if request.draft_model is None else load_draft_model(request.draft_model, loaded).spec
-    prompt, new = request.lengths(spec.context_limit)
-    if request.gpus is None:
+    draft_model = (
+        None if request.drafts.draft_model is None else load_draft_model(request.drafts.draft_model, loaded).spec
+    )
+    prompt, new = request.workload.lengths(spec.context_limit)
+    if request.gpu_serving.gpus is None:
         alone = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
         fewest = dataclasses.replace(server.parallelism, gpus=alone.fewest_gpus() or gpu.linked_gpus)
         server = dataclasses.replace(server, parallelism=fewest)
@@ -189,10 +180,10 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     replicas = Goal(users=users, replicas=request.replicas).replicas_for(server.users_that_fit(prompt + new))
     return PreparedGpuEstimate(
         server=server,
-        draft_model=None if request.draft_model is None else str(request.draft_model),
+        draft_model=None if request.drafts.draft_model is None else str(request.drafts.draft_model),
         draft_acceptance=request.draft,
         acceptance=None if request.draft is None else read_acceptance(request.draft),
-        stack=str(request.stack or STACK),
+        stack=str(request.gpu_serving.stack or STACK),
         gpu=str(request.gpu),
         parallelism=parallelism,
         users=users,
@@ -200,9 +191,9 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         prompt_tokens=prompt,
         new_tokens=new,
         verify_tokens=request.verify_tokens or 0,
-        economics=load_gpu_economics(gpu, request.economics, gpu_price(request.price, gpu.name)),
+        economics=load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name)),
         model=str(request.model),
-        note=dtype_note(loaded, request.dtype),
+        note=dtype_note(loaded, request.types.dtype),
     )
 
 
@@ -228,12 +219,11 @@ def _draft(
 
 def _users(request: EstimateRequest) -> int:
     """Return the users of a request; those of a batch are all users at a time. Raises BadInput for two numbers."""
-    if request.users is not None and request.batch is not None and request.users != request.batch:
-        msg = (
-            f"--users {request.users} and --batch {request.batch}: GPUs decode for all users at once; leave out --batch"
-        )
+    users, batch = request.serving.users, request.serving.batch
+    if users is not None and batch is not None and users != batch:
+        msg = f"--users {users} and --batch {batch}: GPUs decode for all users at once; leave out --batch"
         raise BadInput(msg)
-    return request.users or request.batch or 1
+    return users or batch or 1
 
 
 def _check_heads(server: GpuServer) -> None:

@@ -129,7 +129,11 @@ def _to_chosen_layout(
 
 def _check_room(layout: CompiledLayout) -> None:
     """Raise BadInput where the caches of the users do not fit."""
-    users, room, shape = layout.prepared.request.users, layout.deployment.max_concurrency, layout.deployment.shape
+    users, room, shape = (
+        layout.prepared.request.serving.users,
+        layout.deployment.max_concurrency,
+        layout.deployment.shape,
+    )
     replicas = layout.prepared.goal.replicas_for(room)
     if users is None or users <= replicas * room:
         return

@@ -28,6 +28,7 @@ from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.layouts.searches import Search, searches_for
 from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.options.option import replace_options
 from wse_mappings.cuts.split import ceil_div
 
 WIDENED: Final = 2
@@ -98,7 +99,7 @@ class LayoutRanking:
                 layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
                 ranked |= {(one.candidate.options, one.candidate.choice): one for one in layouts}
                 best_of_finalists.append(min(layouts, key=rank))
-            if self._prepared.request.batch is None:
+            if self._prepared.request.serving.batch is None:
                 for layout in sorted(best_of_finalists, key=rank)[:WIDENED]:
                     wider += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
         return sorted([*ranked.values(), *wider], key=rank)
@@ -135,7 +136,7 @@ class LayoutRanking:
         prompts = (prepared.prompt_len,) * slots
         wider = replace(
             prepared,
-            request=replace(prepared.request, batch=slots),
+            request=replace_options(prepared.request, batch=slots),
             options=replace(prepared.options, prompt_tokens=prompts),
         )
         return self._recompiled(layout, wider, Candidate(program, replace(options, prompt_tokens=prompts), choice))

@@ -95,7 +95,7 @@ class DraftModel:
         run = prepared.run
         self.name, self.place, self.passes = prepared.name, prepared.place, 0
         self.program, self.engine = program, engine
-        self._sampling: Sampling = run.request.sampling
+        self._sampling: Sampling = run.request.sampling.rule()
         self._random = np.random.default_rng([self._sampling.seed, 1])  # other draws than the model's
         self._clock = RunTotals(Fabric(program, run.wafer, run.software, run.meshes))
         self._times, self._vocabulary = times, vocabulary

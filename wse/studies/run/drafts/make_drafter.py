@@ -26,7 +26,7 @@ def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDra
         software=target.software,
         region=Region(rows=stage.rect.rows, cols=stage.cols),
         place=draft_place(request),
-        host_draws=request.sampling.on_host,
+        host_draws=request.sampling.rule().on_host,
     )
     if draft is None:
         return LookUp(times, program.context)

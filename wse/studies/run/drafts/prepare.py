@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wse.errors import BadInput
 from wse.models.load import load_model
 from wse.studies.options.draft import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
+from wse.studies.options.layout import LayoutOptions
 from wse.studies.options.vocabulary import check_vocabulary
+from wse.studies.run.draft_options import RunDraftOptions
+from wse.studies.run.output_options import TraceOptions
 from wse.studies.run.prepare import PreparedRun, prepare
+from wse.studies.run.prompt_options import PromptOptions
 from wse.studies.run.request import RunRequest
 
 REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram, which needs no model"
@@ -47,28 +51,19 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
             "give a shorter --context"
         )
         raise BadInput(message)
+    mesh = request.drafts.draft_mesh or _default_mesh(target, place)
     of_draft = RunRequest(
         model=name,
-        wafer=request.wafer,
-        wafer_values=request.wafer_values,
-        software=request.software,
-        software_values=request.software_values,
-        mesh=request.draft_mesh or _default_mesh(target, place),
+        machine=replace(request.machine, mesh=mesh, settings=(), defects=None, defects_seed=0),
         wafers=1,
-        schedule=request.schedule,
+        layout=LayoutOptions(schedule=request.layout.schedule),
         weights=request.weights,
         allow_nonfinite=request.allow_nonfinite,
-        prompt_ids=target.prompts[0],
-        new_tokens=target.new_tokens,
+        inputs=PromptOptions(prompt_ids=target.prompts[0], new_tokens=target.new_tokens),
         context=context,
-        temperature=request.temperature,
-        top_k=request.top_k,
-        top_p=request.top_p,
-        min_p=request.min_p,
-        repetition_penalty=request.repetition_penalty,
-        seed=request.seed,
-        verify_tokens=1,
-        trace=None,
+        sampling=request.sampling,
+        drafts=RunDraftOptions(verify_tokens=1),
+        tracing=TraceOptions(trace=None),
     )
     prepared = prepare(of_draft, to_run=True)
     if place == SAME and not _has_room(target, *prepared.fabric_shape):

@@ -82,7 +82,7 @@ class RayEngine:
         on_stored: Callable[[int, int, str], None] = lambda done, total, name: None,
         profile: bool = False,
     ) -> None:
-        self._actors, self._on_output = WaferActors(actors, request.checkpoint), on_output
+        self._actors, self._on_output = WaferActors(actors, request.checkpoints.checkpoint), on_output
         self.program = program
         self.streams, self.arenas = Streams(program, draws, ()), dict[int, Arena]()
         self.caches = Caches(program)

@@ -37,10 +37,10 @@ def kv_transfer(prepared: PreparedServe, decode: Machine, prefill: Machine) -> K
     else:
         wafers = prefill if prefill.result.gpus is None else decode
         size, rate, latency_s = prefill.kv_copy_bytes_per_token, wafers.link_bytes_per_s, wafers.link_latency_s
-    if request.kv_bandwidth is not None:
-        size, rate = prefill.kv_copy_bytes_per_token, request.kv_bandwidth * GIGA
-    if request.kv_latency is not None:
-        latency_s = request.kv_latency * MICRO
+    if request.prefilling.kv_bandwidth is not None:
+        size, rate = prefill.kv_copy_bytes_per_token, request.prefilling.kv_bandwidth * GIGA
+    if request.prefilling.kv_latency is not None:
+        latency_s = request.prefilling.kv_latency * MICRO
     prompt_tokens = float(prepared.workload.prompt_tokens.mean())
     return KvTransferResult(
         bytes_per_token=size, bytes_per_s=rate, latency_s=latency_s, prompt_s=latency_s + prompt_tokens * size / rate

@@ -13,6 +13,7 @@ from typing import Final
 from wse.hardware.load import load_software
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import replace_options
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.parts import ModelCapacity, WafersNeeded
 from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request
@@ -24,7 +25,7 @@ def wafers_needed(request: EstimateRequest, profiles: Iterable[str] = (PROFILE, 
     """The fewest wafers for a request's model and lengths, by software profile."""
     wafers = []
     for name in profiles:
-        prepared = prepare_estimate(replace(request, software=name, wafers=None, context=None))
+        prepared = prepare_estimate(replace_options(request, software=name, wafers=None, context=None))
         code = load_software(name, prepared.whole.generation).code_bytes_per_pe
         wafers.append(WafersNeeded(software=name, code_bytes_per_pe=code, wafers=prepared.options.wafers))
     return tuple(wafers)
@@ -40,8 +41,8 @@ def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
     return tuple(
         ModelCapacity(
             model=str(request.model),
-            wafer=str(request.wafer),
-            dtype=request.dtype,
+            wafer=str(request.machine.wafer),
+            dtype=request.types.dtype,
             wafers=request.wafers,
             needed=wafers_needed(request),
         )

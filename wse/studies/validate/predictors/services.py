@@ -31,6 +31,7 @@ from wse.studies.estimate.drafts.placement import place_head
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate_of
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.service_terms import (
@@ -106,9 +107,11 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
     wafers = count(chips)
     if chips.strip() and wafers is None:
         return decline("the row does not give one number of wafers")
-    request = _with_lengths(m, _spec(name).context_limit, EstimateRequest(model=name, wafer=wafer.name, wafers=wafers))
+    request = _with_lengths(
+        m, _spec(name).context_limit, make_request(EstimateRequest, model=name, wafer=wafer.name, wafers=wafers)
+    )
     schedule = FUSED if earliest_month(m, name) > LAST_PLAIN_MONTH else RELEASED
-    request = replace(request, software=PROFILE, mapping=MAPPING, schedule=schedule, dtype=dtype, batch=batch)
+    request = replace_options(request, software=PROFILE, mapping=MAPPING, schedule=schedule, dtype=dtype, batch=batch)
     drafts = batch == 1 and with_drafts(m, name)
     return ServiceRequest(request=request, drafts_of=name if drafts else "")
 
@@ -147,7 +150,7 @@ def answer(
     metric = m.text("metric").strip()
     plain = numbers.of(metric)
     gain = numbers.gain if metric in RATES else 1.0
-    schedule = service.request.schedule
+    schedule = service.request.layout.schedule
     return Prediction(
         value=plain * gain,
         plain=plain if service.drafts_of else None,
@@ -164,9 +167,9 @@ def _by_other_schedule(
     service: ServiceRequest, metric: str, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> float | None:
     """The value of a metric by the schedule that a row is not predicted with; None where nothing fits with it."""
-    schedule = RELEASED if service.request.schedule == FUSED else FUSED
+    schedule = RELEASED if service.request.layout.schedule == FUSED else FUSED
     try:
-        numbers = estimate(replace(service, request=replace(service.request, schedule=schedule)))
+        numbers = estimate(replace(service, request=replace_options(service.request, schedule=schedule)))
     except DoesNotFit:
         return None
     return numbers.of(metric) * (numbers.gain if metric in RATES else 1.0)
@@ -224,8 +227,8 @@ def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> Estim
     """The request with the row's lengths, none beyond what the model was made for."""
     prompt, new, context = lengths(m)
     if prompt is not None and new is not None:
-        return replace(request, prompt_len=prompt, new_tokens=new)
+        return replace_options(request, prompt_len=prompt, new_tokens=new)
     if context is not None:
         context = max(2, min(context, limit))
-    prompt, new = request.lengths(context or limit)
-    return replace(request, prompt_len=prompt, new_tokens=new, context=context)
+    prompt, new = request.workload.lengths(context or limit)
+    return replace_options(request, prompt_len=prompt, new_tokens=new, context=context)

@@ -1,0 +1,33 @@
+"""CostOptions: power and prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from wse.studies.options.option import Option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostOptions:
+    """Power and prices of machines. None stands for the bundled ones."""
+
+    economics: Annotated[
+        str | Path | Mapping[str, Any] | None,
+        Option(
+            doc="Power and prices in a TOML file, in place of those of wse/data/economics.toml.",
+            panel="Output",
+            metavar="FILE",
+        ),
+    ] = None
+    price: Annotated[
+        str | Mapping[str, float] | None,
+        Option(
+            doc="USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. Replaces the assumed "
+            "price, its range, and that of --economics.",
+            panel="Output",
+            metavar="NAME=USD,...",
+        ),
+    ] = None

@@ -1,0 +1,43 @@
+"""TypeOptions: the element types of weights, activations and sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from wse.number_formats import CODINGS, DTYPES
+from wse.studies.options.option import Option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeOptions:
+    """The element types that a model is computed in. None stands for the default of the model."""
+
+    dtype: Annotated[
+        str | None,
+        Option(
+            doc="float32, float16 or bfloat16 throughout; or weights of linear layers as int8 or fp8 (e4m3) with a "
+            "scale an output, as int4 with a scale every 32 inputs, as mxfp4 (e2m1) with a power of two every 32 "
+            "inputs. FP8 and MXFP4 checkpoints keep their own scales. Default: the type of the published weights.",
+            panel="Model",
+            metavar="TYPE",
+            known_values=(*DTYPES, *CODINGS),
+        ),
+    ] = None
+    activations: Annotated[
+        str | None,
+        Option(
+            doc="All but quantised weights: float32, float16, bfloat16. Default: the model's own.",
+            panel="Model",
+            metavar="TYPE",
+            known_values=DTYPES,
+        ),
+    ] = None
+    accumulate: Annotated[
+        str | None,
+        Option(
+            doc="Sums: float32 (default), or float16 with --dtype float16.",
+            panel="Model",
+            metavar="float32|float16",
+        ),
+    ] = None

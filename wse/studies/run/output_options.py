@@ -1,0 +1,76 @@
+"""What a run keeps and writes: its trace, its state, and the times of the emulation itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from wse.studies.options.option import Option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceOptions:
+    """The trace of a run, and what it holds beside cycles and tokens."""
+
+    trace: Annotated[
+        str | Path | None,
+        Option(doc="Where to write the trace.", panel="Trace", metavar="PATH|none", none="none"),
+    ] = "wse-run.h5"
+    trace_policy: Annotated[
+        str,
+        Option(
+            doc="What a run does when its trace cannot be written any more.", panel="Trace", metavar="stop|continue"
+        ),
+    ] = "stop"
+    record: Annotated[
+        str | None,
+        Option(
+            doc="Keep what ops make in the trace; of all, or as layers.*.attention,head.",
+            panel="Trace",
+            metavar="activations[=OP,...]",
+        ),
+    ] = None
+    record_pe: Annotated[
+        str | None,
+        Option(
+            doc="Keep the bytes of a PE's buffers in the trace, pass by pass; of several with + between.",
+            panel="Trace",
+            metavar="[WAFER:]ROW,COL",
+        ),
+    ] = None
+    wavelets: Annotated[
+        bool, Option(doc="Also carry out the last pass wavelet by wavelet, and trace every move.", panel="Trace")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOptions:
+    """The file that keeps the state of a run."""
+
+    checkpoint: Annotated[
+        str | Path | None,
+        Option(
+            doc="Keep the state of the run in FILE now and then; where FILE is there, go on from it.",
+            panel="Output",
+            metavar="FILE",
+        ),
+    ] = None
+    checkpoint_every: Annotated[
+        float,
+        Option(doc="Time between two writes of --checkpoint, such as 5s.", panel="Output", metavar="TIME", unit="s"),
+    ] = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileOptions:
+    """Times of the emulation itself."""
+
+    profile: Annotated[
+        bool,
+        Option(doc="Also time this emulation itself: by kind of step, op and kernel.", panel="Output"),
+    ] = False
+    profile_output: Annotated[
+        str | Path,
+        Option(doc="With --profile: where to write its flame graph, for speedscope.", panel="Output", metavar="FILE"),
+    ] = "wse-profile.json"

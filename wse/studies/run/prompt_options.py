@@ -1,0 +1,119 @@
+"""PromptOptions: what a run continues. SamplingOptions: how it chooses the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from wse.errors import BadInput
+from wse.hardware.quantity import TOKEN, whole_number
+from wse.studies.options.option import Option
+
+if TYPE_CHECKING:
+    from wse.backends.execute.sampling import Sampling
+
+
+def read_ids(text: str) -> tuple[int, ...]:
+    """The token ids of a text such as ``1,2,3``. Raises BadInput where a part is none."""
+    parts = text.split(",") if text.strip() else []
+    ids = []
+    for part in parts:
+        number = whole_number(part)
+        if number is None:
+            message = f"--prompt-ids: {part!r} is not a token id; give whole numbers with commas between, such as 1,2,3"
+            raise BadInput(message)
+        ids.append(number)
+    return tuple(ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOptions:
+    """The prompts that a run continues, and how long.
+
+    ``prompt`` and ``prompt_ids`` hold the prompt of one user, or a sequence with a prompt for each of several users.
+    """
+
+    prompt: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            doc="Text to continue. Several of them are answered together.",
+            panel="Prompt",
+            metavar="TEXT",
+            repeats=True,
+        ),
+    ] = None
+    prompt_ids: Annotated[
+        Sequence[int] | Sequence[Sequence[int]] | None,
+        Option(
+            doc="Token ids to continue, used as they are; needs no tokenizer. As often as wanted.",
+            panel="Prompt",
+            metavar="1,2,3",
+            repeats=True,
+            read=read_ids,
+        ),
+    ] = None
+    prompts: Annotated[
+        str | Path | None,
+        Option(
+            doc="Texts to continue together: one a line, or a JSON list in a .json file.",
+            panel="Prompt",
+            metavar="FILE",
+        ),
+    ] = None
+    new_tokens: Annotated[
+        int | None,
+        Option(
+            doc="Stop after this number of tokens, if no end token came before. Default: 256, or what fits.",
+            panel="Prompt",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
+    ] = None
+    chat: Annotated[bool, Option(doc="The prompt is a user's turn, in the model's chat template.", panel="Prompt")] = (
+        False
+    )
+    system: Annotated[
+        str | None,
+        Option(doc="The system's turn of a chat, before the user's.", panel="Prompt", metavar="TEXT"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingOptions:
+    """The rule by which the next token is chosen; see `wse.backends.execute.sampling.Sampling`."""
+
+    temperature: Annotated[
+        float,
+        Option(doc="0 takes the likeliest token on the wafer; above, the host draws.", panel="Sampling", metavar="T"),
+    ] = 0.0
+    top_k: Annotated[
+        int, Option(doc="Draw among the K likeliest tokens; 0: among all.", panel="Sampling", metavar="K")
+    ] = 0
+    top_p: Annotated[
+        float,
+        Option(doc="Draw among the likeliest tokens that have probability P together.", panel="Sampling", metavar="P"),
+    ] = 1.0
+    min_p: Annotated[
+        float,
+        Option(doc="Draw among tokens at least P times as likely as the likeliest.", panel="Sampling", metavar="P"),
+    ] = 0.0
+    repetition_penalty: Annotated[
+        float,
+        Option(doc="Above 1: tokens of prompt and text so far become less likely.", panel="Sampling", metavar="R"),
+    ] = 1.0
+    seed: Annotated[
+        int,
+        Option(
+            doc="Seed of what is drawn when the temperature is above 0, for each prompt anew.",
+            panel="Sampling",
+            metavar="N",
+        ),
+    ] = 0
+
+    def rule(self) -> Sampling:
+        """Return the rule as the executing backend takes it."""
+        from wse.backends.execute.sampling import Sampling
+
+        return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})

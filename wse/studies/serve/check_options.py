@@ -1,0 +1,150 @@
+"""The rules by which options of ``wse serve-sim`` go together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.serving.simulation.workload import ARRIVALS
+from wse.studies.options.option import check_counts
+from wse.studies.serve.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, STATIC
+from wse.studies.serve.request import ServeRequest
+
+MOST_REQUESTS: Final = 1_000_000
+MOST_CV: Final = 10.0
+MOST_LATENCY_US: Final = 1e9
+MOST_DRAFTED: Final = 64
+"""Tokens of a draft; no measured one has as many."""
+
+
+def check_options(request: ServeRequest) -> None:
+    """Raise BadInput for an option that is out of range, or that another one leaves without meaning."""
+    traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
+    check_counts(
+        requests=traffic.requests,
+        burst=traffic.burst,
+        max_users=batches.max_users,
+        chunk=batches.chunk,
+        prefill_wafers=prefilling.prefill_wafers,
+        prefill_gpus=prefilling.prefill_gpus,
+        prefix_tokens=traffic.prefix_tokens,
+        prefixes=traffic.prefixes,
+        draft_tokens=request.draft_tokens,
+    )
+    if traffic.requests is not None and traffic.requests > MOST_REQUESTS:
+        message = f"--requests {traffic.requests}: give at most {MOST_REQUESTS:,}"
+        raise BadInput(message)
+    _check_numbers(request)
+    if batches.batching not in BATCHING:
+        raise UnknownName("batching", batches.batching, BATCHING)
+    if prefilling.prefill not in PREFILL_PLACES:
+        raise UnknownName("place of prefill", prefilling.prefill, PREFILL_PLACES)
+    if traffic.rate is not None and traffic.load is not None:
+        message = "--rate and --load: one follows from the other; give one of them"
+        raise BadInput(message)
+    if batches.dispatch not in DISPATCHES:
+        raise UnknownName("dispatch", batches.dispatch, DISPATCHES, where="--dispatch")
+    _check_replicas(request)
+    _check_needs(request)
+    _check_prefill(request)
+
+
+def _check_needs(request: ServeRequest) -> None:
+    """Raise BadInput for an option that means nothing without another one."""
+    traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
+    is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
+    has_own, by_gpus, by_wafers = (
+        prefilling.prefill == OWN,
+        prefilling.prefill_gpu is not None,
+        prefilling.prefill_wafer is not None,
+    )
+    for option, is_given, needs, is_there in (
+        ("--batch-wait", batches.batch_wait is not None, "--batching static", is_static),
+        ("--prefill-wafers", prefilling.prefill_wafers is not None, "--prefill own", has_own),
+        ("--prefill-mesh", prefilling.prefill_mesh is not None, "--prefill own", has_own),
+        ("--prefill-gpus", prefilling.prefill_gpus is not None, "--prefill own", has_own),
+        ("--prefill-wafer", by_wafers, "--prefill own", has_own),
+        ("--prefill-wafer", by_wafers, "--gpu", on_gpus),
+        ("--prefill-gpu", by_gpus, "--prefill own", has_own),
+        (
+            "--prefill-gpus",
+            prefilling.prefill_gpus is not None,
+            "--gpu or --prefill-gpu",
+            by_gpus or (on_gpus and not by_wafers),
+        ),
+        ("--prefill-stack", prefilling.prefill_stack is not None, "--prefill-gpu", by_gpus),
+        ("--kv-bandwidth", prefilling.kv_bandwidth is not None, "--prefill own", has_own),
+        ("--kv-latency", prefilling.kv_latency is not None, "--prefill own", has_own),
+        ("--prefill own", has_own, "--batching continuous", not is_static),
+        ("--prefix-cache", batches.prefix_cache, "--batching continuous", not is_static),
+        ("--prefix-cache", batches.prefix_cache, "--prefill same", not has_own),
+        ("--fast-share", traffic.fast_share > 0, "--batching continuous", not is_static),
+        ("--prefixes", traffic.prefixes != 1, "--prefix-tokens", traffic.prefix_tokens is not None),
+        ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
+    ):
+        if is_given and not is_there:
+            message = f"{option}: needs {needs}; give that too, or leave it out"
+            raise BadInput(message)
+
+
+def _check_prefill(request: ServeRequest) -> None:
+    """Raise BadInput for options of prefill that exclude each other."""
+    prefilling, of_wafers = request.prefilling, "is of wafers that decode; leave it out, or leave out --gpu"
+    on_gpus, on_part = request.base.gpu is not None, prefilling.prefill_mesh is not None
+    has_wafers, by_gpus = prefilling.prefill_wafers is not None, prefilling.prefill_gpu is not None
+    for option, is_refused, reason in (
+        ("--prefill-wafers", on_gpus and has_wafers and prefilling.prefill_wafer is None, of_wafers),
+        ("--prefill-gpu", on_gpus and by_gpus, of_wafers),
+        ("--prefill-mesh", on_gpus and on_part, of_wafers),
+        ("--prefill-wafers", by_gpus and has_wafers, "GPUs read prompts; leave it out"),
+        ("--prefill-mesh", by_gpus and on_part, "GPUs read prompts; leave it out"),
+        ("--kv-bandwidth", on_part and prefilling.kv_bandwidth is not None, "caches stay on a wafer; leave it out"),
+        ("--kv-latency", on_part and prefilling.kv_latency is not None, "caches stay on a wafer; leave it out"),
+    ):
+        if is_refused:
+            message = f"{option}: {reason}"
+            raise BadInput(message)
+
+
+def _check_replicas(request: ServeRequest) -> None:
+    """Raise BadInput for replicas in batches that wait, or whose number cannot be found."""
+    replicas, is_drawn = request.base.replicas, str(request.traffic.arrivals) in ARRIVALS
+    check_counts(replicas=replicas)
+    if replicas == 1:
+        return
+    if request.batches.batching == STATIC:
+        message = f"--replicas {replicas or 'auto'}: needs --batching continuous; give that too, or leave it out"
+        raise BadInput(message)
+    if replicas is None and is_drawn and request.traffic.rate is None and request.base.serving.users is None:
+        message = "--replicas auto: the number follows from --users or --rate; give one of them"
+        raise BadInput(message)
+
+
+def check_draft_tokens(request: ServeRequest, context: int) -> None:
+    most = min(MOST_DRAFTED, context - 2)
+    if request.draft_tokens is not None and request.draft_tokens > most:
+        message = f"--draft-tokens {request.draft_tokens}: of a context of {context:,} tokens give at most {most}"
+        raise BadInput(message)
+
+
+def _check_numbers(request: ServeRequest) -> None:
+    traffic, batches, prefilling, promised = request.traffic, request.batches, request.prefilling, request.promised
+    for option, value, most, what in (
+        ("--rate", traffic.rate, 1e12, "requests a second"),
+        ("--load", traffic.load, 1e6, "a share"),
+        ("--batch-wait", batches.batch_wait, 1e9, "seconds"),
+        ("--ttft", promised.ttft, 1e9, "seconds"),
+        ("--tpot", promised.tpot, 1e9, "seconds"),
+        ("--kv-bandwidth", prefilling.kv_bandwidth, 1e9, "GB/s"),
+    ):
+        if value is not None and not 0 < value <= most:
+            message = f"{option} {value:g}: give {what} of more than 0"
+            raise BadInput(message)
+    for option, value, most, unit in (
+        ("--length-cv", traffic.length_cv, MOST_CV, ""),
+        ("--fast-share", traffic.fast_share, 1, ""),
+        ("--kv-latency", prefilling.kv_latency or 0.0, MOST_LATENCY_US, " µs"),
+    ):
+        if not 0 <= value <= most:
+            message = f"{option} {value:g}: give a number from 0 to {most:g}{unit}"
+            raise BadInput(message)

@@ -1,0 +1,235 @@
+"""Option groups of ``wse serve-sim``: traffic, batching, where prompts are read, and promised times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from wse.hardware.quantity import TOKEN
+from wse.studies.options import known_names
+from wse.studies.options.option import Option
+
+CONTINUOUS: Final = "continuous"
+STATIC: Final = "static"
+BATCHING: Final = (CONTINUOUS, STATIC)
+LEAST_LOADED: Final = "least-loaded"
+DISPATCHES: Final = (LEAST_LOADED, "round-robin")
+SAME: Final = "same"
+OWN: Final = "own"
+PREFILL_PLACES: Final = (SAME, OWN)
+LOAD: Final = 0.7
+"""Offered load where neither it nor a rate was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficOptions:
+    """The requests that come, and when."""
+
+    arrivals: Annotated[
+        str | Path,
+        Option(
+            doc="When requests come: one by one at random, evenly, in bursts, or as a CSV file says, with columns "
+            "arrival_s, prompt_tokens, new_tokens, and, if wanted, tier, prefix and prefix_tokens.",
+            panel="Serving",
+            metavar="poisson|constant|bursts|FILE",
+        ),
+    ] = "poisson"
+    rate: Annotated[
+        float | None,
+        Option(
+            doc="Requests a second. Default: those that --users make, else by --load.", panel="Serving", metavar="R"
+        ),
+    ] = None
+    load: Annotated[
+        float | None,
+        Option(
+            doc="Requests as a share of those that can be served at most. Default: 0.7.", panel="Serving", metavar="F"
+        ),
+    ] = None
+    requests: Annotated[
+        int | None, Option(doc="Requests. Default: 10,000, or those of the file.", panel="Serving", metavar="N")
+    ] = None
+    burst: Annotated[int, Option(doc="Requests of a burst.", panel="Serving", metavar="N")] = 8
+    length_cv: Annotated[
+        float,
+        Option(
+            doc="Spread of prompts and answers, which are log-normal around their mean: standard deviation over mean.",
+            panel="Serving",
+            metavar="F",
+        ),
+    ] = 0.0
+    prefix_tokens: Annotated[
+        int | None,
+        Option(
+            doc="Tokens that each prompt has in common with others. Default: none.",
+            panel="Serving",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
+    ] = None
+    prefixes: Annotated[int, Option(doc="Different prefixes of so many tokens.", panel="Serving", metavar="N")] = 1
+    fast_share: Annotated[
+        float,
+        Option(doc="Share of requests in a fast tier, which never waits for others.", panel="Serving", metavar="F"),
+    ] = 0.0
+    seed: Annotated[
+        int, Option(doc="Seed of arrivals and lengths: the same seed, the same result.", panel="Serving", metavar="N")
+    ] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchingOptions:
+    """How requests are put together and shared among machines."""
+
+    batching: Annotated[
+        str,
+        Option(
+            doc="Users join and leave between two tokens, or wait for a batch and ride together to its end.",
+            panel="Serving",
+            metavar="continuous|static",
+        ),
+    ] = CONTINUOUS
+    dispatch: Annotated[
+        str,
+        Option(
+            doc="With --replicas, each request goes to the one with the fewest in flight, or to one after another.",
+            panel="Serving",
+            metavar="least-loaded|round-robin",
+        ),
+    ] = LEAST_LOADED
+    max_users: Annotated[
+        int | None,
+        Option(
+            doc="Users that are served at a time, or seats of a static batch. Default: as many as caches have room.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    batch_wait: Annotated[
+        float | None,
+        Option(
+            doc="Time after which a static batch begins though it is not full, such as 500ms. Default: never.",
+            panel="Serving",
+            metavar="TIME",
+            unit="s",
+        ),
+    ] = None
+    chunk: Annotated[
+        int | None,
+        Option(
+            doc="Tokens of prompts that are read between two tokens of others. Default: on wafers as many as stages "
+            "have time for while they wait, on GPUs 8,192.",
+            panel="Serving",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
+    ] = None
+    prefix_cache: Annotated[bool, Option(doc="Keep prefixes of prompts for later ones.", panel="Serving")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillOptions:
+    """Where prompts are read, and the link that moves their caches."""
+
+    prefill: Annotated[
+        str,
+        Option(
+            doc="Prompts on the machine that decodes, or on one of their own, wafers or GPUs.",
+            panel="Serving",
+            metavar="same|own",
+        ),
+    ] = SAME
+    prefill_wafer: Annotated[
+        str | Path | None,
+        Option(
+            doc="The wafer that reads prompts where GPUs decode: a name of `wse wafers`, or a TOML file.",
+            panel="Serving",
+            metavar="NAME|FILE",
+            known_values=known_names.wafers,
+        ),
+    ] = None
+    prefill_gpu: Annotated[
+        str | Path | None,
+        Option(
+            doc="The GPU that reads prompts where wafers decode: a name of `wse gpus`, or a TOML file.",
+            panel="Serving",
+            metavar="NAME|FILE",
+            known_values=known_names.gpus,
+        ),
+    ] = None
+    prefill_stack: Annotated[
+        str | Path | None,
+        Option(
+            doc="The serving stack of --prefill-gpu. Default: vllm.",
+            panel="Serving",
+            metavar="NAME|FILE",
+            known_values=known_names.stacks,
+        ),
+    ] = None
+    kv_bandwidth: Annotated[
+        float | None,
+        Option(
+            doc="Bandwidth of the link that moves caches to where they are decoded. Default: the machine's own link.",
+            panel="Serving",
+            metavar="GB/s",
+            unit="GB/s",
+        ),
+    ] = None
+    kv_latency: Annotated[
+        float | None,
+        Option(
+            doc="Latency of that link, such as 5us. Default: that of the machine's own.",
+            panel="Serving",
+            metavar="TIME",
+            unit="µs",
+        ),
+    ] = None
+    prefill_wafers: Annotated[
+        int | None,
+        Option(
+            doc="Wafers that read prompts, with --prefill own. Default: as many as decode, or hold the model.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    prefill_gpus: Annotated[
+        int | None,
+        Option(
+            doc="GPUs that read prompts, with --prefill own. Default: as many as decode, or hold the model.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    prefill_mesh: Annotated[
+        str | None,
+        Option(
+            doc="PEs that read prompts, beside the --mesh that decodes on the same wafers.",
+            panel="Serving",
+            metavar="ROWSxCOLS",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromisedTimes:
+    """Times that are promised to users, for goodput."""
+
+    ttft: Annotated[
+        float | None,
+        Option(
+            doc="Time to the first token that is promised, for goodput, such as 200ms.",
+            panel="Serving",
+            metavar="TIME",
+            unit="s",
+        ),
+    ] = None
+    tpot: Annotated[
+        float | None,
+        Option(
+            doc="Time per further token that is promised, for goodput, such as 2ms.",
+            panel="Serving",
+            metavar="TIME",
+            unit="s",
+        ),
+    ] = None
