@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ STORY = make_request(
 
 
 def answer(request: EstimateRequest, **changes: Any) -> tuple[EstimateResult, DraftPlanResult]:
-    result = estimate(replace(request, **changes))
+    result = estimate(replace_options(request, **changes))
     assert result.drafts is not None
     return result, result.drafts
 

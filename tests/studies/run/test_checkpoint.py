@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -124,7 +123,7 @@ def test_what_cannot_go_on_is_refused(
     monkeypatch.chdir(tmp_path)
     before = Path(str(kept_request.checkpoints.checkpoint)).read_bytes()
     with pytest.raises(BadInput, match=message):
-        run(replace(kept_request, **changes))
+        run(replace_options(kept_request, **changes))
     assert Path(str(kept_request.checkpoints.checkpoint)).read_bytes() == before
 
 
