@@ -297,7 +297,7 @@ class TrialSetup:
         options, choice = self.least_choice(layout, prefill, tokens)
         verify_tokens = options.verify_tokens if phase == VERIFY else 0
         of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
-        return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).place()
+        return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).compile_until("place")
 
     def layers_cycles(self, layers: CondensedModel, rewrites: Rewrites, trees: Trees = ()) -> float | None:
         """About what the layers take with some rewrites, by the commonest of each kind; None where colours run out."""
