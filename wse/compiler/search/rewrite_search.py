@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, WIDE_UNPACKING, Choice, Options, Rewrites
-from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
+from wse.compiler.rewrites.catalogue import known_rewrites
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.attention_columns import fit_pass
 from wse.compiler.search.trees import fit_trees, without_fitted
 from wse.compiler.search.trial import Timer, Trial
@@ -59,7 +60,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
 
 
 def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
-    return [(name, setting) for name, setting in candidates if REWRITES[name].between_stages]
+    return [(name, setting) for name, setting in candidates if known_rewrites()[name].between_stages]
 
 
 def _with_paying(
@@ -148,7 +149,7 @@ def _paying_rewrites(
     names = [name for name, _ in candidates]
     best, chosen = dict(candidates), dict(setup.rewrites)
     for name in chosen:  # 1
-        best = min(({**best, name: setting} for setting in REWRITES[name].settings), key=cycles)
+        best = min(({**best, name: setting} for setting in known_rewrites()[name].settings), key=cycles)
     chosen, before = {name: best[name] for name in chosen}, None
     while not forced and chosen != before:  # 2
         before = chosen

@@ -25,7 +25,8 @@ from wse.compiler.options import (
     unsupported_on_mesh,
 )
 from wse.compiler.pipeline import compile_choice, with_tiles
-from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
+from wse.compiler.rewrites.catalogue import known_rewrites
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.attention_columns import free_columns
 from wse.compiler.search.check import check_mesh, check_names
 from wse.compiler.search.explore import emptiest_trials, explore
@@ -235,7 +236,7 @@ def _tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
 
     These are tried on the fastest layout alone.
     """
-    return tuple(one for one in rewrites if options.schedule != FUSED or not REWRITES[one[0]].between_stages)
+    return tuple(one for one in rewrites if options.schedule != FUSED or not known_rewrites()[one[0]].between_stages)
 
 
 def _within_limits(
@@ -250,7 +251,7 @@ def _within_limits(
     if setup.rewrites and trials and not any(trial.needed_bytes for trial in trials):
         setup = replace(setup, rewrites=())
         trials = try_layouts(setup)
-    without_tiles = tuple(one for one in setup.rewrites if not REWRITES[one[0]].holds_tiles(setup.spec))
+    without_tiles = tuple(one for one in setup.rewrites if not known_rewrites()[one[0]].holds_tiles(setup.spec))
     if len(without_tiles) < len(setup.rewrites) and not any(trial.may_be_compiled(setup.options) for trial in trials):
         setup = replace(setup, rewrites=without_tiles)
         trials = try_layouts(setup)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from wse.compiler.options import DECODE, WIDE_UNPACKING, Choice, Rewrites
-from wse.compiler.rewrites.recipes import REWRITES
+from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.chunks import first_that_fits
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trial import Trial
@@ -24,7 +24,8 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
     1. Cycles of a token on the commonest layer of each kind, for twice as many codes after another while that pays.
     2. The most codes up to these that fit, with the chunks of the choice.
     """
-    layers, settings = setup.commonest_layers(trial.layout, trial.prefill, DECODE), REWRITES[WIDE_UNPACKING].settings
+    layers = setup.commonest_layers(trial.layout, trial.prefill, DECODE)
+    settings = known_rewrites()[WIDE_UNPACKING].settings
 
     @cache
     def cycles(setting: int) -> float:
