@@ -12,6 +12,7 @@ import pytest
 import wse
 from wse import plugins
 from wse.compiler import strategies
+from wse.compiler.rewrites import catalogue, early_shift
 from wse.errors import BadInput, UnknownName
 from wse.models.configs import config
 from wse.models.families import llama
@@ -47,6 +48,7 @@ class Empty(Region):
 
 GOOD, TAKEN, BAD, ALONE, EMPTY = Halves(), Taken(), object(), Alone(), Empty()
 PATTERN = replace(chain.PATTERN, name="mine")
+REWRITE = replace(early_shift.REWRITE, name="mine", position=5)
 FAMILY = replace(llama.FAMILY, model_types=("mine",))
 
 
@@ -61,6 +63,7 @@ def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
         line_patterns.patterns,
         line_patterns.line_reduces,
         config.known_families,
+        catalogue.known_rewrites,
     )
     for cache in caches:
         cache.cache_clear()
@@ -133,6 +136,14 @@ def test_a_pattern_of_a_package_has_closed_forms_and_is_searched_last(entry_poin
     assert list(line_patterns.line_reduces())[-1] == "mine"
 
 
+def test_a_rewrite_of_a_package_is_applied_at_its_position(entry_points: list[EntryPoint]) -> None:
+    bundled = list(catalogue.known_rewrites())
+    catalogue.known_rewrites.cache_clear()
+    entry_points.append(point("mine", f"{__name__}:REWRITE", plugins.REWRITES))
+    plugins.plugins.cache_clear()
+    assert list(catalogue.known_rewrites()) == ["mine", *bundled]
+
+
 def test_a_family_of_a_package_is_read_by_its_model_type(entry_points: list[EntryPoint]) -> None:
     entry_points.append(point("mine", f"{__name__}:FAMILY", plugins.FAMILIES))
     assert config.family_of("mine") is FAMILY
@@ -145,6 +156,7 @@ def test_a_family_of_a_package_is_read_by_its_model_type(entry_points: list[Entr
     ("group", "ask", "told"),
     [
         (plugins.PATTERNS, line_patterns.patterns, "a object is no wse_mappings.patterns.pattern.Pattern"),
+        (plugins.REWRITES, catalogue.known_rewrites, "a object is no wse.compiler.rewrites.rewrite.Rewrite"),
         (plugins.FAMILIES, config.known_families, "a object is no wse.models.family.Family"),
     ],
 )

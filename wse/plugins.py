@@ -1,4 +1,4 @@
-"""Objects of users' own: patterns, mapping strategies, model families, of packages by entry points or of files by path.
+"""Objects of users' own: patterns, mapping strategies, rewrites, model families, of packages or of files by path.
 
 A package names its objects in its own ``pyproject.toml``, under the group of their kind::
 
@@ -30,6 +30,7 @@ from wse.files import read_file
 
 PATTERNS: Final = "wse.patterns"
 STRATEGIES: Final = "wse.mappings"
+REWRITES: Final = "wse.rewrites"
 FAMILIES: Final = "wse.families"
 
 SOURCE_LIMIT_BYTES: Final = 2**20

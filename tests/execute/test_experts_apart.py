@@ -17,6 +17,7 @@ from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import compile_model
 from wse.compiler.search.trial_setup import Layout, TrialSetup
+from wse.compiler.search.trials import try_layout
 from wse.errors import BadInput, BadMesh
 from wse.hardware.spec import WaferSpec
 from wse.program.memory_use import stage_bytes
@@ -120,7 +121,7 @@ def test_a_trial_in_small_needs_the_bytes_of_the_whole(wafers: int) -> None:
     layout = Layout("expert", 1, 1)
     options, choice = setup.least_choice(layout, CHOICE.prefill)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
-    assert setup.trial(layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
+    assert try_layout(setup, layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
 
 
 def test_all_stages_take_turns_on_the_pes() -> None:

@@ -15,7 +15,8 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import FITTED_TREES, FUSED, RELEASED, THIN_GEMM, WIDE_UNPACKING, Choice, Options, Rewrites
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
+from wse.compiler.rewrites.catalogue import known_rewrites
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.trees import in_groups
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Experts, Latent, Layer, ModelSpec, PositionScale
@@ -101,7 +102,7 @@ def random_rewrites(draw: Random, spec: ModelSpec, options: Options) -> Rewrites
     """All valid rewrites, or any of them, with any of their settings; those that are fitted are left out."""
     valid = [name for name, _ in rewrites_of(spec, options) if name not in (FITTED_TREES, WIDE_UNPACKING)]
     kept = float(draw.choice([1.0, 0.8, 0.4]))
-    return tuple((name, int(draw.choice(REWRITES[name].settings))) for name in valid if draw.random() < kept)
+    return tuple((name, int(draw.choice(known_rewrites()[name].settings))) for name in valid if draw.random() < kept)
 
 
 def random_spec(draw: Random) -> ModelSpec:

@@ -24,10 +24,8 @@ from wse.program.program import Program
 
 Pass = Callable[[State], State]
 
-PLACING: Final[tuple[Pass, ...]] = (shard, place)
-"""The passes that cut a partitioned model and place it, which do not go by the choice of rewrites."""
-
-PIPELINE: Final[tuple[Pass, ...]] = (partition, *PLACING, lower_ops, route, allocate, emit)
+PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, allocate, emit)
+"""All passes in order. A pass goes by the name of its function."""
 
 
 def first_state(
@@ -39,6 +37,28 @@ def first_state(
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)
 
 
+def compile_until(last: str, state: State, pipeline: tuple[Pass, ...] = PIPELINE, *, checked: bool = True) -> State:
+    """Run the passes that a state has not been through yet.
+
+    Args:
+        last: Name of the last pass to run. If the state has been through it, it is returned as it is.
+        state: The state to continue from, which knows the last pass that it has been through.
+        pipeline: The passes to choose from.
+        checked: Whether the state is checked after each pass.
+
+    Raises:
+        DoesNotFit, BadMesh: a pass finds that the model cannot be compiled so.
+        WseBug: a check fails.
+    """
+    names = [step.__name__ for step in pipeline]
+    first = names.index(state.last_pass) + 1 if state.last_pass else 0
+    for step in pipeline[first : names.index(last) + 1]:
+        state = replace(step(state), last_pass=step.__name__)
+        if checked:
+            check(state, after=step.__name__)
+    return state
+
+
 def compile_choice(
     spec: ModelSpec,
     wafer: WaferSpec,
@@ -48,10 +68,7 @@ def compile_choice(
     pipeline: tuple[Pass, ...] = PIPELINE,
 ) -> Program:
     """Compile with every choice made. Raises DoesNotFit or BadMesh when it cannot be."""
-    state = first_state(spec, wafer, software, options, choice)
-    for step in pipeline:
-        state = step(state)
-        check(state, after=step.__name__)
+    state = compile_until(pipeline[-1].__name__, first_state(spec, wafer, software, options, choice), pipeline)
     assert state.program is not None
     return state.program
 
@@ -65,7 +82,6 @@ def with_tiles(
     choice: Choice,
 ) -> Program:
     """A Program that was compiled without its tiles, with them."""
-    state = shard(partition(first_state(spec, wafer, software, options, choice)))
-    check(state, after=shard.__name__)
+    state = compile_until("shard", first_state(spec, wafer, software, options, choice))
     tiles = tiles_at(state, program.stages, program.buffers)
     return replace(program, tiles=tiles, padding_fraction=padding_fraction(state))

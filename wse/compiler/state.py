@@ -141,6 +141,7 @@ class State:
     options: Options
     choice: Choice
     graph: nx.DiGraph[str]
+    last_pass: str = ""  # name of the last pass that the state has been through
     plans: tuple[StagePlan, ...] = ()  # partition
     cuts: tuple[RegionCut, ...] = ()  # shard: one a stage
     cuts_of_parts: dict[tuple[int, Parts], RegionCut] = field(

@@ -30,8 +30,6 @@ from wse.models.spec import Experts, ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS, Kind, Steps
-from wse.program.transfers.kinds import of_kind
-from wse.program.transfers.patterns import AlongLine, CacheShift
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
@@ -105,7 +103,6 @@ def lines_of(program: Program, axis: int) -> int:
         ("query-gathers", latent_spec()),  # three rows a head
         ("norm-scales,query-gathers,early-shift", latent_spec(heads=9)),  # a row each
         ("query-gathers", latent_spec(heads=11)),  # rows with two: summed as they are
-        ("early-shift", tiny_spec()),
         ("query-scales", replace(tiny_spec(), head_norm="rms")),
         ("query-scales", replace(tiny_spec(), head_norm="l2", score_cap=3.0)),
         ("early-shift,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms", norm_unit_offset=True)),
@@ -279,13 +276,6 @@ def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_els
     named = {KERNELS[steps.code[s]].name for s in np.flatnonzero(saved)}
     assert {"rope", "attention_finish"} <= named
     assert all(KERNELS[steps.code[s]].cycles_over_heads for s in np.flatnonzero(steps.over_heads))
-
-
-def test_a_cache_is_shifted_beside_the_all_reduce_before() -> None:
-    steps = program_of("early-shift").decode.steps
-    for shift in np.flatnonzero(of_kind(steps, CacheShift)):
-        group = np.flatnonzero(steps.overlap == steps.overlap[shift])
-        assert of_kind(steps, AlongLine)[group].tolist() == [True, False, False]
 
 
 def test_exponentials_are_shared_inside_a_head_group() -> None:

@@ -62,6 +62,7 @@ REWRITE: Final = Rewrite(
     name="central-choice",
     summary="The column that gathers a router's outputs chooses, and sends all others the chosen experts alone.",
     source="this project: what is chosen is fewer words than what it is chosen from",
+    position=110,
     apply=_apply,
     invalid=_invalid,
 )

@@ -55,5 +55,6 @@ REWRITE: Final = Rewrite(
     name="early-shift",
     summary="Rows pass their oldest cache entries up while queries, keys and values are summed.",
     source="this project: a step starts when its operands are there",
+    position=160,
     apply=_apply,
 )

@@ -53,6 +53,7 @@ REWRITE: Final = Rewrite(
     name="early-sinks",
     summary="Weights of attention sinks are worked out while sums and values are summed.",
     source="this project: a step starts when its operands are there",
+    position=170,
     apply=_apply,
     invalid=_invalid,
 )

@@ -75,6 +75,7 @@ REWRITE: Final = Rewrite(
     name="early-turns",
     summary="Cosines and sines of rotary positions are worked out while a product is summed.",
     source="this project: a step starts when its operands are there",
+    position=180,
     apply=_apply,
     invalid=_invalid,
 )

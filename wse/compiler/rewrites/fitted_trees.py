@@ -65,5 +65,6 @@ REWRITE: Final = Rewrite(
     name=FITTED_TREES,
     summary="All-reduces of many words are cut into fewer groups than those with the fewest relays.",
     source="Luczynski et al., HPDC 2024 (arXiv 2404.15888): the best reduce on a wafer goes by the words",
+    position=220,
     apply=_apply,
 )

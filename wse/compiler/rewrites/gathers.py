@@ -78,6 +78,7 @@ REWRITE: Final = Rewrite(
     name="gathers",
     summary="A router's outputs are gathered and sent to all columns, in place of being summed with zeros.",
     source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
+    position=90,
     apply=_apply,
     invalid=_invalid,
 )

@@ -40,5 +40,6 @@ REWRITE: Final = Rewrite(
     name="joined-tasks",
     summary="A kernel that follows another, and a pattern that follows a kernel, run in the task that is active.",
     source="WSE tasks run to completion and issue what they start (Cerebras SDK documentation, tasks and microthreads)",
+    position=230,
     apply=_apply,
 )

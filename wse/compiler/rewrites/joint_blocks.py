@@ -133,6 +133,7 @@ REWRITE: Final = Rewrite(
     name="joint-blocks",
     summary="Sums of the block that all tokens use travel with those of the experts, inward and outward.",
     source="this project: sums along the same lines that do not wait for each other are one message",
+    position=20,
     apply=_apply,
     invalid=needs_shared_block,
 )

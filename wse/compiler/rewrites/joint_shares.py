@@ -78,6 +78,7 @@ REWRITE: Final = Rewrite(
     name="joint-shares",
     summary="Shares of what the experts and the block beside them are activated to are swapped in one message.",
     source="this project: words along the same lines that do not wait for each other are one message",
+    position=140,
     apply=_apply,
     invalid=needs_shared_block,
 )

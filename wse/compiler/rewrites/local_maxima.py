@@ -112,6 +112,7 @@ REWRITE: Final = Rewrite(
     name="local-maxima",
     summary="Rows shift softmax by their own maximum and rescale once; the common one is found meanwhile.",
     source="online softmax (Milakov and Gimelshein, arXiv 1805.02867)",
+    position=50,
     apply=_apply,
     invalid=needs_float32_sums,
 )

@@ -76,6 +76,7 @@ REWRITE: Final = Rewrite(
     name="merged-sums",
     summary="Sums of softmax and weighted values travel in one all-reduce.",
     source="Flash-Decoding (Dao et al., 2023): partial sums and values of a split cache reduced at once",
+    position=30,
     apply=_apply,
     invalid=needs_float32_sums,
 )

@@ -278,6 +278,7 @@ REWRITE: Final = Rewrite(
     name=NORM_SCALES,
     summary="Sums of squares of a norm travel with the partial sums of the product that follows, which is scaled.",
     source="FlashNorm (Graef et al., arXiv 2407.09577): RMSNorm's scale deferred past the matrix product",
+    position=10,
     apply=_apply,
     invalid=_invalid,
     holds_tiles=lambda spec: spec.norm == "layer",

@@ -40,6 +40,7 @@ REWRITE: Final = Rewrite(
     name="picked-heads",
     summary="The sums of softmax divide the heads that a row of PEs goes on with, and no others.",
     source="this project: work on values that nobody reads is left out",
+    position=60,
     apply=_apply,
     invalid=_invalid,
 )

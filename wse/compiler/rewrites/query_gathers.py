@@ -116,6 +116,7 @@ REWRITE: Final = Rewrite(
     name="query-gathers",
     summary="Queries of latent attention are gathered from the rows that make them, which rotate their own.",
     source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
+    position=70,
     apply=_apply,
     invalid=_invalid,
 )

@@ -157,6 +157,7 @@ REWRITE: Final = Rewrite(
     name="query-scales",
     summary="Scores are scaled by the norms of queries, which are worked out while scores are summed.",
     source="this project: a scale that is one number a head goes where the fewest elements are",
+    position=190,
     apply=_apply,
     invalid=_invalid,
 )

@@ -26,6 +26,8 @@ class Rewrite:
         name: Its name.
         summary: One sentence: what it does.
         source: Where the idea comes from.
+        position: Its place in the order in which rewrites are applied: one of a higher position is applied to what
+            those of lower ones have made.
         apply: What it does to the draft of a block of a context, with one of its settings. Where nothing in the block
             is of the form that it knows, it does nothing.
         invalid: Why it must not be used for a model and a request; empty where it may be.
@@ -37,6 +39,7 @@ class Rewrite:
     name: str
     summary: str
     source: str
+    position: int
     apply: Callable[[Context, Draft, int], None]
     invalid: Callable[[ModelSpec, Options], str] = always_valid
     settings: tuple[int, ...] = (1,)

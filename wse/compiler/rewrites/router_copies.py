@@ -57,6 +57,7 @@ REWRITE: Final = Rewrite(
     name=ROUTER_COPIES,
     summary="Stretches of columns have all of a router's outputs each, which are gathered and sent inside of them.",
     source="this project: what is small is kept near those that need it",
+    position=100,
     apply=_apply,
     invalid=gathers.REWRITE.invalid,
     settings=(1, 2),

@@ -128,6 +128,7 @@ REWRITE: Final = Rewrite(
     name=ROUTER_SCORES,
     summary="A router's sigmoid is taken on the columns that have its outputs, its softmax of chosen experts alone.",
     source="this project: a function of cut values is taken before they are replicated",
+    position=80,
     apply=_apply,
     invalid=_invalid,
 )

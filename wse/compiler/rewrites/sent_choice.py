@@ -40,6 +40,7 @@ REWRITE: Final = Rewrite(
     name=SENT_CHOICE,
     summary="The first part of a cut mixture sends what it normalised and chose, and the others choose nothing.",
     source="this project: what one stage has worked out is sent where it takes fewer cycles than to work it out again",
+    position=120,
     apply=_apply,
     invalid=_invalid,
     between_stages=True,

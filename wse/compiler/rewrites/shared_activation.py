@@ -109,6 +109,7 @@ REWRITE: Final = Rewrite(
     name="shared-activation",
     summary="Neighbours in a column activate a share of the features each, and swap what they have.",
     source="this project: work that is replicated along a line is divided where swapping costs less",
+    position=130,
     apply=_apply,
     settings=(8, 4, 16),
 )

@@ -34,5 +34,6 @@ REWRITE: Final = Rewrite(
     name="shared-colours",
     summary="Both directions of a level of a K-tree, and of a multicast, share colours.",
     source="Luczynski et al., HPDC 2024 (arXiv 2404.15888): a chain takes two colours by parity, a multicast one",
+    position=200,
     apply=_apply,
 )

@@ -71,6 +71,7 @@ REWRITE: Final = Rewrite(
     name="shared-exp",
     summary="Neighbouring columns of a head group take a share of the exponentials each, and swap what they have.",
     source="this project: work that is replicated along a line is divided where swapping costs less",
+    position=40,
     apply=_apply,
     settings=(8, 4, 16),
 )

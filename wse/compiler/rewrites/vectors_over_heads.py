@@ -30,5 +30,6 @@ REWRITE: Final = Rewrite(
     name="vectors-over-heads",
     summary="Vector operations of attention take an element of every head of a column, where that makes them fewer.",
     source="loop interchange; memory descriptors of the WSE have strides (Cerebras SDK documentation, data structures)",
+    position=150,
     apply=_apply,
 )

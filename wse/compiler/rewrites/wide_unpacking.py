@@ -39,6 +39,7 @@ REWRITE: Final = Rewrite(
     name=WIDE_UNPACKING,
     summary="More codes of quantised weights are unpacked at once, into what SRAM a layout leaves free.",
     source="this project: what starting an operation costs is spread over as long a vector as there is room for",
+    position=210,
     apply=_apply,
     invalid=_needs_codes,
     settings=tuple(UNPACKED_CODES * half_more // 2 << doublings for doublings in range(6) for half_more in (2, 3)),

@@ -17,6 +17,7 @@ from wse.compiler.search.attention_widths import column_counts
 from wse.compiler.search.chunks import first_that_fits
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials import cycles_of_layers, layers_on
 
 
 class FittedAttention(NamedTuple):
@@ -103,9 +104,9 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
     """About what layers take in a phase with attention on so many columns; infinite where colours run out."""
-    layers = replace(setup, attention_cols=cols).commonest_layers(trial.layout, trial.prefill, phase, tokens)
+    layers = layers_on(replace(setup, attention_cols=cols), trial.layout, trial.prefill, phase, tokens)
     of_pass = choice.rewrites if choice.verify_rewrites is None else choice.verify_rewrites
-    time = setup.layers_cycles(layers, of_pass if phase == VERIFY else choice.rewrites)
+    time = cycles_of_layers(setup, layers, of_pass if phase == VERIFY else choice.rewrites)
     return math.inf if time is None else time
 
 

@@ -20,11 +20,10 @@ from wse.arrays import F64, I64
 from wse.compiler.options import REPORT, Choice, Options, Rewrites, Trees
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.partition import placed_parts, plan_stages
-from wse.compiler.passes.place import place
 from wse.compiler.passes.shard import tiling_of
-from wse.compiler.pipeline import PIPELINE, PLACING, first_state
+from wse.compiler.pipeline import compile_until, first_state
 from wse.compiler.search.least_bytes import least_bytes
-from wse.compiler.search.tile_sizes import size_tiles
+from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.graph import op_graph
@@ -45,8 +44,8 @@ class CondensedModel:
     """A condensed model, cut for one choice.
 
     Attributes:
-        state: After partition, or further passes (`place`, `allocate`). Its layers are one of each kind for each
-            stage.
+        state: After the pass partition, or further passes (`compile_until`, `allocate`). Its layers are one of each
+            kind for each stage.
         further_layers: By layer, the number of further ones of its kind in its stage.
         layer_multiplicity: By layer, how many layers of the model it stands for, over all stages.
         stage_multiplicity: By stage, how many stages of the model it stands for.
@@ -59,36 +58,30 @@ class CondensedModel:
     stage_multiplicity: tuple[int, ...]
     classes: tuple[Hashable, ...]
 
-    def place(self) -> CondensedModel:
-        """The condensed model with all of its tiles and regions."""
-        state = self.state
-        return self if state.stages else replace(self, state=place(size_tiles(state)))
+    def compile_until(self, last: str) -> CondensedModel:
+        """Run the passes up to and including the one of that name, without tiles and checks."""
+        return replace(self, state=compile_until(last, self.state, WITHOUT_TILES, checked=False))
 
     def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> CondensedModel:
         """The condensed model with other rewrites, in every phase; tiles are cut anew where they go by these."""
         choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=trees)
         state = replace(self.state, choice=choice)
-        stages = state.stages if tiling_of(state) == tiling_of(self.state) else ()
-        return replace(self, state=replace(state, stages=stages))
-
-    def lower(self) -> CondensedModel:
-        """The condensed model with the steps of all phases."""
-        return replace(self, state=PIPELINE[1 + len(PLACING)](self.place().state))
+        is_placed = self.state.last_pass != "partition"
+        has_same_tiles = is_placed and tiling_of(state) == tiling_of(self.state)
+        return replace(self, state=replace(state, last_pass="place" if has_same_tiles else "partition"))
 
     def allocate(self) -> CondensedModel:
         """The condensed model after all passes but the last, fitting or not.
 
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
-        state = self.lower().state
-        state = replace(state, further_bytes=self._further_bytes(state))
-        for step in PIPELINE[2 + len(PLACING) : -1]:
-            state = step(state)
-        return replace(self, state=state)
+        lowered = self.compile_until("lower_ops")
+        further_bytes = lowered._further_bytes(lowered.state)
+        return replace(self, state=replace(lowered.state, further_bytes=further_bytes)).compile_until("allocate")
 
     def program(self) -> Program:
         """The Program, once `allocate`."""
-        program = PIPELINE[-1](self.state).program
+        program = self.compile_until("emit").state.program
         assert program is not None
         return program
 
@@ -104,7 +97,7 @@ class CondensedModel:
         return needed
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """The bytes of layers of the whole that are not in small, by stage, once `lower`."""
+        """The bytes of layers of the whole that are not in small, by stage, after the pass lower_ops."""
         further = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
@@ -293,6 +286,7 @@ def condense(
         options=replace(options, capacity=REPORT),
         graph=op_graph(small, options.scope, placed_parts(plans)),
         plans=tuple(plans),
+        last_pass="partition",
     )
     return CondensedModel(
         state=state,

@@ -6,29 +6,22 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from wse.arrays import F64
 from wse.compiler.options import REPORT
-from wse.compiler.search.candidates import Candidates
-from wse.compiler.search.forecast import Forecast, features
+from wse.compiler.search.layout_family import PATIENCE, LayoutFamily, Pick
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials import deciding_trials, try_layout
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
-from wse.models.tensors.model_tensors import parameters_per_token
 from wse_mappings.strategies.strategy import Layout
 
-MOST_TIMED, MOST_MISFITS, MOST_CUT, PATIENCE = 24, 8, 48, 3
-"""Layouts that are timed in small; that are tried and do not fit; whose weights alone do not; that are tried one after
-the other and none is the fastest so far."""
+MOST_TIMED, MOST_MISFITS, MOST_CUT = 24, 8, 48
+"""Layouts that are timed in small; that are tried and do not fit; whose weights alone do not."""
 COARSE, FINE = 1, 4
 """Sides of regions for each time that a side doubles: of all layouts, and near the fastest."""
-ROW_HOPS, COLUMN_HOPS = 2, 7
-"""Hops of a layer in lengths of a row and of a column, as a first guess: all-reduces from the ends to the middle and
-back (He et al., WaferLLM, OSDI 2025)."""
 
 
 def explore(setup: TrialSetup) -> list[Trial]:
@@ -117,99 +110,12 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
             yield other
 
 
-class _Pick(NamedTuple):
-    """A candidate of a family by its number, and the cycles or bytes that are forecast."""
-
-    forecast: float
-    family: _Family
-    number: int
-
-
-class _Family:
-    """Layouts that share forecasts: with the same products of prefill, and the same things spread over wafers.
-
-    Their ``experts`` are placed alike; they may need ``most_bytes`` beside those that are reserved.
-    """
-
-    def __init__(self, setup: TrialSetup, experts: str | None, most_bytes: float) -> None:
-        spec, wafer = setup.spec, setup.wafer
-        hops = setup.options.context * spec.layer_count * wafer.hop_cycles
-        macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
-        self.candidates = Candidates(demand=setup.demand_with(experts), most_bytes=most_bytes)
-        self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
-        # beside the least, on a part of a mesh and on all of it
-        self._further_bytes = {is_part: Forecast((0.0,) * 7) for is_part in (True, False)}
-        self._many_users = setup.many_users
-        self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
-        self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
-
-    def fastest(self, free_bytes: float) -> _Pick | None:
-        """The open candidate that is forecast to be the fastest, of those that are to fit; None without one.
-
-        As long as none was timed it is one of a whole mesh, so that each mapping as it is has its turn.
-        """
-        known, features_of_all = self.candidates, self._features()
-        needed_bytes = self._bytes(features_of_all)
-        fits = needed_bytes <= free_bytes
-        numbers = np.flatnonzero(known.open & fits).tolist()
-        if not self._cycles.trials:
-            numbers = [number for number in numbers if known.layouts[number].mesh is None] or numbers
-        cycles = self._cycles.of(features_of_all)
-        if self._many_users:
-            cycles = cycles / self._passes_at_once(free_bytes - needed_bytes)
-        return self._least(numbers, cycles)
-
-    def _passes_at_once(self, free_bytes: F64) -> F64:
-        """Estimate how many passes of each candidate are in flight: at most one per stage, and no more than caches fit.
-
-        Args:
-            free_bytes: Free bytes per PE beside the caches of one pass, as forecast; float64 ``[candidates]``.
-        """
-        passes = 1 + np.floor(free_bytes / self._cache_bytes)
-        return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
-
-    def emptiest(self, free_bytes: float) -> _Pick | None:
-        """The open candidate that is forecast to need the fewest bytes, of those that may fit; None without one.
-
-        Nor is there one where it would need too many even if the forecast were off by as much as the last ones were.
-        """
-        known, misses = self.candidates, self.byte_misses[-PATIENCE:]
-        numbers = np.flatnonzero(known.open & (known.least_bytes <= free_bytes)).tolist()
-        pick = self._least(numbers, self._bytes(self._features()))
-        settled = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
-        return None if settled else pick
-
-    def _least(self, numbers: list[int], forecasts: F64) -> _Pick | None:
-        if not numbers:
-            return None
-        best = numbers[int(np.argmin(forecasts[numbers]))]
-        return _Pick(float(forecasts[best]), self, best)
-
-    def learn(self, number: int, needed_bytes: float, cycles: float | None) -> None:
-        """Take in the bytes that a candidate needs, beside what is reserved, and its cycles if it was timed."""
-        of_candidate = self._features()[number]
-        further = self._further_bytes[self.candidates.layouts[number].mesh is not None]
-        further.learn(of_candidate, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
-        if cycles is not None:
-            self._cycles.learn(of_candidate, cycles)
-
-    def _bytes(self, features_of_all: F64) -> F64:
-        """The bytes that are forecast for each candidate, on a part of a mesh by what others on a part needed."""
-        is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
-        further = {part: forecast.of(features_of_all) for part, forecast in self._further_bytes.items()}
-        return self.candidates.least_bytes + np.where(is_part, further[True], further[False])
-
-    def _features(self) -> F64:
-        of = self.candidates
-        return features(of.rows, of.cols, of.even_rows, of.even_cols, of.stages)
-
-
 class _Exploration:
     """The layouts that may be tried, those that were, and what was learnt from them."""
 
     def __init__(self, setup: TrialSetup) -> None:
         self._setup = setup
-        self._families: dict[tuple[object, ...], _Family] = {}
+        self._families: dict[tuple[object, ...], LayoutFamily] = {}
         self._most_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
         self.trials: list[Trial] = []
         self.errors: list[BadMesh | DoesNotFit] = []
@@ -243,7 +149,7 @@ class _Exploration:
                 by_family[of_layout.spans_wafers, of_layout.experts_apart, products, layout.experts].append(layout)
         for key, members in by_family.items():
             if key not in self._families:
-                self._families[key] = _Family(self._setup, members[0].experts, self._free_bytes)
+                self._families[key] = LayoutFamily(self._setup, members[0].experts, self._free_bytes)
             self._families[key].candidates.add(members)
         self._in_vain = 0
 
@@ -282,7 +188,7 @@ class _Exploration:
         for family, number in sorted(known, key=lambda one: one[0].candidates.least_bytes[one[1]])[:MOST_MISFITS]:
             layout = family.candidates.layouts[number]
             try:
-                return [replace(self._setup, timing=None).trial(layout, self._setup.products(layout)[-1])]
+                return [try_layout(replace(self._setup, timing=None), layout, self._setup.products(layout)[-1])]
             except (BadMesh, DoesNotFit) as error:
                 self.errors.append(error)
         return []
@@ -296,7 +202,7 @@ class _Exploration:
         """About how far forecasts are off now, relative."""
         return float(np.median(self._misses[-PATIENCE:])) if self._misses else 0.0
 
-    def _try(self, pick: _Pick) -> tuple[float | None, float | None]:
+    def _try(self, pick: Pick) -> tuple[float | None, float | None]:
         """Try a layout, if its weights alone fit, and learn from it: its bytes, if it can be, and cycles, if timed.
 
         Returns its bytes per PE without the reserved ones, and its dominant cycles.
@@ -309,7 +215,7 @@ class _Exploration:
         try:
             needed = setup.least_bytes(layout, products[-1])
             if setup.allows(needed):
-                trials = setup.deciding_trials(layout, products, self._fastest_cycles)
+                trials = deciding_trials(setup, layout, products, self._fastest_cycles)
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
             return None, None
@@ -342,11 +248,11 @@ class _Exploration:
     def _try_other(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> None:
         """Try the fastest layout changed, where it can be."""
         try:
-            self.trials.append(self._setup.trial(layout, prefill, worth_cycles))
+            self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
 
 
-def _first(picks: Iterable[_Pick | None]) -> _Pick | None:
+def _first(picks: Iterable[Pick | None]) -> Pick | None:
     """The pick of the least forecast."""
     return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)

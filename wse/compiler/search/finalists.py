@@ -16,6 +16,7 @@ from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.search.trees import FittedTrees, fit_trees
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials import dominant_cycles, fastest_product_first, request_cycles
 from wse.compiler.search.unpacking import fit_unpacking
 from wse.errors import DoesNotFit
 from wse.program.program import Program
@@ -50,6 +51,7 @@ class Finalists:
         self._fitted = fitted
         self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}
+        self._sized: dict[tuple[Layout, str | None], list[Trial]] = {}
         self._seen_keys: set[object] = set()
         self.finalists: list[Finalist] = []
         self.failures: list[DoesNotFit] = []
@@ -63,7 +65,7 @@ class Finalists:
             margin: Maximum excess of a layout's request cycles over those of the first one, as a fraction.
         """
         compiled: list[Trial] = []
-        for products in fastest_request_first(self._setup, fitting):
+        for products in self._fastest_request_first(fitting):
             if compiled and (
                 not self._has_cost
                 or len(compiled) == max_layouts
@@ -93,8 +95,31 @@ class Finalists:
         cut = trial.layout._replace(groups=None, experts=None, block_parts=0)
         return {cut, (trial.needed_bytes, trial.token_cycles)}
 
+    def _fastest_request_first(self, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
+        """Yield the trials of each layout, the fastest product with its best chunks first, the fastest request first.
+
+        Only the first `NEAREST` layouts are ordered by the whole request: fewer where the longer phase of one alone
+        takes longer than the whole request on another. The others follow in their given order.
+        """
+        sized: list[list[Trial]] = []
+        for products in fitting[:NEAREST]:
+            fastest = min((request_cycles(self._setup, one[0]) for one in sized), default=math.inf)
+            if dominant_cycles(products[0]) > fastest:
+                break
+            sized.append(self._with_chunks(products, sized[0][0].prefill if sized else None))
+        yield from sorted(sized, key=lambda products: request_cycles(self._setup, products[0]))
+        for products in fitting[len(sized) :]:
+            yield self._with_chunks(products, sized[0][0].prefill)
+
+    def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
+        """Return the trials of a layout as `fastest_product_first` makes them, once for each preferred product."""
+        key = products[0].layout, preferred
+        if key not in self._sized:
+            self._sized[key] = fastest_product_first(self._setup, products, preferred)
+        return self._sized[key]
+
     def _is_too_slow(self, trial: Trial, fastest: Trial, margin: float) -> bool:
-        return self._setup.request_cycles(trial) > (1 + margin) * self._setup.request_cycles(fastest)
+        return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
         """Compile a layout with its products for prefill in order, and return the first trial that compiled.
@@ -155,25 +180,3 @@ def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
     if not trees.choice.trees:
         return ()
     return (RewriteTrial(name=FITTED_TREES, setting=1, saved_cycles=trees.saved_cycles.get(phase, 0.0)),)
-
-
-def fastest_request_first(setup: TrialSetup, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
-    """The trials of each layout, of the fastest product first and with its best chunks, the fastest request first.
-
-    Only the first `NEAREST` layouts are ordered by the whole request: fewer where the longer phase of one alone takes
-    longer than the whole request on another. The others follow in their given order.
-    """
-    sized: list[list[Trial]] = []
-    for products in fitting[:NEAREST]:
-        fastest = min(map(setup.request_cycles, (one[0] for one in sized)), default=math.inf)
-        if dominant_cycles(products[0]) > fastest:
-            break
-        sized.append(setup.fastest_product_first(products, sized[0][0].prefill if sized else None))
-    yield from sorted(sized, key=lambda products: setup.request_cycles(products[0]))
-    for products in fitting[len(sized) :]:
-        yield setup.fastest_product_first(products, sized[0][0].prefill)
-
-
-def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles by which a search compares layouts; 0 where the trial was not timed."""
-    return trial.dominant_cycles or 0.0

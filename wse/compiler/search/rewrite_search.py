@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, WIDE_UNPACKING, Choice, Options, Rewrites
-from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
+from wse.compiler.rewrites.catalogue import known_rewrites
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.attention_columns import fit_pass
 from wse.compiler.search.trees import fit_trees, without_fitted
 from wse.compiler.search.trial import Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials import cycles_of_layers, layers_on, try_layout
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse_mappings.strategies.strategy import Layout
@@ -44,22 +46,22 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
     on the commonest layer of each kind; where those that pay there do not fit with all that a PE holds, on the model
     in small, of which only what fits is timed.
     """
-    layers = setup.commonest_layers(trial.layout, trial.prefill, DECODE)
+    layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
     def token_cycles(rewrites: Rewrites) -> float | None:
-        return replace(setup, rewrites=rewrites).trial(trial.layout, trial.prefill).token_cycles
+        return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
-    paying = _paying_rewrites(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
+    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), forced=forced)
     between = [] if forced or not trial.layout.block_parts else _between_stages(candidates)
     paying = _with_paying(paying, between, token_cycles)
     chosen = replace(setup, rewrites=settings_of(paying), timing=None)
-    if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options):
+    if try_layout(chosen, trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
     return _paying_rewrites(setup, candidates, token_cycles, forced=forced)
 
 
 def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
-    return [(name, setting) for name, setting in candidates if REWRITES[name].between_stages]
+    return [(name, setting) for name, setting in candidates if known_rewrites()[name].between_stages]
 
 
 def _with_paying(
@@ -82,10 +84,10 @@ def try_verify_rewrites(
 
     None where those that pay do not fit with all that a PE holds.
     """
-    layers = setup.commonest_layers(trial.layout, trial.prefill, VERIFY)
-    paying = _paying_rewrites(setup, candidates, partial(setup.layers_cycles, layers), forced=forced)
+    layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
+    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), forced=forced)
     chosen = replace(setup, verify_rewrites=settings_of(paying), timing=None)
-    return paying if chosen.trial(trial.layout, trial.prefill).may_be_compiled(setup.options) else None
+    return paying if try_layout(chosen, trial.layout, trial.prefill).may_be_compiled(setup.options) else None
 
 
 def verify_choice(
@@ -148,7 +150,7 @@ def _paying_rewrites(
     names = [name for name, _ in candidates]
     best, chosen = dict(candidates), dict(setup.rewrites)
     for name in chosen:  # 1
-        best = min(({**best, name: setting} for setting in REWRITES[name].settings), key=cycles)
+        best = min(({**best, name: setting} for setting in known_rewrites()[name].settings), key=cycles)
     chosen, before = {name: best[name] for name in chosen}, None
     while not forced and chosen != before:  # 2
         before = chosen

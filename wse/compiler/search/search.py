@@ -7,39 +7,27 @@ caller, decides between them.
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wse.compiler.options import (
-    DECODE,
-    FUSED,
-    REFUSE,
-    THIN_GEMM,
-    VERIFY,
-    Choice,
-    Options,
-    Rewrites,
-    unsupported_on_mesh,
-)
-from wse.compiler.pipeline import compile_choice, with_tiles
-from wse.compiler.rewrites.recipes import REWRITES, rewrites_of
+from wse.compiler.options import DECODE, FUSED, REFUSE, VERIFY, Choice, Options, Rewrites
+from wse.compiler.pipeline import with_tiles
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.attention_columns import free_columns
 from wse.compiler.search.check import check_mesh, check_names
-from wse.compiler.search.explore import emptiest_trials, explore
-from wse.compiler.search.finalists import Cost, Finalists, dominant_cycles, tree_trials, with_cheaper_attention
+from wse.compiler.search.explore import emptiest_trials
+from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials, with_cheaper_attention
+from wse.compiler.search.first_trials import fastest_first, refusal, tried_first, try_layouts, within_limits
 from wse.compiler.search.misfits import Misfits
 from wse.compiler.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.compiler.search.trees import without_fitted
 from wse.compiler.search.trial import Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
-from wse.errors import BadInput, BadMesh, DoesNotFit, TooFewColours
+from wse.errors import BadMesh, TooFewColours
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse_mappings.strategies.strategy import Layout
 
 FINALISTS, MARGIN = 2, 0.004
 """Layouts that are compiled whole, the fastest in small, and by how much longer than the first others may take for a
@@ -131,63 +119,104 @@ def search(
     check_mesh(spec, wafer, options)
     asked = rewrites_of(spec, options)
     rewrites = without_fitted(asked)
-    fitted = {name for name, _ in asked} - {name for name, _ in rewrites} if timing is not None else set[str]()
-    at_first = rewrites if timing is None else _tried_first(rewrites, options)
+    is_timed = timing is not None
     setup = TrialSetup(
         spec=spec,
         wafer=wafer,
         software=software,
         options=options,
-        rewrites=at_first,
+        rewrites=tried_first(rewrites, options) if is_timed else rewrites,
         timing=timing,
         many_users=breadth.many_users,
     )
     # 1. Trials in small.
-    setup, trials = _within_limits(setup, _trials)
-    fitting = _fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
-    best = fitting[0][0] if fitting else None
+    setup, trials = within_limits(setup, try_layouts)
+    fitting = fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
     # 2. Rewrites that pay.
-    rewritten: tuple[RewriteTrial, ...] = ()
-    of_pass: tuple[RewriteTrial, ...] | None = None
-    if timing is not None and best is not None:
-        setup = replace(setup, attention_cols=free_columns(setup, best))
-    if timing is not None and rewrites and best is not None:
-        forced, all_rewrites = options.schedule != FUSED, setup
-        rewritten = try_rewrites(setup, rewrites, best, forced=forced)
-        setup = replace(setup, rewrites=settings_of(rewritten))
-        of_pass = try_verify_rewrites(all_rewrites, rewrites, best, forced=forced) if options.verify_tokens else None
-        if of_pass is not None:
-            setup = replace(setup, verify_rewrites=settings_of(of_pass))
+    paying = _PayingRewrites(setup)
+    if is_timed and fitting:
+        paying = _paying_rewrites(setup, rewrites, fitting[0][0])
     # 3. The fastest, compiled whole.
-    finalist_search = Finalists(setup, fitted, has_cost=cost is not None)
+    fitted_later = {name for name, _ in asked} - {name for name, _ in rewrites} if is_timed else set[str]()
+    finalist_search = Finalists(paying.setup, fitted_later, has_cost=cost is not None)
     finalist_search.compile_fastest(fitting, breadth.finalists, breadth.margin)
     if breadth.whole_wafer_finalists:
-        whole_wafer_layouts = [products for products in fitting if products[0].layout.mesh is None]
-        finalist_search.compile_fastest(whole_wafer_layouts, breadth.whole_wafer_finalists, breadth.margin)
-    finalists = finalist_search.finalists
+        on_whole_wafers = [products for products in fitting if products[0].layout.mesh is None]
+        finalist_search.compile_fastest(on_whole_wafers, breadth.whole_wafer_finalists, breadth.margin)
     trials = finalist_search.with_updated_trials(trials)
-    if not finalists:
-        raise finalist_search.failures[0] if finalist_search.failures else _refusal(setup, trials)
+    if not finalist_search.finalists:
+        raise finalist_search.failures[0] if finalist_search.failures else refusal(paying.setup, trials)
     # 4. The least cost.
-    costs = [0.0] if cost is None or len(finalists) == 1 else [cost(one.program) for one in finalists]
-    order = sorted(range(len(costs)), key=lambda i: costs[i])
-    best_finalist = finalists[order[0]]
-    if cost is not None and best_finalist.attention_cols and best_finalist.saved_by_attention < MARGIN:
-        best_finalist = with_cheaper_attention(setup, best_finalist, fitted, cost)
-        finalists[order[0]] = best_finalist
-        costs[order[0]] = cost(best_finalist.program) if len(costs) > 1 else 0.0
-    trees, chosen_options = best_finalist.trees, setup.options_on(best_finalist.trial.layout)
+    ranked = _cheapest_first(paying.setup, finalist_search.finalists, fitted_later, cost)
+    return _compilation(paying, trials, ranked)
+
+
+class _PayingRewrites(NamedTuple):
+    """The setup of a search with the rewrites that pay on the fastest layout, and what each of them saves.
+
+    Attributes:
+        setup: Inputs of further trials.
+        of_token: The rewrites that pay in decode.
+        of_pass: Those that pay in a pass over several tokens of one user; None where it has the same.
+    """
+
+    setup: TrialSetup
+    of_token: tuple[RewriteTrial, ...] = ()
+    of_pass: tuple[RewriteTrial, ...] | None = None
+
+
+def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest: Trial) -> _PayingRewrites:
+    """Fit the columns of attention to the fastest layout, and leave out the rewrites that do not pay there."""
+    options = setup.options
+    setup = replace(setup, attention_cols=free_columns(setup, fastest))
+    if not rewrites:
+        return _PayingRewrites(setup)
+    forced = options.schedule != FUSED
+    of_token = try_rewrites(setup, rewrites, fastest, forced=forced)
+    of_pass = try_verify_rewrites(setup, rewrites, fastest, forced=forced) if options.verify_tokens else None
+    setup = replace(setup, rewrites=settings_of(of_token))
+    if of_pass is not None:
+        setup = replace(setup, verify_rewrites=settings_of(of_pass))
+    return _PayingRewrites(setup, of_token, of_pass)
+
+
+def _cheapest_first(
+    setup: TrialSetup, finalists: Sequence[Finalist], fitted_later: Collection[str], cost: Cost | None
+) -> list[tuple[Finalist, float | None]]:
+    """Return the finalists with their costs, the cheapest first; without a cost function the first finalist alone.
+
+    The cost is None where there is one finalist. The cheapest one is also compiled with attention on all columns where
+    that may cost less.
+    """
+    ranked: list[tuple[Finalist, float | None]] = [(finalists[0], None)]
+    if cost is None:
+        return ranked
+    if len(finalists) > 1:
+        costs = [cost(one.program) for one in finalists]
+        ranked = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
+    best = ranked[0][0]
+    if best.attention_cols and best.saved_by_attention < MARGIN:
+        best = with_cheaper_attention(setup, best, fitted_later, cost)
+        ranked[0] = best, cost(best.program) if len(ranked) > 1 else None
+    return ranked
+
+
+def _compilation(
+    paying: _PayingRewrites, trials: Sequence[Trial], ranked: Sequence[tuple[Finalist, float | None]]
+) -> Compilation:
+    """Return the first of the ranked finalists with its tiles, and what the search has tried."""
+    setup, best, of_pass = paying.setup, ranked[0][0], paying.of_pass
+    options, choice = setup.options_on(best.trial.layout), best.trees.choice
     return Compilation(
-        program=with_tiles(best_finalist.program, spec, wafer, software, chosen_options, trees.choice),
-        options=chosen_options,
-        choice=trees.choice,
+        program=with_tiles(best.program, setup.spec, setup.wafer, setup.software, options, choice),
+        options=options,
+        choice=choice,
         trials=tuple(trials),
-        compiled=tuple((finalists[i].trial, costs[i] if len(costs) > 1 else None) for i in order),
-        rewrites=(*rewritten, *best_finalist.unpacking, *tree_trials(trees, DECODE)),
-        verify_rewrites=None if of_pass is None else (*of_pass, *tree_trials(trees, VERIFY)),
+        compiled=tuple((one.trial, cycles) for one, cycles in ranked),
+        rewrites=(*paying.of_token, *best.unpacking, *tree_trials(best.trees, DECODE)),
+        verify_rewrites=None if of_pass is None else (*of_pass, *tree_trials(best.trees, VERIFY)),
         candidates=tuple(
-            Candidate(finalists[i].program, setup.options_on(finalists[i].trial.layout), finalists[i].trees.choice)
-            for i in order
+            Candidate(one.program, setup.options_on(one.trial.layout), one.trees.choice) for one, _ in ranked
         ),
     )
 
@@ -214,7 +243,7 @@ def fits(
         wafer=wafer,
         software=software,
         options=replace(options, capacity=REFUSE),
-        rewrites=_tried_first(without_fitted(rewrites_of(spec, options)), options),
+        rewrites=tried_first(without_fitted(rewrites_of(spec, options)), options),
         misfits=Misfits() if misfits is None else misfits,
         whole_layers=whole_layers,
     )
@@ -222,89 +251,9 @@ def fits(
         check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    setup, trials = _within_limits(setup, emptiest_trials)
+    setup, trials = within_limits(setup, emptiest_trials)
     if trials and not any(trial.needed_bytes for trial in trials):
-        refusal = _refusal(setup, trials)
-        if isinstance(refusal, TooFewColours):
-            raise refusal
+        error = refusal(setup, trials)
+        if isinstance(error, TooFewColours):
+            raise error
     return any(trial.fits for trial in trials)
-
-
-def _tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
-    """Those of some rewrites that layouts are tried with: of all that are valid, not those between stages.
-
-    These are tried on the fastest layout alone.
-    """
-    return tuple(one for one in rewrites if options.schedule != FUSED or not REWRITES[one[0]].between_stages)
-
-
-def _within_limits(
-    setup: TrialSetup, try_layouts: Callable[[TrialSetup], list[Trial]]
-) -> tuple[TrialSetup, list[Trial]]:
-    """The trials with the rewrites of a setup, as far as there are colours and SRAM for them.
-
-    Without any where all of these need too many colours everywhere; without those that PEs hold tiles for where
-    nothing fits with these.
-    """
-    trials = try_layouts(setup)
-    if setup.rewrites and trials and not any(trial.needed_bytes for trial in trials):
-        setup = replace(setup, rewrites=())
-        trials = try_layouts(setup)
-    without_tiles = tuple(one for one in setup.rewrites if not REWRITES[one[0]].holds_tiles(setup.spec))
-    if len(without_tiles) < len(setup.rewrites) and not any(trial.may_be_compiled(setup.options) for trial in trials):
-        setup = replace(setup, rewrites=without_tiles)
-        trials = try_layouts(setup)
-    return setup, trials
-
-
-def _trials(setup: TrialSetup) -> list[Trial]:
-    """Try layouts and products on reduced models: all, or the promising ones where many of them are to be timed.
-
-    Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
-    """
-    layouts = setup.layouts()
-    if setup.timing is not None and (setup.many_users or len(layouts) > FINALISTS):
-        return explore(setup)
-    untimed = replace(setup, timing=None)
-    trials: list[Trial] = []
-    misfits: list[BadMesh] = []
-    for tried in (layouts, *setup.fallback_layouts(layouts)):
-        for layout, product in [(other, product) for other in tried for product in setup.products(other)]:
-            try:
-                trials.append(untimed.trial(layout, product))
-            except BadMesh as error:
-                misfits.append(error)
-        if any(trial.fits for trial in trials):
-            break
-    if misfits and not trials:
-        raise misfits[0]
-    return trials
-
-
-def _fastest_first(trials: list[Trial]) -> list[list[Trial]]:
-    """The trials of each layout, the fastest first, and the fastest layout first; where none was timed, as they are."""
-    by_layout: dict[Layout, list[Trial]] = defaultdict(list)
-    for trial in trials:
-        by_layout[trial.layout].append(trial)
-    products = [sorted(alike, key=dominant_cycles) for alike in by_layout.values()]
-    return sorted(products, key=lambda alike: dominant_cycles(alike[0]))
-
-
-def _refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
-    """The error that says why nothing that was tried can be."""
-    spec, wafer, options = setup.spec, setup.wafer, setup.options
-    if trials:
-        least = min(trials, key=lambda trial: trial.needed_bytes or math.inf)
-        try:
-            compile_choice(spec, wafer, setup.software, *setup.least_choice(least.layout, least.prefill))
-        except DoesNotFit as error:
-            return error
-    what = unsupported_on_mesh(spec, options)
-    if what:
-        message = f"{options.prefill}: not known for {what}, which {spec.name} has: prefill by {THIN_GEMM}"
-        return BadInput(message)
-    message = (
-        f"{options.prefill}: needs a square region, and those of {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
-        f"choose a square --region, or prefill by {THIN_GEMM}"
-    )
-    return BadMesh(message)

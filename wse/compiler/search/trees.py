@@ -155,7 +155,7 @@ def in_groups(
     In one of each PE where it has fewer.
     """
     choice = _with_trees(choice)
-    state = condense(spec, wafer, software, options, choice).lower().state
+    state = condense(spec, wafer, software, options, choice).compile_until("lower_ops").state
     sizes = dict.fromkeys(size for phase in state.phases for run in phase.steps.runs for size in _sizes(run))
     return replace(choice, trees=tuple((size, min(groups, size.pes)) for size in sizes))
 
@@ -171,7 +171,7 @@ def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> CondensedModel:
     """The condensed model after lowering, with one chunk of a prompt, which stands for all."""
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
-    return condense(setup.spec, setup.wafer, setup.software, options, choice).lower()
+    return condense(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from wse.arrays import F64
 from wse.compiler.demand import demand_of
 from wse.compiler.options import (
     DECODE,
@@ -18,35 +16,27 @@ from wse.compiler.options import (
     PREFILL_PRODUCTS,
     REPORT,
     THIN_GEMM,
-    VERIFY,
     Choice,
     Options,
     Rewrites,
-    Trees,
     unsupported_on_mesh,
 )
 from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.condense import CondensedModel, commonest_layers, condense
+from wse.compiler.search.condense import CondensedModel, condense
 from wse.compiler.search.misfits import Misfits
-from wse.compiler.search.sizes import chunk_sizes
-from wse.compiler.search.trial import ChunkTime, PromptTime, Timer, Trial
+from wse.compiler.search.trial import Timer
 from wse.compiler.strategies import strategies, strategy
-from wse.errors import BadInput, DoesNotFit
+from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import cache_bytes
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import AUTO
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout
 
 SMALLEST_HEAD_CHUNK = 16
 """Vocabulary entries of a column at once, at least: fewer would only add launches."""
-
-SMALL_CHUNK = 8
-"""Tokens of a prompt at once in a trial that tells how chunks grow; as many on a row where they lie on rows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,153 +169,13 @@ class TrialSetup:
         routed = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
         return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, routed) // cols)
 
-    def trial(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
-        """A trial in small, timed if that is asked for and it fits.
-
-        1. With a token of the prompt at once: what a PE needs, and what a decoded token takes. Where one of the stages
-           is as one that did not fit, what that needed.
-        2. If prompts that are read so take longer than what is generated, with a small chunk too: bytes and cycles are
-           about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes. Not where
-           what is generated takes more than ``worth_cycles`` alone: then it is what counts.
-
-        Raises:
-            BadMesh: the mesh has no room for the regions.
-        """
-        # 1. A token at once.
-        trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
-        small = self._condense(layout, prefill, 1)
-        if not self.allows(known := self.misfits.needed_bytes(small)):
-            return replace(trial, needed_bytes=known)
-        try:
-            allocated, of_stages = _allocated(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill))
-        except DoesNotFit:
-            return trial
-        self.misfits.learn(small, of_stages, self.wafer.sram_bytes_per_pe)
-        needed = max(of_stages)
-        trial = replace(trial, needed_bytes=needed, fits=needed <= self.wafer.sram_bytes_per_pe)
-        if self.timing is None or allocated is None:
-            return trial
-        small, program = allocated, self._amid_prompt(allocated.program())
-        step, (of_chunk, of_token) = self.row_tokens(layout, prefill), self._by_step(program, (0, len(program.prefill)))
-        first, decoded = _chunk_time(small, program, of_chunk), small.sum_over_model(program, program.decode, of_token)
-        prompts = PromptTime(first.of_all(sum(self.options.prompt_tokens) / step), step, first, sized=False)
-        trial = replace(trial, token_cycles=decoded, passes=self.passes_at_once(small))
-        generated = decoded * self.timing.new_tokens / trial.passes
-        if generated > worth_cycles:
-            return replace(trial, prompts=prompts, dominant_cycles=generated)
-        # 2. A small chunk.
-        trial = self._time_prompts(trial, prompts)
-        return self.with_chunk(trial) if prompts.cycles > generated else trial
-
-    def deciding_trials(self, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
-        """The trials of a layout with its products, the least demanding last, up to the one that it is ranked by.
-
-        The least demanding comes first. Another product makes prompts faster, which count where they take longer than
-        what is generated. Errors and ``worth_cycles`` as of `trial`.
-        """
-        trials: list[Trial] = []
-        for product in reversed(products):
-            trials.append(self.trial(layout, product, worth_cycles))
-            generated = self._generated_cycles(trials[-1])
-            if generated is not None and trials[-1].dominant_cycles == generated:
-                break
-        return trials
-
-    def _generated_cycles(self, trial: Trial) -> float | None:
-        """The cycles that all generated tokens take over the passes at once, if the trial was timed."""
-        if self.timing is None or trial.token_cycles is None:
-            return None
-        return trial.token_cycles * self.timing.new_tokens / trial.passes
-
-    def request_cycles(self, trial: Trial) -> float:
-        """Return the cycles of prompts and of generated tokens over the passes at once; 0 where it was not timed."""
-        return (self._generated_cycles(trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
-
-    def _time_prompts(self, trial: Trial, prompts: PromptTime) -> Trial:
-        """A trial whose token was timed, with the time of prompts."""
-        dominant_cycles = max(prompts.cycles, self._generated_cycles(trial) or 0.0)
-        return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
-
-    def fastest_product_first(self, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
-        """The trials of a layout with all its products, with about their best chunks, by what all prompts take then.
-
-        With the ``preferred`` product alone where the layout has that. As they are where they were not timed.
-        """
-        if any(trial.prompts is None for trial in trials):
-            return list(trials)
-        layout, tried = trials[0].layout, {trial.prefill: trial for trial in trials}
-        products = self.products(layout)
-        all_trials = [
-            tried[product] if product in tried else self.trial(layout, product)
-            for product in ([preferred] if preferred in products else products)
-            if product is not None
-        ]
-        timed = [self.with_chunk(trial) for trial in all_trials if trial.prompts is not None]
-        return sorted(timed, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
-
-    def with_chunk(self, trial: Trial) -> Trial:
-        """A timed trial with about the best chunk of those that fit, by the bytes and cycles of one token on a row.
-
-        Larger chunks take fewer cycles a token; smaller ones follow each other sooner through the stages.
-        """
-        assert trial.prompts is not None
-        step, longest = self.row_tokens(trial.layout, trial.prefill), max(self.options.prompt_tokens)
-        tokens = min(SMALL_CHUNK * step, longest)
-        further = ceil_div(tokens, step) - 1
-        if not further or trial.prompts.sized:
-            return trial
-        small = self._condense(trial.layout, trial.prefill, tokens).allocate()
-        needed, program = max(small.needed_bytes()), self._amid_prompt(small.program())
-        (of_chunk,) = self._by_step(program, (0,))
-        first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
-        bytes_of_row = (needed - trial.needed_bytes) / further
-        sizes = chunk_sizes(longest, step)
-        free = self.wafer.sram_bytes_per_pe - trial.needed_bytes
-        fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
-        prompts = []
-        for size in fitting:
-            rows = (ceil_div(size, step) - 1) / further
-            time = ChunkTime(*(one + rows * (other - one) for one, other in zip(first, longer, strict=True)))
-            cycles = time.of_all(sum(self.options.prompt_tokens) / size)
-            prompts.append(PromptTime(cycles, size, first, sized=True))
-        return self._time_prompts(trial, min(prompts))
-
-    def commonest_layers(self, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> CondensedModel:
-        """The commonest layer of each kind, for a decoded token, a pass over several of one user, or a chunk of so many
-        ``tokens`` of a prompt.
-        """
-        options, choice = self.least_choice(layout, prefill, tokens)
-        verify_tokens = options.verify_tokens if phase == VERIFY else 0
-        of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
-        return commonest_layers(condense(self.spec, self.wafer, self.software, of_phase, choice)).place()
-
-    def layers_cycles(self, layers: CondensedModel, rewrites: Rewrites, trees: Trees = ()) -> float | None:
-        """About what the layers take with some rewrites, by the commonest of each kind; None where colours run out."""
-        try:
-            small = layers.with_rewrites(rewrites, trees).allocate()
-        except DoesNotFit:
-            return None
-        program = small.program()
-        return small.sum_over_model(program, program.phases[0], self._by_step(program, (0,))[0])
-
     def allows(self, needed: float) -> bool:
         """Whether a PE may be asked to hold so many bytes."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
-    def _condense(self, layout: Layout, prefill: str, tokens: int) -> CondensedModel:
+    def condense(self, layout: Layout, prefill: str, tokens: int) -> CondensedModel:
         """The condensed model with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
         return condense(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
-
-    def _by_step(self, program: Program, phases: Sequence[int]) -> list[F64]:
-        """Cycles of the steps of some phases of a Program in small."""
-        assert self.timing is not None
-        return self.timing.by_step(program, phases)
-
-    def _amid_prompt(self, program: Program) -> Program:
-        """A Program in small with its first chunk in the middle of the longest prompt, behind what is cached there."""
-        chunk, *others = program.phases
-        before = ceil_div(max(self.options.prompt_tokens) - chunk.tokens, 2)
-        return replace(program, phases=(replace(chunk, cached=before), *others))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
         """Tokens of which a row of a region holds one each."""
@@ -333,16 +183,16 @@ class TrialSetup:
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
         """Bytes that the fullest PE needs at least: a small part of the work of a trial. Errors as of `trial`."""
-        return self._condense(layout, prefill, 1).least_bytes()
+        return self.condense(layout, prefill, 1).least_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
         """PEs in the shortest row or column of any region."""
-        plans = self._condense(layout, prefill, 1).state.plans
+        plans = self.condense(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def widest_region(self, layout: Layout, prefill: str) -> int:
         """Columns of the widest region with attention."""
-        plans = self._condense(layout, prefill, 1).state.plans
+        plans = self.condense(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
@@ -373,23 +223,3 @@ def _keeps_layers(layout: Layout) -> bool:
     """Whether a mapping has each layer at one place, ops and experts."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)
-
-
-def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkTime:
-    """The time of the first chunk in the whole."""
-    phase = program.phases[0]
-    return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))
-
-
-@lru_cache(maxsize=8)  # what did not fit on the fewest wafers is tried on them again
-def _allocated(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
-) -> tuple[CondensedModel | None, tuple[int, ...]]:
-    """A condensed model, allocated, None where it does not fit and must; and the bytes that each of its stages needs.
-
-    Raises DoesNotFit where colours run out.
-    """
-    small = condense(spec, wafer, software, options, choice).allocate()
-    needed = tuple(small.needed_bytes())
-    fits = max(needed) <= wafer.sram_bytes_per_pe or options.capacity == REPORT
-    return small if fits else None, needed

@@ -8,11 +8,12 @@ from functools import cache
 from typing import Final
 
 from wse.compiler.options import DECODE, WIDE_UNPACKING, Choice, Rewrites
-from wse.compiler.rewrites.recipes import REWRITES
+from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.chunks import first_that_fits
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials import cycles_of_layers, layers_on
 
 LEAST_SAVING: Final = 0.01
 """The part of a token's cycles that twice as many codes have to save: their scratch is no room for caches any more."""
@@ -24,11 +25,12 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
     1. Cycles of a token on the commonest layer of each kind, for twice as many codes after another while that pays.
     2. The most codes up to these that fit, with the chunks of the choice.
     """
-    layers, settings = setup.commonest_layers(trial.layout, trial.prefill, DECODE), REWRITES[WIDE_UNPACKING].settings
+    layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
+    settings = known_rewrites()[WIDE_UNPACKING].settings
 
     @cache
     def cycles(setting: int) -> float:
-        time = setup.layers_cycles(layers, _with_setting(choice.rewrites, setting))
+        time = cycles_of_layers(setup, layers, _with_setting(choice.rewrites, setting))
         return math.inf if time is None else time
 
     paying = settings[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from wse.compiler.options import FUSED, RELEASED, Options
-from wse.compiler.rewrites.recipes import REWRITES
+from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.models.spec import ModelSpec
 from wse.reports.result import Doc, Result
@@ -36,7 +36,7 @@ def rewrites_result(
         return None
     used = {one.name: one for one in paying}
     results = []
-    for name, rewrite in REWRITES.items():
+    for name, rewrite in known_rewrites().items():
         if name in used:
             setting = used[name].setting if len(rewrite.settings) > 1 else None
             saved = used[name].saved_cycles
