@@ -23,7 +23,7 @@ from wse.request.option import options_of
 from wse.request.run_request import RunRequest
 from wse.request.serve_request import ServeRequest
 
-GOLDEN = Path(__file__).parents[1] / "traces/golden/v2"
+GOLDEN = Path(__file__).parents[1] / "traces/golden/v1"
 ESTIMATE = "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)"
 FUNCTIONS = {
     "run": RunRequest,
