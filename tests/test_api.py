@@ -24,7 +24,7 @@ from wse.studies.pattern.request import PatternRequest
 from wse.studies.run.request import RunRequest
 from wse.studies.serve.request import ServeRequest
 
-GOLDEN = Path(__file__).parents[1] / "traces/golden/v2"
+GOLDEN = Path(__file__).parents[1] / "traces/golden/v1"
 ESTIMATE = "import wse; wse.estimate('story', mesh='24x24', prompt_len=8, new_tokens=4)"
 FUNCTIONS = {
     "run": RunRequest,

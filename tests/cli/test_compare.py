@@ -21,7 +21,7 @@ from wse.tracing.query.comparison_row import COLUMNS
 SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "released")
 HOSTILE = "<script>alert(1)<&script> $\\frac{"
 """A name that would be a tag in a page and mathematics in a plot."""
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 
 
 @pytest.fixture

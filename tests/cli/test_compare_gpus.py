@@ -132,7 +132,7 @@ def test_bad_input_is_one_line(wse: Wse, arguments: tuple[str, ...], words: tupl
 
 
 def test_traces_take_no_gpus(wse: Wse) -> None:
-    golden = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story-two-wafers.h5"
+    golden = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story-two-wafers.h5"
     answer = wse("compare", golden, golden, "--gpu", "h100")
     assert answer.code == 2
     assert "--gpu: is of models" in answer.err

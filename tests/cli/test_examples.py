@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Wse
 
-STORY = Path(__file__).parents[2] / "traces" / "golden" / "v2" / "story.h5"
+STORY = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
 
 RELEASED = ["--schedule", "released"]
 MORE = {

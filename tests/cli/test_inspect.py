@@ -18,7 +18,7 @@ from tests.cli.conftest import Wse
 from tests.traces.conftest import HEADER
 from wse_traces import Token, TraceWriter
 
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 VIEWS = [
     [],
     ["--tree"],

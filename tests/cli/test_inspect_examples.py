@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Wse
 
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 SHOWN = {
     "": "Costliest steps",
     "--steps": "those with the most cycles of launch first",

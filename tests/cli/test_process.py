@@ -20,7 +20,7 @@ ENVIRONMENT = {
     "NUMBA_NUM_THREADS": "1",
 }
 WSE = [sys.executable, "-m", "wse"]
-TRACE = Path(__file__).parents[2] / "traces/golden/v2/story.h5"
+TRACE = Path(__file__).parents[2] / "traces/golden/v1/story.h5"
 
 
 def take_interrupts() -> None:

@@ -13,7 +13,7 @@ from tests.cli.conftest import Wse, files_below
 from wse.cli import main
 from wse.tracing.page.page import view_page
 
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 

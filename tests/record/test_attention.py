@@ -1,4 +1,4 @@
-"""The columns of attention in a trace, in what ``wse inspect`` finds there, and in traces that are older."""
+"""The columns of attention in a trace, in what ``wse inspect`` finds there."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from wse.studies.run.request import RunRequest
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import problems
 
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden"
-
 
 @pytest.mark.parametrize(("columns", "expected"), [(3, [2, 4]), (0, [0, 6])])
 def test_a_trace_tells_the_columns_of_attention(
@@ -36,9 +34,3 @@ def test_a_trace_tells_the_columns_of_attention(
     assert [list(stage["attention"]) for stage in stages] == [expected] * 2
     assert main(["inspect", str(path)]) == 0
     assert ("on 3 columns in the middle of each region that has more" in capsys.readouterr().out) is bool(columns)
-
-
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_older_traces_do_not_tell(version: str) -> None:
-    facts = inspect_trace(InspectRequest(trace=GOLDEN / version / "story-two-wafers.h5")).to_dict()
-    assert not any(stage["attention"] for stage in facts["system"]["stages"])

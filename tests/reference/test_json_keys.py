@@ -14,7 +14,7 @@ from wse.cli.reference.json_keys import COMMANDS, VIEWS, WITHOUT_FUNCTION, Key, 
 from wse.reports.result import Result
 
 ROOT = Path(__file__).parents[2]
-TRACE = str(ROOT / "traces/golden/v2/story.h5")
+TRACE = str(ROOT / "traces/golden/v1/story.h5")
 VIEWED = {
     "inspect": [],
     "inspect --steps": ["--steps"],

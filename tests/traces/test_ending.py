@@ -36,7 +36,7 @@ def test_a_run_that_ends_early_says_why(error: BaseException, ending: str, tmp_p
 
 
 def test_a_complete_run_and_a_file_from_before_say_nothing(sample: Path) -> None:
-    golden = Path(__file__).parents[2] / "traces/golden/v2/story.h5"
+    golden = Path(__file__).parents[2] / "traces/golden/v1/story.h5"
     for path in (sample, golden):
         with open_trace(path) as trace:
             assert (trace.complete, trace.ending) == (True, "")

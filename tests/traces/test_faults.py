@@ -64,10 +64,10 @@ def test_truncated(copy, length):
 def test_newer_version(copy):
     with h5py.File(copy, "r+") as file:
         file.attrs.modify("version", np.int64(3))
-    assert "version 3; this program reads versions 1 to 2; install a newer wse" in message_of(copy)
+    assert "version 3; this program reads version 1; install a newer wse" in message_of(copy)
 
 
-@pytest.mark.parametrize("name", [a.name for a in ATTRIBUTES if a.path == "/" and not a.added])
+@pytest.mark.parametrize("name", [a.name for a in ATTRIBUTES if a.path == "/"])
 def test_missing_attribute(copy, name):
     with h5py.File(copy, "r+") as file:
         del file.attrs[name]
@@ -210,22 +210,6 @@ def test_indices_out_of_range_never_reach_numpy(copy):
     with h5py.File(copy, "r+") as file:
         file["passes/schedule"][1] = -7
     assert "passes/schedule" in message_of(copy)
-
-
-def test_a_file_from_before_a_table_was_added_has_none_of_its_rows(copy):
-    with h5py.File(copy, "r+") as file:
-        del file["wavelets"]
-        counts = file["run/rows"]
-        rows, labels = counts[...].tolist(), counts.attrs["labels"].decode().split(",")
-        del file["run/rows"]
-        kept = [(row, label) for row, label in zip(rows, labels, strict=True) if not label.startswith("wavelet")]
-        file["run/rows"] = np.array([row for row, _ in kept], "<i8")
-        text = ",".join(label for _, label in kept).encode()
-        file["run/rows"].attrs["labels"] = np.array(text, h5py.string_dtype("utf-8", len(text)))
-    assert problems(copy) == []
-    with open_trace(copy) as trace:
-        assert trace.rows("wavelet") == 0
-        assert {len(column) for column in trace.table("wavelet").values()} == {0}
 
 
 def test_wavelets_that_are_counted_but_missing_are_told(copy):

@@ -18,7 +18,7 @@ from wse_traces import TraceWriter, open_trace, schema
 ROOT = Path(__file__).parents[2]
 FLIPPER = ROOT / "tests/support/trace_flips.py"
 GOLDEN = sorted((ROOT / "traces/golden").glob("v*/*.h5"))
-QUICK = "v2/story-two-wafers"
+QUICK = "v1/story-two-wafers"
 MANY = pytest.param(100, marks=pytest.mark.slow)
 
 

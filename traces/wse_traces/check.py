@@ -14,7 +14,7 @@ from wse_traces import schema
 from wse_traces.chunks import storage_problems
 from wse_traces.errors import TraceError
 from wse_traces.header import ATTRIBUTES, Attribute, RunHeader
-from wse_traces.lookup import READ_ERRORS, attribute_of, dataset_of, has_attribute, object_of, reason_of
+from wse_traces.lookup import READ_ERRORS, attribute_of, dataset_of, object_of, reason_of
 from wse_traces.schema import ROWS, TABLES, Field
 
 _MESH_PES = 1 << 28
@@ -45,8 +45,6 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
     if item is None:
         message = "is missing"
         raise ValueError(message)
-    if attribute.added and not has_attribute(item, attribute.name):
-        return ""
     value = attribute_of(item, attribute.name, attribute.kind)
     if attribute.path == "/":
         return value
@@ -78,9 +76,9 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
     except READ_ERRORS as error:
         message = f"{path}: truncated or damaged ({reason_of(error)}); make the trace again"
         raise TraceError(message) from error
-    if name == schema.FORMAT and not 1 <= version <= schema.VERSION:
+    if name == schema.FORMAT and version != schema.VERSION:
         remedy = "install a newer wse to read it" if version > schema.VERSION else "it is damaged, make it again"
-        message = f"{path}: a trace of version {version}; this program reads versions 1 to {schema.VERSION}; {remedy}"
+        message = f"{path}: a trace of version {version}; this program reads version {schema.VERSION}; {remedy}"
         raise TraceError(message)
     values, problems = header_problems(file)
     if problems:
@@ -100,7 +98,6 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
         values = np.zeros(dataset.shape, ROWS.dtype)
         dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, values)
         counts = dict(zip(attribute_of(dataset, "labels", str).split(","), values.tolist(), strict=True))
-        counts = {**dict.fromkeys(schema.ADDED_TABLES, 0), **counts}
         wrong = [table for table in TABLES if counts.get(table, -1) < 0]
         if wrong:
             message = f"no count of rows for {', '.join(wrong)}"
@@ -120,12 +117,11 @@ def _is_plain(dataset: Any) -> bool:
 
 
 def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, complete: bool) -> tuple[Any, list[str]]:
-    """A dataset's id, None where a later version added it, and all deviations of its description from the schema."""
+    """Return a dataset's id, None where it is missing, and all deviations of its description from the schema."""
     try:
         dataset = dataset_of(file, field.path)
         if dataset is None:
-            added = field.table in schema.ADDED_TABLES and rows == 0
-            return None, [] if added else [f"{field.path}: missing, or not a dataset of this file"]
+            return None, [f"{field.path}: missing, or not a dataset of this file"]
         problems = [f"{field.path}: {problem}" for problem in _deviations(dataset, field, header)]
         length = dataset.shape[0] if dataset.shape else 0
         if length < rows or (complete and length > rows):

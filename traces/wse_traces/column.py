@@ -20,9 +20,9 @@ class Column:
     ``labels`` (the names of the codes 0, 1, …), ``refers`` (the table that they are row numbers of), ``axis_labels``.
 
     >>> from wse_traces import open_trace
-    >>> by_cause = open_trace("traces/golden/v2/story.h5")["steps/cycles_by"]
+    >>> by_cause = open_trace("traces/golden/v1/story.h5")["steps/cycles_by"]
     >>> by_cause.shape, by_cause.axes, by_cause.unit
-    ((463, 6), ('step', 'cause'), 'cycle')
+    ((478, 6), ('step', 'cause'), 'cycle')
     >>> by_cause.axis_labels["cause"][2]
     'compute'
     >>> by_cause[3, 2:4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from wse_traces.header import ATTRIBUTES
-from wse_traces.schema import ADDED_TABLES, AXIS_LABELS, CAUSES, FIELDS, FORMAT, ROWS, TABLES, VERSION, Field
+from wse_traces.schema import AXIS_LABELS, CAUSES, FIELDS, FORMAT, ROWS, VERSION, Field
 
 PARSER = """\
 import h5py
@@ -18,18 +18,17 @@ def steps_of_token(path, token):
     except OSError:  # the run goes on or was killed
         f = h5py.File(path, "r", swmr=True, locking=False)
     with f:
-        assert f.attrs["format"] == b"wse-trace" and f.attrs["version"] <= 2
+        assert f.attrs["format"] == b"wse-trace" and f.attrs["version"] == 1
         counts = f["run/rows"]
         rows = dict(zip(counts.attrs["labels"].decode().split(","), counts[:].tolist()))
         one = f["tokens/pass"][: rows["token"]][token]
         schedule, start = f["passes/schedule"][one], f["passes/start_cycle"][one]
         first, count = f["schedules/first_step"][schedule], f["schedules/steps"][schedule]
         steps = {name: column[first : first + count] for name, column in f["steps"].items()}
-        if "shift" in rows:  # a file of version 1 has none
-            shifts = {name: column[: rows["shift"]] for name, column in f["shifts"].items()}
-            own = shifts["pass"] == one
-            for name in ("words", "hops"):
-                np.add.at(steps[name], shifts["step"][own], shifts[name][own])
+        shifts = {name: column[: rows["shift"]] for name, column in f["shifts"].items()}
+        own = shifts["pass"] == one
+        for name in ("words", "hops"):
+            np.add.at(steps[name], shifts["step"][own], shifts[name][own])
         return {**steps, "start_cycle": steps["start_cycle"] + start}
 """
 
@@ -47,10 +46,8 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 
 1. The root attributes `format` (`{FORMAT}`) and `version` MUST be checked first. A reader of version
    {VERSION} MUST refuse a higher version. Within a version datasets, attributes and codes may be added, so a reader
-   MUST ignore what it does not know; none is removed, and none changes its meaning. What a reader of version
-   {VERSION} makes of a file holds for one of version 1 too, in which `steps` alone say what is sent.
-2. All datasets below are present, also where nothing was recorded: they then have no rows. Those of
-   {{added}} are missing in files from before them, which means the same.
+   MUST ignore what it does not know; none is removed, and none changes its meaning.
+2. All datasets below are present, also where nothing was recorded: they then have no rows.
 3. The first axis of a dataset names its table. The columns of one table have the same length, and
    `run/rows` holds the number of rows of each table, in the order of its attribute `labels`. In an
    unfinished file a dataset MAY be longer than that: a reader MUST take no row beyond it.
@@ -60,7 +57,7 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
    HDF5 waits for ever for damaged parts; `wse_traces.open_trace` fails at once.) The last rows of
    `steps` MAY then belong to no schedule yet, and the last bytes of `tokens/text` to no token. One that says that it is
    complete was stopped in the moment before it was renamed: nothing of it is missing. Where the run ended in an error,
-   or was interrupted, the root attribute `ending` says so; it is missing in files from before it.
+   or was interrupted, the root attribute `ending` says so.
 5. Steps are stored once for each *schedule*, a sequence of steps that many tokens repeat. A *pass* is one
    execution of a schedule: its steps are the rows `first_step` to `first_step + steps` of `steps`, and they
    start at `passes/start_cycle` plus their own `start_cycle`. How many rows of a region pass a cache entry up differs
@@ -78,8 +75,7 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 9. Every dataset has the attributes `unit`, `doc` and `axes`, the names of its dimensions separated by commas. Where
    they apply it also has `labels` (names of the codes 0, 1, …), `refers` (the table that the values are row numbers
    of), and `labels_AXIS` for each axis with named places: `steps/cycles_by` has `labels_cause`
-   `{",".join(CAUSES)}`. Files from before `labels_AXIS` and the root attribute `format_doc`
-   lack these.
+   `{",".join(CAUSES)}`.
 10. `links/layers` says where each layer's words on links lie: a row for each layer and wafer that it loads, with
    the row of `links/patterns` that holds the words. Layers with equal words share one. Where both are recorded in a
    complete file, the patterns of all rows, each laid at its `row` and `col`, add up to `links/words`.
@@ -110,7 +106,7 @@ with its SRAM and router, a *stage* the layers that a region holds, a *wavelet* 
 
 The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
 
-## A reader in 21 lines
+## A reader in 20 lines
 
 The steps of one token, with absolute start cycles:
 
@@ -127,8 +123,7 @@ The steps of one token, with absolute start cycles:
 def page() -> str:
     """The whole page."""
     axes = "; ".join(f"`{name}`: {', '.join(labels)}" for name, labels in AXIS_LABELS.items())
-    added = ", ".join(sorted({f"`{f.path.split('/')[0]}`" for table in ADDED_TABLES for f in TABLES[table]}))
-    lines = [_HEAD.replace("{axes}", axes).replace("{added}", added).rstrip("\n")]
+    lines = [_HEAD.replace("{axes}", axes).rstrip("\n")]
     lines += [f"| `{a.path}` | `{a.name}` | {a.kind.__name__} | {a.doc} |" for a in ATTRIBUTES]
     group = ""
     for field in (ROWS, *FIELDS):

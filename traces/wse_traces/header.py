@@ -32,8 +32,7 @@ class RunHeader:
 class Attribute:
     """An attribute of the root, or of a group where ``path`` says so.
 
-    A text that is known at the end alone has ``room_bytes`` from the start. One that is ``added`` is missing in files
-    from before it, which means the same as an empty text.
+    A text that is known at the end alone has ``room_bytes`` from the start.
     """
 
     name: str
@@ -41,7 +40,6 @@ class Attribute:
     doc: str
     path: str = "/"
     room_bytes: int = 0
-    added: bool = False
 
 
 ATTRIBUTES: Final = (
@@ -52,7 +50,6 @@ ATTRIBUTES: Final = (
         str,
         "command that prints this page wherever the Python package `wse` is installed; in its sources the page is "
         "`traces/FORMAT.md`",
-        added=True,
     ),
     Attribute("complete", bool, "false while the run goes on and for ever after a run that was stopped"),
     Attribute(
@@ -61,7 +58,6 @@ ATTRIBUTES: Final = (
         f"why the run ended before it was complete: its error, or `{INTERRUPTED}`; empty while it goes on, "
         "after a kill, and in a complete file",
         room_bytes=1024,
-        added=True,
     ),
     Attribute("created_by", str, "program and version that wrote the file"),
     Attribute("model", str, "name of the model"),

@@ -27,7 +27,7 @@ _BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> Trace:
     """Open a trace, complete or not; no single read takes more than ``limit_bytes``.
 
-    >>> trace = open_trace("traces/golden/v2/story.h5")
+    >>> trace = open_trace("traces/golden/v1/story.h5")
     >>> trace.header.model, trace.complete, trace.rows("token")
     ('story', True, 18)
 

@@ -1,4 +1,4 @@
-"""Trace schema, version 2: one literal a dataset. FORMAT.md is generated from this module.
+"""Trace schema, version 1: one literal a dataset. FORMAT.md is generated from this module.
 
 A dataset's first axis names its *table*: all datasets with that axis are columns of one table and grow together.
 Planes are the exception: their first axis is ``wafer`` and each is a table of its own, empty where it was not recorded.
@@ -13,7 +13,7 @@ from typing import Final
 from wse_traces.header import RunHeader
 
 FORMAT: Final = "wse-trace"
-VERSION: Final = 2
+VERSION: Final = 1
 FORMAT_DOC: Final = "python -m wse_traces.format_page"
 """The command that prints the description of the format, in every installation of the package ``wse``."""
 
@@ -258,8 +258,6 @@ FIELDS: Final[tuple[Field, ...]] = (
 TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
     table: tuple(f for f in FIELDS if f.table == table) for table in dict.fromkeys(f.table for f in FIELDS)
 }
-# Tables that are younger than the first files of version 1: where one is missing it has no rows.
-ADDED_TABLES: Final = ("wavelet", "routed", "wavelet_source", "shift", "attention", "live", "content", "content_byte")
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
 # Rows of each table that are safely in the file, in the order of its attribute `labels`.

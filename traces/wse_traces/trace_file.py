@@ -55,7 +55,7 @@ class TraceFile:
         """The names of all tables, also of those that were not recorded and have no rows.
 
         >>> from wse_traces import open_trace
-        >>> open_trace("traces/golden/v2/story.h5").tables()[3:6]
+        >>> open_trace("traces/golden/v1/story.h5").tables()[3:6]
         ['edge', 'stage', 'sram/bytes_per_pe']
         """
         return list(TABLES)
@@ -64,7 +64,7 @@ class TraceFile:
         """The paths of the columns of a table. Raises: TraceError if there is no such table.
 
         >>> from wse_traces import open_trace
-        >>> open_trace("traces/golden/v2/story.h5").columns("edge")
+        >>> open_trace("traces/golden/v1/story.h5").columns("edge")
         ['graph/edges/src', 'graph/edges/dst']
         """
         return [field.path for field in self._fields(table)]
@@ -82,7 +82,7 @@ class TraceFile:
         """A column, of which nothing is read yet. Raises: TraceError if the schema has none of this path.
 
         >>> from wse_traces import open_trace
-        >>> cycles = open_trace("traces/golden/v2/story.h5")["tokens/cycles"]
+        >>> cycles = open_trace("traces/golden/v1/story.h5")["tokens/cycles"]
         >>> cycles
         <Column tokens/cycles (18,) int64 in cycle: from the token before it to this one, 0 in a prompt>
         >>> cycles[:7].tolist()
@@ -116,7 +116,7 @@ class TraceFile:
         Codes, ops and names are in words, empty where there is none; texts are decoded as by ``texts``.
 
         >>> from wse_traces import open_trace
-        >>> open_trace("traces/golden/v2/story.h5").records("edge", np.array([1]))
+        >>> open_trace("traces/golden/v1/story.h5").records("edge", np.array([1]))
         [{'src': 'embedding', 'dst': 'layers.0.output'}]
         """
         columns = {name: column if rows is None else column[rows] for name, column in self.table(table).items()}
@@ -228,11 +228,8 @@ class TraceFile:
             message = f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again"
             raise TraceError(message)
         self._check_bytes(field.path, size)
-        dataset = self._datasets[field.path]
-        if dataset is None:  # a file from before the table was added
-            return np.zeros([stop - start for start, stop in box], field.dtype)
         try:
-            return read_box(dataset, box)
+            return read_box(self._datasets[field.path], box)
         except READ_ERRORS as error:
             message = f"{self.path}: {field.path}: the data is damaged ({reason_of(error)}); make the trace again"
             raise TraceError(message) from error

@@ -51,7 +51,7 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
 
     Whether columns agree is judged where each alone is sound.
 
-    >>> problems("traces/golden/v2/story.h5")
+    >>> problems("traces/golden/v1/story.h5")
     []
     """
     try:

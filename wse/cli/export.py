@@ -11,7 +11,7 @@ from wse.studies.options.option import Option
 
 def export(
     trace: Annotated[str, Option(positional=True, metavar="TRACE", doc="A file that wse run or wse estimate wrote.")],
-    to: Annotated[str, Option(metavar="FORMAT", doc="perfetto, csv, parquet, png, json, simulator-log.")],
+    to: Annotated[str, Option(metavar="FORMAT", doc="perfetto, csv, parquet, png, simulator-log.")],
     output: Annotated[
         str | None,
         Option(
@@ -23,9 +23,9 @@ def export(
     tokens: Annotated[str | None, Option(metavar="FROM-TO", doc="perfetto: only the passes of these tokens.")] = None,
     what: Annotated[
         str | None,
-        Option(metavar="A,B", doc="png: sram, busy, links, north, east, south, west; csv, parquet, json: tables."),
+        Option(metavar="A,B", doc="png: sram, busy, links, north, east, south, west; csv, parquet: tables."),
     ] = None,
-    planes: Annotated[bool, Option(doc="csv, parquet, json: tables with a row a PE too.")] = False,  # noqa: FBT002
+    planes: Annotated[bool, Option(doc="csv, parquet: tables with a row a PE too.")] = False,  # noqa: FBT002
     wafer_index: Annotated[int | None, Option(metavar="N", doc="simulator-log: which wafer. Default: 0.")] = None,
     cycles: Annotated[
         str | None, Option(metavar="FROM-TO", doc="simulator-log: only these cycles of the logged pass.")

@@ -24,7 +24,7 @@ pytest.importorskip("selenium", reason="selenium is not installed (pip install '
 from tests.inspect.page.driving import choose, found, texts, tip_of
 
 __all__ = ["browser"]
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 HOSTILE = replace(
     RESULT,
     model=replace(RESULT.model, name=SCRIPT),

@@ -22,7 +22,7 @@ from wse_traces import TraceWriter
 from wse_traces.read import open_trace
 from wse_traces.schema import CAUSES, TABLES
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 
 
 def export(trace: Path, out: Path, tokens: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:

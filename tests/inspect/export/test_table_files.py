@@ -1,4 +1,4 @@
-"""Tables as CSV, Parquet and JSON: the values that plain h5py reads, with units, and texts that stay texts."""
+"""Tables as CSV and Parquet: the values that plain h5py reads, with units, and texts that stay texts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 import pytest
 from tiers import slow_but
 
 from tests.traces.conftest import HEADER, write
-from wse.errors import BadInput
-from wse.tracing.export import table_files
 from wse.tracing.export.files import write_export
 from wse.tracing.export.request import export_request
 from wse_traces import Token, TraceWriter
@@ -38,22 +35,17 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def as_rows(to: str, folder: Path, table: str) -> list[dict[str, Any]]:
-    """A table of an export, as texts, which all three kinds have in common."""
+    """A table of an export, as texts, which both kinds have in common."""
     if to == "csv":
         return read_csv(folder / f"{table}.csv")
-    if to == "json":
-        found = json.loads(folder.read_text())["tables"][table]
-        assert found["rows"] == len(found["values"])
-        rows = [dict(zip(found["columns"], row, strict=True)) for row in found["values"]]
-    else:
-        parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-        rows = parquet.read_table(folder / f"{table}.parquet").to_pylist()
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    rows = parquet.read_table(folder / f"{table}.parquet").to_pylist()
     return [{name: str(value) for name, value in row.items()} for row in rows]
 
 
-@pytest.mark.parametrize("to", slow_but(["csv", "parquet", "json"], "csv", "json"))
+@pytest.mark.parametrize("to", slow_but(["csv", "parquet"], "csv"))
 def test_steps_and_tokens_are_those_that_plain_h5py_reads(to: str, sample: Path, tmp_path: Path) -> None:
-    out = tmp_path / ("out.json" if to == "json" else "out")
+    out = tmp_path / "out"
     facts = export(sample, to, out)
     with h5py.File(sample) as f:
         steps = {name: column[:] for name, column in f["steps"].items()}
@@ -69,21 +61,17 @@ def test_steps_and_tokens_are_those_that_plain_h5py_reads(to: str, sample: Path,
     assert [row["text"] for row in tokens] == [texts[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)]
     assert {row["is_prompt"] for row in tokens} == {"prompt", "generated"}
     assert [float(row["wall_s"]) for row in as_rows(to, out, "pass")] == wall
-    run = {
-        "csv": lambda: (out / "run.json").read_text(),
-        "json": lambda: json.dumps(json.loads(out.read_text())["run"]),
-    }
-    if to in run:
-        told = json.loads(run[to]())
+    if to == "csv":
+        told = json.loads((out / "run.json").read_text())
         assert told["model"] == HEADER.model
         assert told["report"]["text"] == "é"
         assert told["options"] == dict(HEADER.options)
     assert facts.rows > len(rows)
 
 
-@pytest.mark.parametrize("to", slow_but(["csv", "parquet", "json"], "csv", "json"))
+@pytest.mark.parametrize("to", slow_but(["csv", "parquet"], "csv"))
 def test_planes_are_a_row_a_pe(to: str, sample: Path, tmp_path: Path) -> None:
-    out = tmp_path / ("out.json" if to == "json" else "out")
+    out = tmp_path / "out"
     export(sample, to, out, planes=True)
     with h5py.File(sample) as f:
         words = f["links/words"][:]
@@ -131,38 +119,3 @@ def test_texts_that_would_be_formulas_stay_texts(tmp_path: Path) -> None:
     assert [(row["name"], row["kind"]) for row in ops] == [(f"'{FORMULA}", "'-1+2"), ("<script>", "a\\nb")]
     assert tokens[0]["text"] == "'@SUM(A1)\\x1b[2J�"
     assert tokens[0]["pass"] == "-1"  # numbers stay numbers
-    export(path, "json", tmp_path / "out.json")
-    whole = json.loads((tmp_path / "out.json").read_text())
-    assert whole["tables"]["op"]["values"][0][0] == FORMULA
-
-
-def test_json_has_null_for_no_number_and_a_limit(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "nan.h5"
-    with TraceWriter(path, HEADER) as trace:
-        ones = np.ones(1, int)
-        names = (
-            "op",
-            "stage",
-            "layer",
-            "wafer",
-            "kind",
-            "name",
-            "start_cycle",
-            "cycles",
-            "words",
-            "hops",
-            "row",
-            "col",
-        )
-        step = dict.fromkeys(names, ones * 0) | {"rows": ones, "cols": ones, "cycles_by": np.zeros((1, 6), int)}
-        schedule = trace.append_schedule(step, phase="decode", kv_slots=1)
-        trace.append_pass(schedule=schedule, start_cycle=0, wall_s=float("nan"))
-        trace.append_pass(schedule=schedule, start_cycle=0, wall_s=1.5)
-        trace.write_summary({})
-    export(path, "json", tmp_path / "out.json", what="pass")
-    table = json.loads((tmp_path / "out.json").read_text())["tables"]["pass"]
-    assert [row[list(table["columns"]).index("wall_s")] for row in table["values"]] == [None, 1.5]
-    monkeypatch.setattr(table_files, "MOST_JSON_VALUES", 100)
-    with pytest.raises(BadInput, match=r"--to json: [\d,]+ values, [\d,]+ of them in \w+, at most 100 are written"):
-        export(sample, "json", tmp_path / "big.json")
-    assert not (tmp_path / "big.json").exists()

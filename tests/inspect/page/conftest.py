@@ -18,7 +18,7 @@ from wse_traces import RunHeader, Token, TraceWriter
 
 SCRIPT = "<script>window.owned=1</script>"
 IMAGE = '"><img src=x onerror="window.owned=1">'
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 TWO = GOLDEN / "story-two-wafers.h5"
 OPTIONS = (
     "--headless=new",

@@ -45,9 +45,9 @@ def test_hovering_a_pe_names_its_op_tile_and_bytes(story: Any) -> None:
     with open_trace(TWO) as trace:
         held = trace.column("sram/bytes_per_pe", 1, 2)[0, 1]
         names = trace.texts("sram/buffers/name")
-    col = next(c for c in range(8) if f"PE 0, {c}\n" in told)
+    col = next(c for c in range(6) if f"PE 0, {c}\n" in told)
     assert f"SRAM: weights: {held[0, col]:,} B" in told
-    assert f"tile 0, {col} of 4×8" in told
+    assert f"tile 0, {col} of 4×6" in told
     assert "op gate_up" in told
     assert "layers 2–3" in told
     assert any(f"largest buffer: {tile_name(name)}, " in told for name in names)
@@ -57,8 +57,8 @@ def test_a_clicked_pe_shows_its_sram_map(story: Any) -> None:
     choose(story, "wafer-number", "0")
     choose(story, "quantity", "sram")
     settled(story)
-    over(story, found(story, "#map-A"), 0.55, 0.55).click().perform()
-    wait_for(story, "return document.querySelector('#pe h3')?.textContent.startsWith('PE 4, 4 of wafer 0')")
+    over(story, found(story, "#map-A"), 0.55, 0.75).click().perform()
+    wait_for(story, "return document.querySelector('#pe h3')?.textContent.startsWith('PE 4, 3 of wafer 0')")
     with open_trace(TWO) as trace:
         table = trace.table("buffer")
         mine = table["stage"] == 1
@@ -76,9 +76,9 @@ def test_arrow_keys_move_the_cursor_and_plus_zooms(story: Any) -> None:
     canvas = found(story, "#map-A")
     over(story, canvas, 0.55, 0.55).click().perform()
     canvas.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
-    wait_for(story, "return document.querySelector('#pe h3').textContent.startsWith('PE 6, 5 ')")
+    wait_for(story, "return document.querySelector('#pe h3').textContent.startsWith('PE 5, 4 ')")
     canvas.send_keys(Keys.SHIFT, Keys.ARROW_LEFT)
-    wait_for(story, "return document.querySelector('#pe h3').textContent.startsWith('PE 6, 0 ')")
+    wait_for(story, "return document.querySelector('#pe h3').textContent.startsWith('PE 5, 0 ')")
     before = shot(canvas)
     canvas.send_keys("+", "+", "+")
     settled(story)

@@ -16,7 +16,7 @@ from wse.tracing.page import memory, timeline, work
 from wse.tracing.page.gather import check_names, view_trace
 from wse_traces import open_trace
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 TRACES = [GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"]
 
 

@@ -14,7 +14,7 @@ from tests.traces.conftest import HEADER, write
 from wse.errors import BadTrace
 from wse.tracing.query.request import InspectRequest, inspect_trace
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 ONE, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
@@ -55,7 +55,7 @@ def test_settings_and_sram() -> None:
     sram = {row["name"]: row for row in found["sram"]}
     assert sum(row["change"] for row in sram.values()) == 0
     assert sram["kv"]["unit"] == "B"
-    assert sram["kv"]["fraction"] == pytest.approx(-0.2)
+    assert sram["kv"]["fraction"] == pytest.approx(0.2)
     assert not found["same_program"]
     assert found["only"] == {"first": [], "second": []}
 

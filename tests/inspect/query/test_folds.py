@@ -19,7 +19,7 @@ from wse.tracing.query.step_sums import StepSums
 from wse_traces.read import Trace, open_trace
 from wse_traces.schema import CAUSES
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 
 
 @pytest.fixture(

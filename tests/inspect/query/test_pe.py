@@ -24,7 +24,7 @@ from wse_traces import TraceWriter
 from wse_traces.planes import pieces
 from wse_traces.schema import DIRECTIONS, USES
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2" / "story-two-wafers.h5"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1" / "story-two-wafers.h5"
 
 
 def facts_of(path: Path, wafer: int, row: int, col: int) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def facts_of(path: Path, wafer: int, row: int, col: int) -> dict[str, Any]:
         return read_pe(trace, wafer, row, col).to_dict()
 
 
-@pytest.mark.parametrize(("wafer", "row", "col"), [(0, 0, 0), (0, 7, 3), (0, 4, 4), (1, 3, 7), (1, 0, 5)])
+@pytest.mark.parametrize(("wafer", "row", "col"), [(0, 0, 0), (0, 5, 3), (0, 4, 4), (1, 3, 5)])
 def test_bytes_busy_time_and_links_are_those_of_the_file(wafer: int, row: int, col: int) -> None:
     facts = facts_of(GOLDEN, wafer, row, col)
     with h5py.File(GOLDEN) as file:
@@ -54,7 +54,7 @@ def test_the_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
     facts = facts_of(GOLDEN, 1, 3, 1)
     buffers, used = facts["sram"]["buffers"], facts["sram"]["bytes"]
     assert facts["stage"] == {
-        "index": 2, "row": 0, "col": 0, "rows": 4, "cols": 8, "layers": [2, 3], "first_layer": 2, "last_layer": 3
+        "index": 2, "row": 0, "col": 0, "rows": 4, "cols": 6, "layers": [2, 3], "first_layer": 2, "last_layer": 3
     }  # fmt: skip
     assert facts["sram"]["is_fullest"]
     assert [b["address"] for b in buffers] == sorted(b["address"] for b in buffers)
@@ -157,8 +157,8 @@ def test_pes_that_are_not_there() -> None:
     with trace_at(GOLDEN) as trace:
         with pytest.raises(BadInput, match=r"--pe: .* has no wafer 2; it has the wafers 0 to 1"):
             read_pe(trace, 2, 0, 0)
-        for row, col in ((8, 0), (0, 8)):
-            with pytest.raises(BadInput, match=rf"--pe {row},{col}: the mesh of .* is 8x8, with rows 0 to 7 and"):
+        for row, col in ((6, 0), (0, 6)):
+            with pytest.raises(BadInput, match=rf"--pe {row},{col}: the mesh of .* is 6x6, with rows 0 to 5 and"):
                 read_pe(trace, 0, row, col)
 
 

@@ -8,7 +8,6 @@ import h5py
 import pytest
 
 from tests.models.helpers import write_model
-from wse.errors import BadTrace
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request
@@ -67,9 +66,3 @@ def test_a_picture_is_drawn(traced: tuple[Program, Path]) -> None:
     image = sram_png_of(InspectRequest(trace=traced[1], pe="1:1,2", sram_png="x.png"))
     assert image.startswith(b"\x89PNG\r\n")
     assert image != sram_png_of(InspectRequest(trace=traced[1], pe="0:1,2", sram_png="x.png"))
-
-
-def test_a_trace_without_steps_of_buffers() -> None:
-    golden = Path(__file__).parents[3] / "traces" / "golden" / "v2" / "story.h5"
-    with open_trace(golden) as trace, pytest.raises(BadTrace, match="does not say when buffers are needed"):
-        read_sram_lives(trace, 0, 3, 4)

@@ -22,7 +22,7 @@ from wse.tracing.query.steps import ORDERS
 from wse_traces.groups import distinct_rows
 from wse_traces.schema import CAUSES, TABLES
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 SUMS = ("cycles", "words", "hops")
 
 

@@ -14,7 +14,7 @@ from wse.errors import BadTrace
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import Token, TraceWriter
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2" / "story.h5"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1" / "story.h5"
 
 
 def test_every_token_in_order(tmp_path: Path) -> None:

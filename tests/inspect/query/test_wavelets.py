@@ -31,7 +31,7 @@ from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
 
 COLUMNS = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v2"
+GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 Move = tuple[int, ...]
 
 

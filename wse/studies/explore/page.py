@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from wse.reports.colours import style_variables
-from wse.reports.inline_page import inline_page
+from wse.reports.page.inline_page import inline_page
 from wse.studies.explore.csv_table import TableColumn
 
+SCRIPTS: Final = ("columns.js", "filters.js", "explore.js")
 A_WAFER: Final = "tokens/s a wafer"
 USER, RATES, WAFERS = (
     ("serving_tokens_per_s_per_user", "tokens_per_s_per_user"),
@@ -36,14 +35,8 @@ def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
         "x": across,
         "y": up,
     }
-    folder = files("wse.studies.explore")
-    script, style, template = (
-        (folder / name).read_text("utf-8") for name in ("explore.js", "style.css", "page.html.j2")
-    )
     title = f"{path.name}: {len(columns[0].words):,} rows"
-    return inline_page(
-        template, script=script, style=style_variables() + style, data=data, title=title, same=same, empty=not varied
-    )
+    return inline_page("wse.studies.explore", scripts=SCRIPTS, data=data, title=title, same=same, empty=not varied)
 
 
 def with_rate_a_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:

@@ -1,10 +1,7 @@
 // Wavelets on a line: each move of a word out of a router is drawn on its way, and words that wait where they wait.
-const data = JSON.parse(document.getElementById("data").textContent);
 const MOVE = 5; // cycle, PE, through, came, colour
 const OPERATION = 3; // PE, first cycle, cycle after the last
-const COLOURS = 6;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-const dark = matchMedia("(prefers-color-scheme: dark)");
 const element = (id) => document.getElementById(id);
 
 // What a case has by PE: arrivals into it, operations, and the queues of its router with their comings and goings.
@@ -22,8 +19,8 @@ function prepare(animation) {
   for (let at = 0; at < moves.length; at += MOVE) {
     const [cycle, pe, through, came, colour] = moves.slice(at, at + MOVE);
     colours = Math.max(colours, colour + 1);
-    if (through === 0) arrivals[pe].push(cycle + data.ramp_cycles);
-    else queue(pe + through, -through, colour).came.push(cycle + data.hop_cycles);
+    if (through === 0) arrivals[pe].push(cycle + DATA.ramp_cycles);
+    else queue(pe + through, -through, colour).came.push(cycle + DATA.hop_cycles);
     if (came !== 0) {
       const went = queue(pe, came, colour).went;
       if (went[went.length - 1] !== cycle) went.push(cycle); // a word that leaves through two ports leaves once
@@ -63,20 +60,12 @@ let frame = null;
 let last = null;
 let background = null;
 
-const style = () => getComputedStyle(document.documentElement);
-const variable = (name) => style().getPropertyValue(name).trim();
-const colourOf = (colour) => variable(`--series-${colour % COLOURS}`);
+const colourOfWord = (colour) => colourOf(seriesClass(colour));
 
 function fit(canvas, height) {
-  const ratio = devicePixelRatio || 1;
-  const width = canvas.clientWidth;
   canvas.style.height = `${height}px`;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  return [pen, width];
+  const { context, width } = sized(canvas);
+  return [context, width];
 }
 
 const LINE_HEIGHT = 170;
@@ -89,7 +78,7 @@ function drawLine() {
   const side = Math.max(2, Math.min(26, step * 0.62));
   const x = (pe) => (pe + 0.5) * step;
   const lane = (way) => (way > 0 ? MIDDLE - side / 2 - LANE : MIDDLE + side / 2 + LANE);
-  pen.strokeStyle = variable("--line");
+  pen.strokeStyle = colourOf("line");
   for (const way of [1, -1]) {
     pen.beginPath();
     pen.moveTo(x(0), lane(way));
@@ -99,13 +88,13 @@ function drawLine() {
   for (let pe = 0; pe < shown.pes; pe += 1) drawPe(pen, pe, x(pe), side, step);
   const dot = Math.max(1.3, Math.min(4.5, step * 0.16));
   drawWaiting(pen, x, lane, dot, step);
-  const span = Math.max(data.hop_cycles, data.ramp_cycles);
+  const span = Math.max(DATA.hop_cycles, DATA.ramp_cycles);
   for (let at = firstMove(shown.moves, now - span); at < shown.moves.length; at += MOVE) {
     const [cycle, pe, through, came, colour] = shown.moves.slice(at, at + MOVE);
     if (cycle > now) break;
-    const part = (now - cycle) / (through === 0 ? data.ramp_cycles : data.hop_cycles);
+    const part = (now - cycle) / (through === 0 ? DATA.ramp_cycles : DATA.hop_cycles);
     if (part >= 1) continue;
-    pen.fillStyle = colourOf(colour);
+    pen.fillStyle = colourOfWord(colour);
     pen.beginPath();
     if (through === 0) {
       const from = lane(came === 0 ? 1 : -came);
@@ -123,22 +112,22 @@ function drawPe(pen, pe, x, side, step) {
   const work = shown.work[pe];
   const works = work.some(([first, end]) => first <= now && now < end);
   const done = work.length > 0 && work.every(([, end]) => end <= now);
-  pen.fillStyle = variable(done ? "--done" : works ? "--busy" : "--track");
+  pen.fillStyle = colourOf(done ? "done" : works ? "busy" : "track");
   pen.fillRect(x - side / 2, top, side, side);
   const arrived = shown.arrivals[pe].length;
   if (arrived && !done) {
     const part = upTo(shown.arrivals[pe], now) / arrived;
-    pen.fillStyle = variable("--done");
+    pen.fillStyle = colourOf("done");
     pen.fillRect(x - side / 2, top + side * (1 - part), side, side * part);
   }
-  pen.strokeStyle = works ? variable("--text") : variable("--quiet");
+  pen.strokeStyle = works ? colourOf("text") : colourOf("quiet");
   pen.lineWidth = works ? 1.6 : 0.6;
   pen.strokeRect(x - side / 2, top, side, side);
   pen.lineWidth = 1;
   const every = Math.max(1, Math.ceil(26 / step));
   const end = shown.pes - 1;
   if (pe === end || (pe % every === 0 && end - pe >= every)) {
-    pen.fillStyle = variable("--quiet");
+    pen.fillStyle = colourOf("quiet");
     pen.font = "11px system-ui, sans-serif";
     pen.textAlign = "center";
     pen.fillText(String(pe), x, LINE_HEIGHT - 6);
@@ -154,7 +143,7 @@ function drawWaiting(pen, x, lane, dot, step) {
     const place = `${pe} ${side}`;
     const before = stacks.get(place) || 0;
     stacks.set(place, before + count);
-    pen.fillStyle = colourOf(colour);
+    pen.fillStyle = colourOfWord(colour);
     const way = -side;
     for (let i = 0; i < Math.min(count, 8 - before); i += 1) {
       pen.beginPath();
@@ -173,20 +162,20 @@ function drawBackground() {
   const [pen, width] = fit(canvas, CHART_HEIGHT);
   const step = width / shown.pes;
   const x = (pe) => (pe + 0.5) * step;
-  pen.fillStyle = variable("--busy");
+  pen.fillStyle = colourOf("busy");
   shown.work.forEach((work, pe) => {
     for (const [first, end] of work)
       pen.fillRect(x(pe) - step * 0.22, chartY(first), Math.max(0.5, step * 0.44), Math.max(0.5, chartY(end) - chartY(first)));
   });
   pen.lineWidth = Math.max(0.5, Math.min(1.4, (chartY(1) - chartY(0)) * 0.5));
   for (let colour = 0; colour < shown.colours; colour += 1) {
-    pen.strokeStyle = colourOf(colour);
+    pen.strokeStyle = colourOfWord(colour);
     pen.beginPath();
     for (let at = 0; at < shown.moves.length; at += MOVE) {
       const through = shown.moves[at + 2];
       if (shown.moves[at + 4] !== colour || through === 0) continue;
       pen.moveTo(x(shown.moves[at + 1]), chartY(shown.moves[at]));
-      pen.lineTo(x(shown.moves[at + 1] + through), chartY(shown.moves[at] + data.hop_cycles));
+      pen.lineTo(x(shown.moves[at + 1] + through), chartY(shown.moves[at] + DATA.hop_cycles));
     }
     pen.stroke();
   }
@@ -197,7 +186,7 @@ function drawChart() {
   const canvas = element("chart");
   const pen = canvas.getContext("2d");
   pen.putImageData(background, 0, 0);
-  pen.strokeStyle = variable("--text");
+  pen.strokeStyle = colourOf("text");
   pen.lineWidth = 1;
   pen.beginPath();
   pen.moveTo(0, chartY(now));
@@ -245,10 +234,10 @@ function go(cycle) {
 }
 
 function legend() {
-  const parts = ['<i class="square works"></i>a PE that works', '<i class="square done"></i>words that it has got, or done'];
-  for (let colour = 0; colour < shown.colours; colour += 1)
-    parts.push(`<i class="colour-${colour % COLOURS}"></i>colour ${colour}`);
-  element("legend").innerHTML = `${parts.join(" ")}. Words go to the right above the PEs, to the left below; stacked ones wait.`;
+  const words = Array.from({ length: shown.colours }, (_, colour) => [seriesClass(colour), `colour ${colour}`]);
+  const marks = [["square works", "a PE that works"], ["square done", "words that it has got, or done"], ...words];
+  const parts = marks.flatMap(([look, text]) => [el("i", { class: look }), text]);
+  element("legend").replaceChildren(...parts, ". Words go to the right above the PEs, to the left below; stacked ones wait.");
 }
 
 function redraw() {
@@ -258,19 +247,16 @@ function redraw() {
 
 function choose(index) {
   pause();
-  shown = prepare(data.animations[index]);
+  shown = prepare(DATA.animations[index]);
   now = 0;
   element("place").max = String(shown.cycles);
   legend();
   redraw();
 }
 
-function theme() {
-  document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
-}
-
+onRedraw(() => shown && redraw());
 theme();
-if (data.animations.length) {
+if (DATA.animations.length) {
   element("case").addEventListener("change", (event) => choose(Number(event.target.value)));
   element("play").addEventListener("click", () => (frame === null ? play() : pause()));
   element("back").addEventListener("click", () => go(Math.ceil(now) - 1));
@@ -283,7 +269,3 @@ if (data.animations.length) {
   addEventListener("resize", redraw);
   choose(0);
 }
-dark.addEventListener("change", () => {
-  theme();
-  if (shown) redraw();
-});

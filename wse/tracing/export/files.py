@@ -21,7 +21,7 @@ from wse.tracing.export.maps import map_kinds, wafer_maps, write_pngs
 from wse.tracing.export.perfetto import write_perfetto
 from wse.tracing.export.request import FOLDERS, ExportRequest
 from wse.tracing.export.simulator_log import router_events, write_simulator_log
-from wse.tracing.export.table_files import check_json_size, check_parquet, write_csv, write_json, write_parquet
+from wse.tracing.export.table_files import check_parquet, write_csv, write_parquet
 from wse.tracing.export.tables import chosen_tables, run_attributes, with_progress
 from wse.tracing.export.timeline import timeline
 from wse.tracing.query.view import trace_at
@@ -104,12 +104,6 @@ def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Re
 
 
 def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
-    if request.to == "json":
-        tables = chosen_tables(trace, request.what, planes=request.planes)
-        check_json_size(tables)
-        with _open_file(request.out) as file:
-            write_json(with_progress(tables, on_progress), run_attributes(trace), file)
-        return {"rows": sum(table.rows for table in tables)}
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer_index, request.cycles)
         with _open_file(request.out) as file:

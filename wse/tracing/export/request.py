@@ -16,12 +16,11 @@ SUFFIXES: Final = {
     "csv": "-csv",
     "parquet": "-parquet",
     "png": "-png",
-    "json": ".json",
     "simulator-log": ".simulator.log",
 }
 """The end of an export's name, after that of its trace. Those without a dot are folders."""
 FOLDERS: Final = ("csv", "parquet", "png")
-_TABLES: Final = ("csv", "parquet", "json")
+_TABLES: Final = ("csv", "parquet")
 _LOG: Final = ("simulator-log",)
 _TAKEN_BY: Final = {
     "tokens": ("perfetto",),

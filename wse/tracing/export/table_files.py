@@ -1,14 +1,13 @@
-"""Tables as files: CSV or Parquet in a folder, or one JSON object; with units, meanings and the facts of the run."""
+"""Tables as files, CSV or Parquet in a folder, with units, meanings and the facts of the run."""
 
 from __future__ import annotations
 
 import csv
 import importlib.util
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from wse.errors import BadInput
 from wse.reports.as_json import as_json
@@ -17,7 +16,6 @@ from wse.tracing.export.tables import FlatColumn, FlatTable
 
 CSV_COLUMNS: Final = ("file", "column", "unit", "dtype", "labels", "refers", "dataset", "meaning")
 RUN_FILE: Final = "run.json"
-MOST_JSON_VALUES: Final = 50_000_000  # some 300 MB
 
 
 def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
@@ -62,36 +60,6 @@ def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path
     return [f"{table.name}.parquet" for table in tables]
 
 
-def check_json_size(tables: Sequence[FlatTable]) -> None:
-    """Raise BadInput where the tables have more values than a JSON file is good for."""
-    total = sum(table.values for table in tables)
-    if total > MOST_JSON_VALUES:
-        largest = max(tables, key=lambda table: table.values)
-        share = f"{largest.values:,} of them in {largest.name}"
-        remedy = "take --to parquet, or choose tables with --what"
-        message = f"--to json: {total:,} values, {share}, at most {MOST_JSON_VALUES:,} are written; {remedy}"
-        raise BadInput(message)
-
-
-def write_json(tables: Sequence[FlatTable], run: dict[str, Any], file: IO[bytes]) -> None:
-    """Write ``{"run": …, "tables": {NAME: {"rows": …, "columns": {NAME: {"unit": …}}, "values": [row, …]}}}``.
-
-    A row is an array with a value for each column, in the order of ``columns``. A number that is none becomes null.
-    """
-    file.write(b'{"run":' + as_json(run).strip().encode() + b',"tables":{')
-    for number, table in enumerate(tables):
-        columns = {column.name: column.attributes for column in table.columns}
-        head = json.dumps({table.name: {"rows": table.rows, "columns": columns}}, separators=(",", ":"))
-        file.write((",\n" if number else "\n").encode() + head[1:-2].encode() + b',"values":[')
-        separator = b"\n"
-        for piece in table.pieces():
-            values = [column if isinstance(column, list) else column.tolist() for column in piece]
-            file.write(separator + _json_rows(list(zip(*values, strict=True))))
-            separator = b",\n"
-        file.write(b"]}")
-    file.write(b"}}\n")
-
-
 def _cells(values: Any) -> list[Any]:
     return [csv_text(value) for value in values] if isinstance(values, list) else values.tolist()
 
@@ -124,11 +92,3 @@ def _field(column: FlatColumn) -> Any:
             "f8": pyarrow.float64(),
         }[column.dtype]
     return pyarrow.field(column.name, kind, metadata=column.attributes)
-
-
-def _json_rows(rows: list[tuple[Any, ...]]) -> bytes:
-    """The inside of a JSON array of the rows."""
-    try:
-        return json.dumps(rows, allow_nan=False, separators=(",", ":"))[1:-1].encode()
-    except ValueError:  # a number that is none
-        return as_json({"": rows}).strip()[len('{"": [') : -len("]}")].encode()

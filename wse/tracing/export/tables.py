@@ -63,11 +63,6 @@ class FlatTable:
     rows: int
     pieces: Callable[[], Iterator[list[Array | list[str]]]]
 
-    @property
-    def values(self) -> int:
-        """The number of its values."""
-        return self.rows * len(self.columns)
-
 
 def check_tables(names: tuple[str, ...]) -> None:
     """Raise UnknownName for a name that is no table's."""

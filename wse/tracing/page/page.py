@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import matplotlib as mpl
 
-from wse.reports.colours import style_variables
-from wse.reports.inline_page import inline_page
+from wse.reports.page.inline_page import inline_page
 from wse.reports.result import Doc, Result
 from wse.tracing.page.gather import view_trace
 from wse.tracing.page.pack import Packer
 from wse_traces.schema import CAUSES, DIRECTIONS, KINDS, PHASES, USES
 
 SCRIPTS: Final = (
-    "format.js",
+    "names.js",
     "data.js",
-    "elements.js",
     "place.js",
     "steering.js",
     "fold.js",
@@ -68,8 +65,6 @@ def view_page(paths: list[Path]) -> bytes:
     """
     pack = Packer()
     traces = [view_trace(path, pack) for path in paths]
-    script = "\n".join(_text(f"script/{name}") for name in SCRIPTS)
-    style = style_variables() + _text("style.css")
     data = {
         "traces": traces,
         "blobs": pack.blobs,
@@ -81,16 +76,11 @@ def view_page(paths: list[Path]) -> bytes:
         "colours": _colours(),
     }
     return inline_page(
-        _text("page.html.j2"),
-        title=" and ".join(f"{trace['model']} on {trace['wafer']}" for trace in traces),
-        script=script,
-        style=style,
+        "wse.tracing.page",
+        scripts=[f"script/{name}" for name in SCRIPTS],
         data=data,
+        title=" and ".join(f"{trace['model']} on {trace['wafer']}" for trace in traces),
     )
-
-
-def _text(name: str) -> str:
-    return (files("wse.tracing.page") / name).read_text(encoding="utf-8")
 
 
 def _colours() -> str:

@@ -62,16 +62,13 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
     """Read the buffers of a PE over the steps of a token.
 
     Raises:
-        BadTrace: no region holds the PE, or nothing ran, or the trace is from before these steps were recorded.
+        BadTrace: no region holds the PE, or nothing ran.
         TraceError: the trace is damaged.
     """
     stages = stages_of(trace, wafer, row, col)
     path = f"--sram-png: {trace.path}"
     if not len(stages):
         message = f"{path}: no region holds the PE {row},{col} of wafer {wafer}; give another"
-        raise BadTrace(message)
-    if not trace.rows("live"):
-        message = f"{path}: does not say when buffers are needed; make the trace again"
         raise BadTrace(message)
     if not trace.rows("pass"):
         message = f"{path}: has no pass yet; run further, or make the trace again"

@@ -26,7 +26,7 @@ class Stage(Result):
     layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
     attention: Annotated[
         tuple[int, ...],
-        Doc("first and last column that attention works on; empty without attention, and in older traces"),
+        Doc("first and last column that attention works on; empty without attention"),
     ]
     first_layer: Annotated[int, Doc("earlier spelling: the first of `layers`, -1: none")]
     last_layer: Annotated[int, Doc("earlier spelling: the last of `layers`, -1: none")]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from typing import Any, Final
+from typing import Any
 
-from wse.reports.colours import style_variables
-from wse.reports.inline_page import inline_page
-from wse.reports.table import Column, Table, value_of
+from wse.reports.page.inline_page import inline_page
+from wse.reports.page.page_table import page_table
+from wse.reports.table import Table
 from wse.reports.terminal import plural
 from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.plot import PANELS
@@ -20,9 +19,6 @@ from wse.tracing.print.changes_table import KINDS, changes_table
 from wse.tracing.query.compare import TracesResult
 from wse.tracing.query.comparison_row import ComparisonRow
 from wse_traces.schema import CAUSES
-
-SHARED: Final = ("script/format.js", "script/elements.js")
-"""Scripts of the page of a trace that this page uses too."""
 
 
 def as_html(result: CompareResult) -> bytes:
@@ -93,46 +89,24 @@ def comparison_page(
         command: What prints the same numbers.
     """
     data = {
-        "tables": [_table(table) for table in tables],
+        "tables": [page_table(table) for table in tables],
         "series": list(series) or list(dict.fromkeys(row.layout for row in rows)),
         "curves": list(curves),
         "curves_title": curves_title,
         "curves_note": curves_note,
         "panels": [{"title": label, "points": _points(rows, key)} for key, label in PANELS if rows],
         "causes": CAUSES,
-        "stacks": [{"name": name, "cycles": row.cycles_by} for name, row in stacks if row.cycles_by is not None],
+        "stacks": [{"name": name, "parts": row.cycles_by} for name, row in stacks if row.cycles_by is not None],
     }
-    shared_folder, folder_of_page = files("wse.tracing.page"), files("wse.studies.compare.page")
-    scripts = [*((shared_folder / name) for name in SHARED), folder_of_page / "compare.js"]
     return inline_page(
-        (folder_of_page / "page.html.j2").read_text(encoding="utf-8"),
-        script="\n".join(script.read_text(encoding="utf-8") for script in scripts),
-        style=style_variables()
-        + "\n".join((folder / "style.css").read_text(encoding="utf-8") for folder in (shared_folder, folder_of_page)),
+        "wse.studies.compare.page",
+        scripts=["compare.js"],
         data=data,
         title=title,
         verdict=verdict,
         lists=lists,
         command=command,
     )
-
-
-def _table(table: Table) -> dict[str, Any]:
-    """A table as the script draws it."""
-    bests = [column.best_value(table.rows) for column in table.columns]
-    return {
-        "title": table.title,
-        "note": table.note,
-        "columns": [{"title": c.title, "doc": c.doc, "numeric": c.numeric, "wraps": c.wraps} for c in table.columns],
-        "rows": [
-            [_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True)] for row in table.rows
-        ],
-    }
-
-
-def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
-    value, text = value_of(row, column.key), str(column.text(row))
-    return {"text": text, "value": value if column.numeric else text, "best": best is not None and value == best}
 
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:

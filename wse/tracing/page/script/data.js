@@ -1,5 +1,4 @@
 // What the page was given: JSON, and arrays packed in it that are unpacked when they are first wanted.
-const DATA = JSON.parse(document.getElementById("data").textContent);
 const TRACES = DATA.traces.map((trace, at) => ({ ...trace, letter: "AB"[at] }));
 const COMPARED = TRACES.length > 1;
 const ARRAYS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f8: Float64Array };
@@ -45,12 +44,6 @@ async function columns(packed) {
   const names = Object.keys(packed);
   const values = await Promise.all(names.map((name) => unpack(packed[name])));
   return Object.fromEntries(names.map((name, at) => [name, values[at]]));
-}
-
-function sum(values) {
-  let total = 0;
-  for (const value of values) total += value;
-  return total;
 }
 
 function sideName(trace) {

@@ -1,17 +1,4 @@
 // The page: every section made, then a mark that says when it could be used.
-function theme() {
-  const choice = document.getElementById("theme"),
-    system = matchMedia("(prefers-color-scheme: dark)");
-  const apply = () => {
-    document.documentElement.dataset.theme =
-      choice.value === "auto" ? (system.matches ? "dark" : "light") : choice.value;
-    redrawAll();
-  };
-  choice.addEventListener("change", apply);
-  system.addEventListener("change", apply);
-  apply();
-}
-
 const section = (name) => document.getElementById(name);
 
 // A section says that it is being decoded, and nothing else, until all of `loads` are done.
@@ -65,12 +52,7 @@ async function start() {
   experts(section("experts"));
   ready("experts");
   await tendAddress();
-  requestAnimationFrame(() =>
-    setTimeout(() => {
-      performance.mark("usable");
-      document.documentElement.dataset.usable = performance.now().toFixed(1);
-    }),
-  );
+  requestAnimationFrame(() => setTimeout(usable));
 }
 
 start().catch((error) => {

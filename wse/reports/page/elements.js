@@ -1,4 +1,5 @@
 // Elements made from plain values. Text becomes text nodes, whatever it holds.
+const DATA = JSON.parse(document.getElementById("data").textContent);
 const NARROW = 620; // CSS pixels of a screen below which pictures save room
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -67,40 +68,8 @@ function colourOf(variable) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${variable}`).trim();
 }
 
-const tip = document.getElementById("tip");
-let tipOf = null; // what the tip is about
-
-function showTip(event, lines) {
-  tipOf = event.currentTarget;
-  tip.replaceChildren(...lines.map((line) => el("div", {}, line)));
-  tip.hidden = false;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
-  const below = event.clientY + 16;
-  tip.style.top = `${below + box.height > innerHeight ? Math.max(4, event.clientY - box.height - 10) : below}px`;
-}
-
-function hideTip() {
-  tip.hidden = true;
-  tipOf = null;
-}
-
-// A tip goes with what it is about: when the pointer is elsewhere, the page scrolls, or it was drawn anew.
-function tendTips() {
-  document.addEventListener("pointermove", (event) => {
-    if (tipOf && !(tipOf.isConnected && tipOf.contains(event.target))) hideTip();
-  });
-  const scrolled = (event) => {
-    if (event.target.contains(tipOf)) hideTip();
-  };
-  addEventListener("scroll", scrolled, { passive: true, capture: true });
-  for (const name of ["wheel", "pointerdown", "keydown"])
-    addEventListener(name, hideTip, { passive: true, capture: true });
-  for (const name of ["blur", "resize"]) addEventListener(name, hideTip);
-  addEventListener("pointerup", (event) => {
-    if (event.pointerType === "touch") hideTip();
-  });
-  document.documentElement.addEventListener("pointerleave", hideTip);
+function titled(id, heading, ...children) {
+  return el("section", { id }, el("h2", {}, heading), ...children);
 }
 
 // A canvas as large as its box, in the screen's own pixels; its context counts in CSS pixels.
@@ -113,14 +82,4 @@ function sized(canvas) {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return { context, width, height, ratio };
-}
-
-const redraws = [];
-
-function onRedraw(draw) {
-  redraws.push(draw);
-}
-
-function redrawAll() {
-  for (const draw of redraws) draw();
 }

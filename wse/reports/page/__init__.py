@@ -1,0 +1,1 @@
+"""Pages that are one file: the skeleton, style and scripts that all pages share."""

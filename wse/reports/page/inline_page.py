@@ -1,0 +1,62 @@
+"""Pages that are one file: data that no text in it can end, and a policy that allows no other script or style.
+
+A page belongs to a package with three kinds of files beside its Python: ``page.html.j2``, which fills the blocks of
+``base.html.j2``; ``style.css``, which adds to the style of all pages; and scripts. All pages have the same theme
+switch, tips, tables and charts (``SCRIPTS``).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+import jinja2
+
+from wse.reports.as_json import as_json
+from wse.reports.colours import style_variables
+
+SHARED: Final = "wse.reports.page"
+SCRIPTS: Final = ("format.js", "elements.js", "tips.js", "theme.js", "tables.js", "charts.js")
+"""Scripts of all pages, in the order in which they are one module with those of the page; ``elements.js`` has ``DATA``,
+the data of the page."""
+
+
+def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], **texts: Any) -> bytes:
+    """Return the page of a package, UTF-8.
+
+    Args:
+        package: Name of the package with the page's files.
+        scripts: Its scripts, each of which uses only those before it and those of all pages.
+        data: What the scripts draw.
+        **texts: Variables of the template, which are escaped. ``title`` is one of them.
+    """
+    script = "\n".join([*(_text(SHARED, name) for name in SCRIPTS), *(_text(package, name) for name in scripts)])
+    style = style_variables() + "\n".join(_text(folder, "style.css") for folder in (SHARED, package))
+    loader = jinja2.DictLoader({"base.html.j2": _text(SHARED, "base.html.j2")})
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=loader)
+    page = environment.from_string(_text(package, "page.html.j2")).render(
+        script=script,
+        script_digest=_digest(script),
+        style=style,
+        style_digest=_digest(style),
+        data=_embed(data),
+        **texts,
+    )
+    return page.encode(errors="replace")
+
+
+def _text(package: str, name: str) -> str:
+    return (files(package) / name).read_text(encoding="utf-8")
+
+
+def _embed(data: dict[str, Any]) -> str:
+    """JSON that no text in it can end: within a script element only ``<`` can."""
+    return as_json(data).replace("<", "\\u003c")
+
+
+def _digest(text: str) -> str:
+    """The digest by which a content security policy allows an inline element (W3C CSP level 3, section 2.3.1)."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,25 @@
+"""Tables of results as the scripts of pages draw them: sortable, with the best of a column marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wse.reports.table import Column, Table, value_of
+
+
+def page_table(table: Table) -> dict[str, Any]:
+    """Return a table as ``tables.js`` draws it."""
+    bests = [column.best_value(table.rows) for column in table.columns]
+    return {
+        "title": table.title,
+        "note": table.note,
+        "columns": [{"title": c.title, "doc": c.doc, "numeric": c.numeric, "wraps": c.wraps} for c in table.columns],
+        "rows": [
+            [_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True)] for row in table.rows
+        ],
+    }
+
+
+def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
+    value, text = value_of(row, column.key), str(column.text(row))
+    return {"text": text, "value": value if column.numeric else text, "best": best is not None and value == best}
