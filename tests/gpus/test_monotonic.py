@@ -16,7 +16,7 @@ from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import prepare_gpu_estimate
-from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS, GpuDeployment
+from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS, GpuDeployment
 from wse.serving.gpus.load import known_gpus, known_stacks, load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism, Tokens
 from wse.serving.gpus.server import GpuServer

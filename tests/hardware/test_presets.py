@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from wse.hardware import spec as spec_module
+from wse.hardware.generations import GENERATIONS
 from wse.hardware.load import known_software, known_wafers, load_software, load_wafer, provenance
 from wse.hardware.number import GRADES, numeric_fields, unit_of
-from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 
 UNITS = {
     "mesh_rows": "row",

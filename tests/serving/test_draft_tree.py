@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput
-from wse.serving.draft_machine import DraftMachine
-from wse.serving.draft_tree import (
+from wse.serving.drafts.machine import DraftMachine
+from wse.serving.drafts.speculation import (
+    Acceptance,
+    acceptance_by_position,
+    best_draft,
+    choice_shares,
+    measured_curves,
+)
+from wse.serving.drafts.tree import (
     MOST_NODES,
     ROOT,
     DraftTree,
@@ -23,13 +30,6 @@ from wse.serving.draft_tree import (
     fastest_tree,
     shares_of,
     with_choices,
-)
-from wse.serving.speculation import (
-    Acceptance,
-    acceptance_by_position,
-    best_draft,
-    choice_shares,
-    measured_curves,
 )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput
-from wse.serving.speculation import Acceptance, acceptance_of, best_draft, measured_curves, speed_up, typical
+from wse.serving.drafts.speculation import Acceptance, acceptance_of, best_draft, measured_curves, speed_up, typical
 
 
 def tokens_per_pass(acceptance: float, draft: int) -> float:

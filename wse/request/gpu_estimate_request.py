@@ -18,9 +18,9 @@ from wse.request.draft_option import SAME
 from wse.request.estimate_request import EstimateRequest
 from wse.request.option import check_counts, options_of
 from wse.request.prepare_estimate import check_drafts, check_objective, check_replicas, load_draft_model
+from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.economics import Economics, load_gpu_economics
 from wse.serving.goal import Goal
-from wse.serving.gpu_deployment import GpuDeployment
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from wse.errors import BadInput
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.quantity import COUNT, whole_number
 from wse.request import known_names
 from wse.request.option import Option
 from wse.request.placement_request import (
     DEFAULT_SOFTWARE,
-    DEFAULT_WAFER,
     MachineSettings,
     SoftwareName,
     WaferName,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.quantity import TOKEN
 from wse.number_formats import CODINGS, DTYPES
 from wse.request import known_names
@@ -13,7 +14,6 @@ from wse.request.option import Option
 
 Values = tuple[tuple[str, float], ...]
 
-DEFAULT_WAFER: Final = "wse3"
 DEFAULT_MAPPING: Final = "auto"
 DEFAULT_EXPERTS: Final = "auto"
 DEFAULT_SCHEDULE: Final = "fused"

@@ -14,7 +14,7 @@ from wse.hardware.load import load_wafer
 from wse.request.acceptance_option import CONSTANT_POSITIONS, read_acceptance
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
-from wse.serving.speculation import acceptance_of
+from wse.serving.drafts.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.draft_placement import place_head

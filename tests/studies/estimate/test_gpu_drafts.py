@@ -12,11 +12,11 @@ from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.request.estimate_request import EstimateRequest
 from wse.request.gpu_estimate_request import prepare_gpu_estimate
+from wse.serving.drafts.speculation import acceptance_of, speed_up
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import FORMATS
-from wse.serving.speculation import acceptance_of, speed_up
 from wse.studies.estimate.draft_result import draft_table
 from wse.studies.estimate.gpu_drafting import GpuDrafter
 from wse.studies.estimate.gpu_result import GpuEstimateResult

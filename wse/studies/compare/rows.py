@@ -12,10 +12,10 @@ from wse.hardware.number import SourcedNumber
 from wse.reports.limits import StreamLimits, fraction, limits_of
 from wse.request.compare_request import WaferLink
 from wse.request.estimate_request import EstimateRequest
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.estimate import TimedEstimate
 from wse.studies.estimate.pipelining import PipeliningResult

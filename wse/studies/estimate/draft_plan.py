@@ -11,9 +11,9 @@ from wse.reports.terminal import plural
 from wse.request.acceptance_option import DraftAcceptance
 from wse.request.draft_option import HEAD, HOST
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.serving.draft_tree import DraftTree
-from wse.serving.speculation import HEAD_KIND, MODEL_KIND, choice_shares
-from wse.serving.wafer_deployment import WaferDeployment
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.drafts.speculation import HEAD_KIND, MODEL_KIND, choice_shares
+from wse.serving.drafts.tree import DraftTree
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.best_drafts import UsersOfDrafts, in_a_row
 from wse.studies.estimate.draft_placement import PlacedDraft, place_draft

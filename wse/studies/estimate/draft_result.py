@@ -10,7 +10,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable, ranged, seconds, three_figures
 from wse.request.draft_option import HEAD, HOST, SAME, WAFER
-from wse.serving.speculation import ANY_KIND, DraftKind
+from wse.serving.drafts.speculation import ANY_KIND, DraftKind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,9 +30,9 @@ from wse.program.program import Program
 from wse.request.basis import Placeable
 from wse.request.draft_option import HEAD
 from wse.request.prepare_estimate import PreparedEstimate
-from wse.serving.draft_machine import DraftMachine
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.drafts.machine import DraftMachine
 from wse.serving.route import Route, busy_cycles
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.compile.choose import pass_fabric
 from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.estimate.best_drafts import Choose

@@ -15,9 +15,9 @@ from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
 from wse.request.settings import replaced_numbers
 from wse.request.trace_path import trace_path
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY
 from wse.serving.plan import saturating_users
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.estimate.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.choose_layout import choose_layout
 from wse.studies.estimate.cuts import cuts_result

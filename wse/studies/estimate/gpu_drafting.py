@@ -14,8 +14,8 @@ from functools import cached_property
 
 from wse.request.draft_option import HEAD, SAME
 from wse.request.gpu_estimate_request import PreparedGpuEstimate
-from wse.serving.draft_machine import DraftMachine, DraftSteps
-from wse.serving.gpu_deployment import GpuDeployment
+from wse.serving.deployment.gpus import GpuDeployment
+from wse.serving.drafts.machine import DraftMachine, DraftSteps
 from wse.serving.steady_state import PromptRounds
 from wse.studies.estimate.best_drafts import Choose
 from wse.studies.estimate.draft_result import DraftPlaceResult

@@ -23,9 +23,9 @@ from wse.compiler.search.search import Candidate, Compilation
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.errors import DoesNotFit
 from wse.request.prepare_estimate import PreparedEstimate
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.serving.plan import plan
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.searches import Search, searches_for
 from wse_mappings.cuts.split import ceil_div

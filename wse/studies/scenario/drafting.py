@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wse.request.acceptance_option import DraftAcceptance, read_acceptance
-from wse.serving.draft_tree import DraftTree, best_tree
+from wse.serving.drafts.tree import DraftTree, best_tree
 from wse.studies.estimate.best_drafts import Choose, UsersOfDrafts, as_tree, in_a_row
 from wse.studies.scenario.form import DraftForm
 from wse.studies.scenario.result import NO_DRAFTS

@@ -7,8 +7,8 @@ from functools import cache
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.models.tensors.model_tensors import parameter_count
 from wse.request.gpu_estimate_request import prepare_gpu_estimate
+from wse.serving.drafts.speculation import TYPICAL
 from wse.serving.network import load_network
-from wse.serving.speculation import TYPICAL
 from wse.studies.estimate.draft_plan import acceptance_result
 from wse.studies.estimate.gpu_drafting import GpuDrafter, gpu_draft_place
 from wse.studies.estimate.gpus import gpu_grade

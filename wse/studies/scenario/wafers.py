@@ -8,8 +8,8 @@ from functools import cache
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.models.tensors.model_tensors import parameter_count
 from wse.request.prepare_estimate import prepare_estimate
+from wse.serving.drafts.speculation import TYPICAL
 from wse.serving.goal import Goal
-from wse.serving.speculation import TYPICAL
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.choose_layout import ChosenLayout, choose_layout
 from wse.studies.estimate.draft_placement import place_draft

@@ -24,8 +24,8 @@ from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import PreparedEstimate, prepare_estimate
-from wse.serving.draft_machine import DraftMachine
-from wse.serving.speculation import Acceptance, acceptance_of, best_draft
+from wse.serving.drafts.machine import DraftMachine
+from wse.serving.drafts.speculation import Acceptance, acceptance_of, best_draft
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.draft_placement import place_head
 from wse.studies.estimate.drafting import head_machine, verify_passes
