@@ -1,4 +1,4 @@
-"""Objects of users' own: patterns, mapping strategies, model families, of packages by entry points or of files by path.
+"""Objects of users' own: patterns, strategies, families and presets, of packages by entry points or of files by path.
 
 A package names its objects in its own ``pyproject.toml``, under the group of their kind::
 
@@ -31,6 +31,10 @@ from wse.files import read_file
 PATTERNS: Final = "wse.patterns"
 STRATEGIES: Final = "wse.mappings"
 FAMILIES: Final = "wse.families"
+WAFERS: Final = "wse.wafers"
+SOFTWARE: Final = "wse.software"
+GPUS: Final = "wse.gpus"
+STACKS: Final = "wse.stacks"
 
 SOURCE_LIMIT_BYTES: Final = 2**20
 _FILE_OBJECT: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")

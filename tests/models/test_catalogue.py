@@ -35,11 +35,11 @@ WITHOUT_TYPES = ("kimi-k2.6",)
 @pytest.fixture(scope="module")
 def counts(shared: Path) -> Any:
     """Published integers by model."""
-    return json.loads((shared / "reference" / "model_params.json").read_text())
+    return json.loads((shared / "model_params.json").read_text())
 
 
-def test_every_published_configuration_is_bundled(shared: Path) -> None:
-    assert sorted(path.stem for path in (shared / "reference" / "model_configs").glob("*.json")) == PUBLISHED
+def test_every_published_configuration_is_bundled(beside: Path) -> None:
+    assert sorted(path.stem for path in (beside / "reference" / "model_configs").glob("*.json")) == PUBLISHED
 
 
 def test_every_configuration_says_where_it_comes_from() -> None:
@@ -134,17 +134,17 @@ def test_counts_are_the_published_integers(counts: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_configuration_is_the_published_one(shared: Path, name: str) -> None:
+def test_a_configuration_is_the_published_one(beside: Path, name: str) -> None:
     """What was left out of the file changes neither the mathematics nor how weights are read."""
-    ours, whole = read_config(CONFIGURATIONS[name]), shared / "reference" / "model_configs" / f"{name}.json"
+    ours, whole = read_config(CONFIGURATIONS[name]), beside / "reference" / "model_configs" / f"{name}.json"
     if name in WITHOUT_TYPES:
         ours = replace(ours, packing=Packing())
     assert ours == read_config(whole)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_configuration_states_nothing_that_is_not_in_the_published_one(shared: Path, name: str) -> None:
-    whole = read_object(shared / "reference" / "model_configs" / f"{name}.json", CONFIG_LIMIT_BYTES)
+def test_a_configuration_states_nothing_that_is_not_in_the_published_one(beside: Path, name: str) -> None:
+    whole = read_object(beside / "reference" / "model_configs" / f"{name}.json", CONFIG_LIMIT_BYTES)
     ours = read_object(CONFIGURATIONS[name], CONFIG_LIMIT_BYTES)
     whole, ours = whole.get("text_config", whole), ours.get("text_config", ours)
     if name in WITHOUT_TYPES:

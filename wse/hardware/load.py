@@ -19,6 +19,7 @@ from wse.hardware.number_file import read_number
 from wse.hardware.preset_reader import Numbers, PresetKind
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.known_names import known_name
+from wse.plugins import SOFTWARE, WAFERS
 
 Values = tuple[tuple[str, float], ...]
 """Numbers by field that take the place of a file's: as data that can be compared and sent."""
@@ -56,7 +57,7 @@ def _missing(base: str, keys: Sequence[str]) -> str:
 
 _WAFER: Final = PresetKind(
     word="wafer",
-    group="wse.wafers",
+    group=WAFERS,
     folder=_HERE / "presets",
     spec=WaferSpec,
     texts={"name": _read_name, "generation": _read_generation, "announced": _read_announced},
@@ -66,7 +67,7 @@ _WAFER: Final = PresetKind(
 )
 _SOFTWARE: Final = PresetKind(
     word="software profile",
-    group="wse.software",
+    group=SOFTWARE,
     folder=_HERE / "software",
     spec=SoftwareProfile,
     texts={"name": _read_name},

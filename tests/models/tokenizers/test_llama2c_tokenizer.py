@@ -183,9 +183,9 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes) -> None:
         assert tokenizer.decode(range(16)) is not None
 
 
-@pytest.mark.parametrize("model", ["stories260k", "stories15m"])
-def test_goldens_of_real_models(shared: Path, model: str) -> None:
-    folder = shared / "models" / model
+@pytest.mark.parametrize(("data", "model"), [("shared", "stories260k"), ("beside", "stories15m")])
+def test_goldens_of_real_models(request: pytest.FixtureRequest, data: str, model: str) -> None:
+    folder = request.getfixturevalue(data) / "models" / model
     loaded = load_model(folder)
     assert loaded.tokenizer is not None
     for case in json.loads((folder / "golden.json").read_text())["cases"]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from wse.errors import BadWafer, UnknownName
 from wse.files import short_repr
 from wse.hardware.preset_reader import Numbers, PresetKind
+from wse.plugins import GPUS, STACKS
 from wse.serving.gpus.spec import GENERATIONS, GpuSpec, StackSpec
 
 _HERE: Final = Path(__file__).parent
@@ -37,7 +38,7 @@ def _missing(base: str, keys: Sequence[str]) -> str:
 
 _GPU: Final = PresetKind(
     word="GPU",
-    group="wse.gpus",
+    group=GPUS,
     folder=_HERE / "presets",
     spec=GpuSpec,
     texts={"generation": _read_generation},
@@ -45,7 +46,7 @@ _GPU: Final = PresetKind(
 )
 _STACK: Final = PresetKind(
     word="stack",
-    group="wse.stacks",
+    group=STACKS,
     folder=_HERE / "stacks",
     spec=StackSpec,
     texts={"title": _read_text, "fitted_on": _read_text},
